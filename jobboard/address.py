@@ -1,0 +1,55 @@
+"""Where a store is: the parts of a board's URI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A board's URI in parts; ``hosts`` keeps every ``host:port`` of a list, and a missing port is None."""
+
+    scheme: str
+    hosts: tuple[tuple[str, int | None], ...] = ()
+    path: str = ""
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, uri: str) -> Address:
+        """Take a URI apart; raises ``ValueError`` that says which part is wrong, and never repeats a password."""
+        parts = urlsplit(uri)
+        if not parts.scheme or "://" not in uri:
+            raise ValueError("a board's URI looks like scheme://host:port/path")
+        credentials, _, places = parts.netloc.rpartition("@")
+        username, _, password = credentials.partition(":")
+        return cls(
+            scheme=parts.scheme,
+            hosts=tuple(_parse_host(place) for place in places.split(",") if place),
+            path=unquote(parts.path),
+            username=unquote(username) or None,
+            password=unquote(password) or None,
+            query=_parse_query(parts.query),
+        )
+
+
+def _parse_host(place: str) -> tuple[str, int | None]:
+    host, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
+    if not colon:
+        host, port = place, ""
+    if not port:
+        return host.strip("[]"), None
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"the port of {host!r} must be a number from 1 to 65535, not {port!r}")
+    return host.strip("[]"), int(port)
+
+
+def _parse_query(query: str) -> dict[str, str]:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an option stands twice in the URI's query")
+    return found

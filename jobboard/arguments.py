@@ -1,0 +1,113 @@
+"""The checks that every public call makes before it touches the store; each raises ``TypeError`` or ``ValueError``."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+import uuid as uuids
+from collections.abc import Iterable
+from datetime import datetime, timezone
+
+#: The longest name, key or owner, in bytes of UTF-8: it must fit a znode's name and an index of every SQL server.
+LONGEST_TEXT = 255
+
+
+def check_text(what: str, value: object) -> str:
+    """Return ``value`` if it can be a name, a key or an owner in every store."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
+    if not value:
+        raise ValueError(f"{what} must not be empty")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} holds a lone surrogate, which is not UTF-8") from None
+    if size > LONGEST_TEXT:
+        raise ValueError(f"{what} is {size} bytes of UTF-8; at most {LONGEST_TEXT} are allowed")
+    if not value.isprintable() and any(unicodedata.category(character) == "Cc" for character in value):
+        raise ValueError(f"{what} holds a control character: {value!r}")
+    return value
+
+
+def check_uuid(value: object) -> str:
+    """Return the canonical text of a UUID given as text or as :class:`uuid.UUID`."""
+    if isinstance(value, uuids.UUID):
+        return str(value)
+    if not isinstance(value, str):
+        raise TypeError(f"uuid must be a str or a uuid.UUID, not {type(value).__name__}")
+    try:
+        return str(uuids.UUID(value))
+    except ValueError:
+        raise ValueError(f"not a UUID: {value!r}") from None
+
+
+def check_number(what: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what} must be a number of seconds, not {type(value).__name__}")
+    if math.isnan(value):
+        raise ValueError(f"{what} must not be NaN")
+    return float(value)
+
+
+def check_expiry(value: object) -> float:
+    """Return seconds > 0; ``math.inf`` means that the claim never ends by time."""
+    seconds = check_number("expiry", value)
+    if seconds <= 0:
+        raise ValueError(f"expiry must be more than 0 seconds, or math.inf for never; got {value!r}")
+    return seconds
+
+
+def check_delay(value: object, what: str = "delay") -> float:
+    seconds = check_number(what, value)
+    if seconds < 0 or math.isinf(seconds):
+        raise ValueError(f"{what} must be 0 or more seconds, and finite; got {value!r}")
+    return seconds
+
+
+def check_timeout(value: object) -> float | None:
+    """Return seconds >= 0, or None to wait without end."""
+    if value is None:
+        return None
+    seconds = check_number("timeout", value)
+    if seconds < 0:
+        raise ValueError(f"timeout must be 0 or more seconds, or None for no end; got {value!r}")
+    return None if math.isinf(seconds) else seconds
+
+
+def check_moment(what: str, value: object) -> float:
+    """Return an aware datetime as seconds since the epoch; a naive one is refused, since it names no moment."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise ValueError(f"{what} must be an aware datetime; add a tzinfo, such as datetime.timezone.utc")
+    return value.timestamp()
+
+
+def check_count(what: str, value: object, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be an int, not {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{what} must be {least} or more; got {value}")
+    return value
+
+
+def check_names(value: object) -> frozenset[str] | None:
+    """Return a filter by job names; None filters nothing, and no names at all match no job."""
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError("names must be a collection of str; for one name write [name]")
+    return frozenset(check_text("a name of names", name) for name in value)
+
+
+def check_reason(value: object, what: str = "reason") -> str | None:
+    """Return any text; what is not UTF-8 in it is escaped, because reasons come from error messages."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)

@@ -1,0 +1,216 @@
+"""The plain data that crosses the seam between the board and its stores. Times are seconds since the epoch."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from jobboard.events import HistoryEntry
+
+
+class JobState(str, enum.Enum):
+    """Where a job is in its life; there are no other states."""
+
+    DELAYED = "DELAYED"
+    UNCLAIMED = "UNCLAIMED"
+    CLAIMED = "CLAIMED"
+    COMPLETE = "COMPLETE"
+    TRASHED = "TRASHED"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: The states in which a job is on the board, and its key is taken.
+LIVE = frozenset({JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED})
+
+
+@dataclass(slots=True)
+class Entry:
+    """All that a store knows of one job: its posting, and its record.
+
+    ``token`` is that of the last claim (0 before the first), ``claim_id`` is set only while CLAIMED, and
+    ``expires_at`` is None for a claim that never ends by time. ``sequence`` grows with every posting of a board.
+    """
+
+    uuid: str
+    name: str
+    priority: int
+    sequence: int
+    created_on: float
+    body: bytes
+    key: str | None = None
+    run_at: float | None = None
+    max_attempts: int | None = None
+    state: JobState = JobState.UNCLAIMED
+    attempts: int = 0
+    owner: str | None = None
+    token: int = 0
+    claim_id: str | None = None
+    expires_at: float | None = None
+    last_modified: float = 0.0
+    last_error: str | None = None
+    reason: str | None = None
+    checkpoint: bytes | None = None
+    progress: bytes | None = None
+    result: bytes | None = None
+    cancel_asked: bool = False
+    history: tuple[HistoryEntry, ...] = ()
+
+
+class IfExists(str, enum.Enum):
+    """What a posting wants when a live job of its name has its key already."""
+
+    RAISE = "raise"
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """A posting on its way into a store. ``delay`` counts from the store's now; ``run_at`` is a moment; not both."""
+
+    uuid: str
+    name: str
+    priority: int
+    body: bytes
+    key: str | None = None
+    if_exists: IfExists = IfExists.RAISE
+    run_at: float | None = None
+    delay: float | None = None
+    max_attempts: int | None = None
+
+
+class PostOutcome(enum.Enum):
+    """What became of a posting."""
+
+    POSTED = "posted"
+    SAME = "same"  # this uuid was posted before, and nothing was changed
+    KEPT = "kept"  # the key is taken, and that job is returned
+    REPLACED = "replaced"  # the key was taken by an unclaimed job, which has the new posting's content now
+    TAKEN = "taken"  # the key is taken, and nothing of the batch was posted
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The outcome, and the job that is now the one: the new one, or the one that was there."""
+
+    outcome: PostOutcome
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A wish to own: by whom, under which claim id (made before the first try), for how many seconds (``math.inf``)."""
+
+    who: str
+    claim_id: str
+    expiry: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The proof of a claim: without all three being the store's present ones, nothing is changed."""
+
+    uuid: str
+    who: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """``progress``, if not None, is kept in the record."""
+
+    hold: Hold
+    expiry: float
+    progress: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """``retention``: for how many seconds the completed record stays readable."""
+
+    hold: Hold
+    result: bytes | None
+    retention: float
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Back on the board: at once, after ``delay`` seconds of the store's clock, or at ``run_at``.
+
+    ``counted``: False gives the attempt back (the job asked to run again, or its conductor had to stop).
+    """
+
+    hold: Hold
+    delay: float = 0.0
+    run_at: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Into the trash; ``hold`` None is an operator's, whoever holds the job."""
+
+    uuid: str
+    hold: Hold | None
+    reason: str | None = None
+    error: str | None = None
+
+
+class Verdict(enum.Enum):
+    """What the store says to somebody who claims to hold a job."""
+
+    DONE = "done"
+    CANCEL_ASKED = "cancel asked"  # done, and somebody wants this job to end
+    REPEATED = "repeated"  # not held any more, because this very change was made under this very token before
+    LOST = "lost"  # not held, and nothing was changed
+
+
+class Gone(enum.Enum):
+    """What became of a wish to cancel."""
+
+    CANCELLED = "cancelled"  # it is off the board
+    ASKED = "asked"  # it is claimed, and its owner is told
+    REPEATED = "repeated"  # it was cancelled before
+    MISSING = "missing"  # it is not on the board, and was not cancelled
+
+
+class Restored(enum.Enum):
+    """What became of a wish to bring a job back from the trash, or to be rid of it."""
+
+    DONE = "done"
+    REPEATED = "repeated"  # it is on the board, restored before
+    TAKEN = "taken"  # another live job has its key
+    MISSING = "missing"  # it is not in the trash
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some entries in claim order, and where the next page begins; ``cursor`` None is the end."""
+
+    entries: list[Entry]
+    cursor: object | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityEntry:
+    """A participant as stored; ``expires_in`` (seconds; negative once gone) and ``last_seen`` come from the store."""
+
+    kind: str
+    name: str
+    body: bytes
+    ttl: float
+    last_seen: float = 0.0
+    expires_in: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A record that contradicts itself or another; ``uuid`` is None when it concerns no single job."""
+
+    uuid: str | None
+    problem: str
+    repaired: bool = False

@@ -1,0 +1,59 @@
+"""Every error that a board raises about its own state; a bad argument is a ``TypeError`` or a ``ValueError``."""
+
+from __future__ import annotations
+
+
+class JobBoardError(Exception):
+    """What the board's state, or its store, forbids."""
+
+
+class NotFound(JobBoardError):
+    """No such job, book or trashed entry is on this board."""
+
+
+class UnclaimableJob(JobBoardError):
+    """The job can't be claimed now; :attr:`owner` says who holds it, if anybody does."""
+
+    def __init__(self, message: str, *, owner: str | None = None) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+class ClaimLost(JobBoardError):
+    """The claim does not hold (any more), and nothing was changed."""
+
+
+class AlreadyPosted(JobBoardError):
+    """A live job of this name has this key; :attr:`uuid` is that job's."""
+
+    def __init__(self, message: str, *, uuid: str | None = None) -> None:
+        super().__init__(message)
+        self.uuid = uuid
+
+
+class InvalidPosting(JobBoardError, ValueError):
+    """The posting can't travel; :attr:`path` names the value at fault, such as ``details.user.id``."""
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class StaleBook(JobBoardError):
+    """Somebody saved this logbook since it was loaded; load it again and redo the change."""
+
+
+class BoardUnavailable(JobBoardError):
+    """The store can't be reached, refuses to work, or its answer is lost for good."""
+
+
+class ReplyLost(BoardUnavailable):
+    """The connection broke after the request left: it may or may not have taken effect.
+
+    Backends raise it, and the board sends the same request again under the same ids. It reaches a user only when
+    the board's patience is over, and then says that the outcome is unknown.
+    """
+
+
+class UnknownBackend(JobBoardError):
+    """No backend of that name is installed, or the package that it needs is missing."""

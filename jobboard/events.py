@@ -1,0 +1,65 @@
+"""What happened to a job, as an event on the stream and as an entry of its history."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+
+
+class EventKind(str, enum.Enum):
+    """The verbs of the board, in the past tense."""
+
+    POSTED = "POSTED"
+    REPLACED = "REPLACED"
+    DUE = "DUE"
+    CLAIMED = "CLAIMED"
+    EXTENDED = "EXTENDED"
+    CHECKPOINTED = "CHECKPOINTED"
+    ABANDONED = "ABANDONED"
+    EXPIRED = "EXPIRED"
+    RELEASED = "RELEASED"
+    CONSUMED = "CONSUMED"
+    TRASHED = "TRASHED"
+    CANCEL_ASKED = "CANCEL_ASKED"
+    CANCELLED = "CANCELLED"
+    RESTORED = "RESTORED"
+    PURGED = "PURGED"
+    PAUSED = "PAUSED"
+    RESUMED = "RESUMED"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """One change on the board; a hint, at most once and in order per job. The board is the truth.
+
+    ``uuid`` is None for what concerns no single job (PAUSED, RESUMED); ``name`` is None when the whole board is meant.
+    """
+
+    kind: EventKind
+    uuid: str | None
+    name: str | None
+    who: str | None
+    token: int | None
+    at: datetime
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One line of a job's history; the last :data:`HISTORY_LENGTH` are kept."""
+
+    kind: EventKind
+    who: str | None
+    at: datetime
+    token: int | None
+    reason: str | None = None
+
+
+HISTORY_LENGTH = 20
+
+#: Kinds that are told as events but kept out of the history, which they would flush.
+UNRECORDED = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})

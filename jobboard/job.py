@@ -1,0 +1,194 @@
+"""The handle on one job that users hold: its posting, and the way to its record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from jobboard.arguments import check_expiry, check_timeout, moment
+from jobboard.body import Body
+from jobboard.book import LogBook
+from jobboard.entry import Entry, JobState
+from jobboard.errors import ClaimLost
+from jobboard.events import HistoryEntry
+from jobboard.posting import JobPriority
+from jobboard.record import Record, record_of
+
+
+class Home(Protocol):
+    """What a handle asks of the board that it came from."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def store(self) -> str: ...
+    def look(self, uuid: str) -> Entry: ...
+    def load_book(self, uuid: str) -> LogBook: ...
+    def seconds_left(self, uuid: str) -> float | None: ...
+    def wait_for_end(self, uuid: str, timeout: float | None) -> bool: ...
+    def extend(self, job: Job, who: str, expiry: float | None = None, *, token: int | None = None) -> None: ...
+    def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
+
+
+class Job:
+    """A light handle on one job.
+
+    The posting's fields are plain attributes and never change: uuid, name, details, priority, sequence, created_on,
+    key, run_at, max_attempts, book_uuid, book_name, schedule_id, fire_time. :attr:`record` is what the last read saw,
+    and costs no request; ``state``, ``owner``, ``attempts``, ``history`` and their like ask the store each time.
+    ``token`` is set on the handle that claimed.
+    """
+
+    __slots__ = (
+        "__weakref__", "_entry", "_record", "board", "book_name", "book_uuid", "details", "fire_time", "key",
+        "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
+    )  # fmt: skip
+
+    def __init__(self, board: Home, entry: Entry, body: Body | None, token: int | None = None) -> None:
+        self.board = board
+        self.uuid = entry.uuid
+        self.name = entry.name
+        self.priority = JobPriority(entry.priority)
+        self.sequence = entry.sequence
+        self.key = entry.key
+        self.max_attempts = entry.max_attempts
+        #: None only for an entry of the trash that can't be decoded; its bytes are in :attr:`raw`.
+        self.details: dict[str, Any] | None = body.details if body else None
+        self.book_uuid = body.book_uuid if body else None
+        self.book_name = body.book_name if body else None
+        self.schedule_id = body.schedule_id if body else None
+        self.fire_time = moment(body.fire_time) if body and body.fire_time is not None else None
+        self.token = token
+        self._entry = entry
+        self._record: Record | None = None
+
+    @property
+    def created_on(self) -> datetime:
+        return moment(self._entry.created_on)
+
+    @property
+    def run_at(self) -> datetime | None:
+        """The moment before which the job was not claimable when last read, or None."""
+        return None if self._entry.run_at is None else moment(self._entry.run_at)
+
+    @property
+    def raw(self) -> bytes:
+        """The posting as the store has it."""
+        return self._entry.body
+
+    @property
+    def store(self) -> str:
+        """The kind of store that the job is in, such as ``"sqlite"``."""
+        return self.board.store
+
+    @property
+    def record(self) -> Record:
+        """What the last read saw; no request."""
+        if self._record is None:
+            self._record = record_of(self._entry)
+        return self._record
+
+    def saw(self, entry: Entry) -> None:
+        """Take the record of a newer read."""
+        self._entry, self._record = entry, None
+
+    def _read(self) -> Record:
+        self.saw(self.board.look(self.uuid))
+        return self.record
+
+    # Each of these asks the store, and raises NotFound once the job is gone.
+
+    @property
+    def state(self) -> JobState:
+        return self._read().state
+
+    @property
+    def owner(self) -> str | None:
+        return self._read().owner
+
+    @property
+    def last_modified(self) -> datetime:
+        return self._read().last_modified
+
+    @property
+    def attempts(self) -> int:
+        return self._read().attempts
+
+    @property
+    def last_error(self) -> str | None:
+        return self._read().last_error
+
+    @property
+    def result(self) -> Any:
+        return self._read().result
+
+    @property
+    def checkpoint(self) -> Any:
+        """The last checkpoint that any owner wrote, or None."""
+        return self._read().checkpoint
+
+    @property
+    def history(self) -> tuple[HistoryEntry, ...]:
+        """The last 20 changes, oldest first."""
+        return self._read().history
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for the end of this job while it is claimed."""
+        return self._read().cancel_asked
+
+    @property
+    def book(self) -> LogBook | None:
+        """The logbook that the job points at, loaded anew; None if it has none."""
+        return None if self.book_uuid is None else self.board.load_book(self.book_uuid)
+
+    def expires_in(self) -> float | None:
+        """Return the seconds until the present claim ends, judged by the store's clock where it has one.
+
+        None if the job is not claimed, or its claim never ends by time.
+        """
+        return self.board.seconds_left(self.uuid)
+
+    def extend_expiry(self, seconds: float) -> bool:
+        """Let the claim of this handle end ``seconds`` from now; False if it does not hold any more."""
+        check_expiry(seconds)
+        try:
+            self.board.extend(self, self._claimant(), seconds)
+        except ClaimLost:
+            return False
+        return True
+
+    def checkpoint_state(self, state: Any) -> None:
+        """Write a checkpoint under the claim of this handle; the next owner reads it.
+
+        :raises ClaimLost: the claim does not hold; nothing was changed.
+        :raises InvalidPosting: the state can't travel.
+        """
+        self.board.checkpoint(self, self._claimant(), state)
+
+    def _claimant(self) -> str:
+        if self.token is None or self._entry.owner is None:
+            raise ClaimLost(f"this handle on job {self.uuid} holds no claim")
+        return self._entry.owner
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the job has ended, or ``timeout`` seconds; True if it is complete.
+
+        False too if it was trashed or cancelled. Asks the store when an event says so, and every few seconds.
+        """
+        return self.board.wait_for_end(self.uuid, check_timeout(timeout))
+
+    def __eq__(self, other: object) -> bool:
+        return self.uuid == other.uuid if isinstance(other, Job) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.uuid)
+
+    def __lt__(self, other: object) -> bool:
+        """Sort as the board claims: higher priority first, then oldest first."""
+        if not isinstance(other, Job):
+            return NotImplemented
+        return (-self.priority, self.sequence) < (-other.priority, other.sequence)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
