@@ -6,7 +6,7 @@ import math
 import unicodedata
 import uuid as uuids
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 #: The longest name, key or owner, in bytes of UTF-8: it must fit a znode's name and an index of every SQL server.
 LONGEST_TEXT = 255
@@ -110,4 +110,4 @@ def check_reason(value: object, what: str = "reason") -> str | None:
 
 
 def moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, timezone.utc)
+    return datetime.fromtimestamp(seconds, UTC)

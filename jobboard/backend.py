@@ -20,7 +20,7 @@ import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from jobboard.address import Address
 from jobboard.entry import (
@@ -68,10 +68,12 @@ class Capabilities:
 class Waiter(abc.ABC):
     """Somebody who waits for a claimable job; nothing that happens after it was opened is missed."""
 
-    def __enter__(self) -> Waiter:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @abc.abstractmethod
@@ -132,6 +134,13 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def connected(self) -> bool:
         """Whether the store can be reached, as far as this client knows; no request."""
+
+    @abc.abstractmethod
+    def now(self) -> float:
+        """Return the present time by the clock that judges expiry and delay."""
+
+    def refresh(self) -> None:
+        """Make every later read see at least what was there when this was called; for stores that read from a copy."""
 
     # -- posting ---------------------------------------------------------------------------------------------------
 

@@ -152,12 +152,13 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Into the trash; ``hold`` None is an operator's, whoever holds the job."""
+    """Into the trash; ``hold`` None is an operator's, whoever holds the job. ``by`` is who the history names."""
 
     uuid: str
     hold: Hold | None
     reason: str | None = None
     error: str | None = None
+    by: str | None = None
 
 
 class Verdict(enum.Enum):

@@ -1,0 +1,22 @@
+"""The board: what users hold. It validates, encodes, fences and maps errors, and holds no store code."""
+
+from __future__ import annotations
+
+from jobboard.board.consuming import Consuming
+from jobboard.board.operating import Operating
+from jobboard.board.producing import Producing
+
+
+class JobBoard(Producing, Consuming, Operating):
+    """A board where jobs are posted, claimed by exactly one owner, and consumed.
+
+    Get one from :func:`jobboard.fetch` or :func:`jobboard.backend`. Thread-safe; a context manager that connects and
+    closes. After ``close`` every call but ``connect`` raises :class:`~jobboard.BoardUnavailable`.
+    """
+
+    def __repr__(self) -> str:
+        state = "connected" if self.connected else "closed"
+        return f"<JobBoard {self.name!r} on {self.store}, {state}>"
+
+
+__all__ = ["JobBoard"]

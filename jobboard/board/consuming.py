@@ -1,0 +1,319 @@
+"""What consumers do: claim, extend, checkpoint, and end their claims."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from jobboard.arguments import (
+    check_count,
+    check_delay,
+    check_expiry,
+    check_moment,
+    check_names,
+    check_reason,
+    check_text,
+)
+from jobboard.board.handles import Handles, fault_of
+from jobboard.codec import encode
+from jobboard.entry import (
+    Claim,
+    Consumption,
+    Discard,
+    Entry,
+    Hold,
+    JobState,
+    Renewal,
+    Return,
+    Verdict,
+)
+from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
+from jobboard.job import Job
+
+
+class Consuming(Handles):
+    """The consumers' side of a board.
+
+    Each end of a claim is fenced: check and change are one atomic step in the store, and under a claim that does not
+    hold nothing is changed and :class:`~jobboard.ClaimLost` is raised. The token is the one on the handle, else the
+    one that this board object got for that job and ``who``, else ``token=``.
+    """
+
+    def claim(self, job: Job | str, who: str, expiry: float | None = None) -> int:
+        """Own one job, and return the token, which is larger than that of any earlier claim of it.
+
+        Atomic; counts as an attempt. A handle given as ``job`` has the token afterwards.
+
+        :param who: the owner's name; another claim of the same name is another owner all the same.
+        :param expiry: seconds after which the claim ends unless extended; ``math.inf`` for never; None for the
+            board's default.
+        :raises UnclaimableJob: it is claimed (its ``owner`` says by whom), delayed, paused, complete or trashed.
+        :raises NotFound: there is no such job.
+        """
+        uuid = self._uuid_of(job)
+        claim = self._claim_of(who, expiry)
+        entry = self._ask(self._backend.claim, uuid, claim)
+        if entry is None:
+            raise NotFound(f"no job {uuid} on board {self._name!r}")
+        if entry.claim_id != claim.claim_id:
+            raise _refusal(entry)
+        if self._handle(entry) is None:
+            self._trash_unreadable(entry)
+            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash")
+        self._tokens.remember(uuid, who, entry.token)
+        if isinstance(job, Job):
+            job.saw(entry)
+            job.token = entry.token
+        return entry.token
+
+    def claim_next(
+        self, who: str, names: Collection[str] | None = None, limit: int = 1, expiry: float | None = None
+    ) -> list[Job]:
+        """Find and own up to ``limit`` of the best jobs in one step, best first; [] if there is none.
+
+        Each claim is atomic and counts as an attempt. The cost does not grow with the backlog.
+
+        :param names: only jobs of these names; the store serves the filter.
+        """
+        wanted, most = check_names(names), check_count("limit", limit)
+        claim = self._claim_of(who, expiry)
+        self._check_open()
+        jobs: list[Job] = []
+        while len(jobs) < most:
+            size = min(most - len(jobs), self._backend.capabilities.largest_batch)
+            entries = self._claim_batch(claim, wanted, size)
+            jobs += self._claimed_handles(entries, who)
+            if len(entries) < size:
+                break
+            claim = self._claim_of(who, expiry)
+        return jobs
+
+    def extend(self, job: Job | str, who: str, expiry: float | None = None, *, token: int | None = None) -> None:
+        """Let a claim end ``expiry`` seconds from now (None: the board's default), also when that is sooner.
+
+        Atomic and idempotent.
+
+        :raises ClaimLost: the claim does not hold.
+        """
+        renewal = Renewal(self._hold(job, who, token), self._expiry_of(expiry))
+        (verdict,) = self._ask(self._backend.extend, [renewal])
+        self._raise_if_lost(renewal.hold, verdict)
+
+    def extend_many(
+        self,
+        jobs: Sequence[Job],
+        who: str,
+        expiry: float | None = None,
+        *,
+        progress: Sequence[Any] | None = None,
+    ) -> list[Verdict]:
+        """Extend a batch of claims by their handles in one round trip; each is atomic and idempotent.
+
+        :param progress: for each job what its record shows operators; None leaves it as it is.
+        :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and somebody asked for its end) or
+            ``Verdict.LOST``.
+        """
+        seconds = self._expiry_of(expiry)
+        told: Sequence[Any] = [None] * len(jobs) if progress is None else progress
+        renewals = [
+            Renewal(self._hold(job, who, None), seconds, None if item is None else self._encode("progress", item))
+            for job, item in zip(jobs, told, strict=True)
+        ]
+        self._check_open()
+        return [verdict for part in self._batches(renewals) for verdict in self._ask(self._backend.extend, part)]
+
+    def consume(self, job: Job | str, who: str, result: Any = None, *, token: int | None = None) -> None:
+        """Complete a job for good, by one client only. Atomic.
+
+        :param result: plain data, readable for the board's retention.
+        :raises ClaimLost: the claim does not hold.
+        :raises InvalidPosting: the result can't travel; the claim holds on.
+        """
+        hold = self._hold(job, who, token)
+        data = None if result is None else self._encode("result", result)
+        (verdict,), repeated = self._insist(self._backend.consume, [Consumption(hold, data, self._retention)])
+        self._ended(hold, verdict, repeated)
+        self._tidy_when_due()
+
+    def consume_many(
+        self, jobs: Iterable[Job | str], who: str, *, results: Sequence[Any] | None = None
+    ) -> list[JobBoardError | None]:
+        """Complete a batch in one round trip; each is atomic, and its error or None stands at its place.
+
+        :param results: one for each job, or None for none.
+        """
+        batch = list(jobs)
+        told: Sequence[Any] = [None] * len(batch) if results is None else results
+        check_text("who", who)
+        answers: list[JobBoardError | None] = [None] * len(batch)
+        ends: list[tuple[int, Consumption]] = []
+        for index, (job, result) in enumerate(zip(batch, told, strict=True)):
+            try:
+                hold = self._hold(job, who, None)
+                data = None if result is None else self._encode("result", result)
+                ends.append((index, Consumption(hold, data, self._retention)))
+            except JobBoardError as error:
+                answers[index] = error
+        self._check_open()
+        for part in self._batches(ends):
+            verdicts, repeated = self._insist(self._backend.consume, [end for _, end in part])
+            for (index, end), verdict in zip(part, verdicts, strict=True):
+                answers[index] = self._end_of(end.hold, verdict, repeated)
+        self._tidy_when_due()
+        return answers
+
+    def abandon(
+        self,
+        job: Job | str,
+        who: str,
+        *,
+        delay: float = 0.0,
+        run_at: datetime | None = None,
+        reason: str | None = None,
+        error: str | None = None,
+        counted: bool = True,
+        token: int | None = None,
+    ) -> None:
+        """Put a job back on the board, now or for later. Atomic.
+
+        A job that has used up its ``max_attempts`` goes to the trash instead, and one whose cancel was asked for goes
+        off the board.
+
+        :param delay: seconds before it is claimable again; or ``run_at``: the aware datetime from which it is.
+        :param error: the long form of the reason, such as a traceback; kept as the job's ``last_error``.
+        :param counted: False gives the attempt back, for a job that did not fail.
+        :raises ClaimLost: the claim does not hold.
+        """
+        if run_at is not None and delay != 0.0:
+            raise ValueError("give run_at or delay, not both")
+        seconds, moment = check_delay(delay), None if run_at is None else check_moment("run_at", run_at)
+        texts = check_reason(reason), check_reason(error, "error")
+        hold = self._hold(job, who, token)
+        end = Return(hold, seconds, moment, *texts, counted=bool(counted))
+        (verdict,), repeated = self._insist(self._backend.abandon, [end])
+        self._ended(hold, verdict, repeated)
+
+    def trash(
+        self,
+        job: Job | str,
+        who: str,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        token: int | None = None,
+        force: bool = False,
+    ) -> None:
+        """Set a broken job aside with a reason; it stays in the trash until restored or purged. Atomic.
+
+        :param force: an operator's, whoever holds the job: a claim of it is lost. Trashing it again changes nothing.
+        :raises ClaimLost: without ``force``: the claim does not hold.
+        :raises NotFound: with ``force``: it is not on the board.
+        """
+        check_text("who", who)
+        texts = check_reason(reason), check_reason(error, "error")
+        if force:
+            uuid = self._uuid_of(job)
+            (verdict,) = self._ask(self._backend.trash, [Discard(uuid, None, *texts, by=who)])
+            if verdict is Verdict.LOST:
+                raise NotFound(f"no job {uuid} is on board {self._name!r}")
+            return
+        hold = self._hold(job, who, token)
+        verdicts, repeated = self._insist(self._backend.trash, [Discard(hold.uuid, hold, *texts, by=who)])
+        self._ended(hold, verdicts[0], repeated)
+
+    def checkpoint(self, job: Job | str, who: str, state: Any, *, token: int | None = None) -> None:
+        """Write down how far the work has come; durable, and the next owner reads it. Atomic and idempotent.
+
+        :raises ClaimLost: the claim does not hold.
+        :raises InvalidPosting: the state can't travel.
+        """
+        hold = self._hold(job, who, token)
+        verdict = self._ask(self._backend.checkpoint, hold, self._encode("checkpoint", state))
+        self._raise_if_lost(hold, verdict)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _encode(self, what: str, value: Any) -> bytes:
+        return encode(what, value, largest=self._largest)
+
+    def _expiry_of(self, expiry: float | None) -> float:
+        return self._expiry if expiry is None else check_expiry(expiry)
+
+    def _claim_of(self, who: str, expiry: float | None) -> Claim:
+        return Claim(check_text("who", who), uuids.uuid4().hex, self._expiry_of(expiry))
+
+    def _claim_batch(self, claim: Claim, names: frozenset[str] | None, size: int) -> list[Entry]:
+        """After a lost reply, look for what was claimed before claiming any more."""
+        tried = False
+
+        def find_or_claim() -> list[Entry]:
+            nonlocal tried
+            if tried and (found := self._backend.claimed_under(claim.claim_id)):
+                return found
+            tried = True
+            return self._backend.claim_next(claim, names, size)
+
+        return self._ask(find_or_claim)
+
+    def _claimed_handles(self, entries: list[Entry], who: str) -> list[Job]:
+        jobs = []
+        for entry in entries:
+            job = self._handle(entry, entry.token)
+            if job is None:
+                self._trash_unreadable(entry)
+                continue
+            self._tokens.remember(entry.uuid, who, entry.token)
+            jobs.append(job)
+        return jobs
+
+    def _trash_unreadable(self, entry: Entry) -> None:
+        hold = Hold(entry.uuid, entry.owner or "", entry.token)
+        self._ask(self._backend.trash, [Discard(entry.uuid, hold, reason=fault_of(entry), by=entry.owner)])
+
+    def _hold(self, job: Job | str, who: str, token: int | None) -> Hold:
+        uuid = self._uuid_of(job)
+        check_text("who", who)
+        if token is not None:
+            check_count("token", token)
+        held = job.token if isinstance(job, Job) else None
+        if held is None:
+            held = self._tokens.recall(uuid, who)
+        if held is None:
+            held = token
+        if held is None:
+            raise ClaimLost(f"{who!r} holds no claim of job {uuid} that this board knows of; claim it first")
+        return Hold(uuid, who, held)
+
+    def _end_of(self, hold: Hold, verdict: Verdict, repeated: bool) -> ClaimLost | None:
+        """A repeat that finds its own effect is a success; without a repeat, the claim had ended before."""
+        self._tokens.forget(hold.uuid, hold.who, hold.token)
+        if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
+            return _claim_lost(hold)
+        return None
+
+    def _ended(self, hold: Hold, verdict: Verdict, repeated: bool) -> None:
+        error = self._end_of(hold, verdict, repeated)
+        if error is not None:
+            raise error
+
+    def _raise_if_lost(self, hold: Hold, verdict: Verdict) -> None:
+        if verdict is Verdict.LOST:
+            self._tokens.forget(hold.uuid, hold.who, hold.token)
+            raise _claim_lost(hold)
+
+
+def _claim_lost(hold: Hold) -> ClaimLost:
+    return ClaimLost(f"the claim of {hold.who!r} on job {hold.uuid} (token {hold.token}) does not hold any more")
+
+
+def _refusal(entry: Entry) -> UnclaimableJob:
+    what = f"job {entry.uuid}"
+    if entry.state is JobState.CLAIMED:
+        return UnclaimableJob(f"{what} is claimed by {entry.owner!r}", owner=entry.owner)
+    if entry.state is JobState.UNCLAIMED:
+        return UnclaimableJob(f"{what} is paused, or the whole board is; resume() lets it go")
+    if entry.state is JobState.DELAYED:
+        return UnclaimableJob(f"{what} is delayed")
+    return UnclaimableJob(f"{what} is {entry.state}")

@@ -1,0 +1,168 @@
+"""The board's link to its backend: open and closed, and a request that is sent until its answer is known."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+from jobboard.arguments import (
+    check_count,
+    check_delay,
+    check_expiry,
+    check_number,
+    check_text,
+)
+from jobboard.backend import Backend
+from jobboard.board.subscriptions import Subscriptions
+from jobboard.board.tokens import Tokens
+from jobboard.codec import LARGEST_DETAILS
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+logger = logging.getLogger("jobboard.board")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_TIDY_EVERY, _TIDY_AT_ONCE = 5.0, 1000
+
+
+class Link:
+    """What all parts of a board stand on.
+
+    :param name: the board's name; boards of two names share nothing.
+    :param expiry: seconds that a claim lasts unless it says otherwise; ``math.inf`` for never.
+    :param retention: seconds that the record of a consumed job stays readable; 0 for none.
+    :param largest_details: bytes that details, a result or a checkpoint may take once encoded.
+    :param patience: seconds for which a request is repeated after its reply was lost.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        *,
+        expiry: float = 30.0,
+        retention: float = 3600.0,
+        largest_details: int = LARGEST_DETAILS,
+        patience: float = 5.0,
+    ) -> None:
+        self._name = check_text("a board's name", name)
+        self._backend = backend
+        self._expiry = check_expiry(expiry)
+        self._retention = check_delay(retention, "retention")
+        self._largest = check_count("largest_details", largest_details)
+        self._patience = check_delay(patience, "patience")
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._closed.set()
+        self._pid = os.getpid()
+        self._tokens = Tokens()
+        self._subscriptions = Subscriptions()
+        self._tidied = time.monotonic()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def store(self) -> str:
+        """The kind of store behind the board, such as ``"sqlite"``."""
+        return self._backend.scheme
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store can be reached, as far as this client knows; no request."""
+        return self._is_open() and self._backend.connected
+
+    def connect(self, timeout: float = 10.0) -> None:
+        """Open the board within ``timeout`` seconds; nothing happens if it is open. Also after a ``close``.
+
+        :raises BoardUnavailable: the store can't be reached or used, and why.
+        """
+        seconds = check_number("timeout", timeout)
+        if seconds <= 0:
+            raise ValueError(f"timeout must be more than 0 seconds; got {timeout!r}")
+        with self._lock:
+            if self._is_open():
+                return
+            self._backend.open(seconds)
+            self._pid = os.getpid()
+            self._subscriptions = Subscriptions()
+            self._closed.clear()
+
+    def close(self) -> None:
+        """Let go of the store; claims stay as they are, subscriptions end. Nothing happens if it is closed."""
+        with self._lock:
+            if not self._is_open():
+                return
+            self._closed.set()
+            self._backend.close()
+            self._subscriptions.close()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _is_open(self) -> bool:
+        return not self._closed.is_set() and self._pid == os.getpid()
+
+    def _check_open(self) -> None:
+        if self._closed.is_set():
+            raise BoardUnavailable(f"board {self._name!r} is closed; call connect() first")
+        if self._pid != os.getpid():
+            raise BoardUnavailable(f"board {self._name!r} was opened by another process; call connect() in this one")
+
+    def _ask(self, primitive: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the answer to a request that may be repeated without a second thought."""
+        return self._insist(primitive, *args, **kwargs)[0]
+
+    def _insist(self, primitive: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, bool]:
+        """Send a request again, for as long as the patience lasts, while its reply gets lost.
+
+        Returns the answer, and whether an earlier try may have had the effect. A failure is certain only if no
+        earlier reply was lost; otherwise the outcome stays unknown, whatever the last error says.
+        """
+        self._check_open()
+        pause, deadline, repeated = _FIRST_PAUSE, 0.0, False
+        while True:
+            try:
+                return primitive(*args, **kwargs), repeated
+            except BoardUnavailable as error:
+                if not repeated and not isinstance(error, ReplyLost):
+                    raise
+                now = time.monotonic()
+                deadline = deadline if repeated else now + self._patience
+                repeated = True
+                if now + pause > deadline or self._closed.wait(pause):
+                    raise ReplyLost(
+                        f"whether this request took effect is unknown, since its reply was lost: {error}"
+                    ) from error
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _batches(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Cut what is longer than the store takes at once."""
+        size = self._backend.capabilities.largest_batch
+        for start in range(0, len(items), size):
+            yield items[start : start + size]
+
+    def _tidy_when_due(self) -> None:
+        """Every few seconds one of the board's calls pays for what retention has let go of."""
+        now = time.monotonic()
+        if now - self._tidied < _TIDY_EVERY:
+            return
+        self._tidied = now
+        try:
+            self._backend.tidy(_TIDY_AT_ONCE)
+        except BoardUnavailable as error:
+            logger.debug("board %s: tidying is put off: %s", self._name, error)

@@ -1,0 +1,115 @@
+"""What operators do: release, trash and restore, pause, check; and who takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobboard.arguments import check_reason, check_text, check_uuid, moment
+from jobboard.backend import Capabilities
+from jobboard.board.watching import Watching
+from jobboard.codec import decode, encode
+from jobboard.entity import Entity
+from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
+from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
+from jobboard.job import Job
+
+
+class Operating(Watching):
+    """The operators' side of a board."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store behind the board can do, as data."""
+        return self._backend.capabilities
+
+    def release(self, job: Job | str, *, reason: str) -> None:
+        """Break the present claim of a job, which is claimable at once; the claim's token goes stale. Atomic.
+
+        :raises ClaimLost: there is no claim to break.
+        :raises NotFound: there is no such job.
+        """
+        uuid = self._uuid_of(job)
+        text = check_reason(reason)
+        if not text:
+            raise ValueError("a release needs a reason, which goes into the job's history")
+        # The claim that was seen is the one to break: a repeat must not break a later one.
+        entry = self.look(uuid)
+        if entry.state is not JobState.CLAIMED:
+            raise ClaimLost(f"job {uuid} is {entry.state}; there is no claim to break")
+        verdict, repeated = self._insist(self._backend.release, uuid, entry.token, text)
+        if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
+            raise ClaimLost(f"the claim of {entry.owner!r} on job {uuid} ended before it could be broken")
+
+    def trashed(self) -> Iterator[Job]:
+        """Iterate over the trash in claim order; what can't be decoded has no details, but its ``raw`` bytes."""
+        return self.iterjobs(states={JobState.TRASHED})
+
+    def restore(self, uuid: str) -> Job:
+        """Bring a job back from the trash to its old place, with no attempts used. Atomic.
+
+        :raises NotFound: it is not in the trash.
+        :raises AlreadyPosted: another live job has its key by now.
+        """
+        known = check_uuid(uuid)
+        (outcome,), repeated = self._insist(self._backend.restore, [known])
+        if outcome is Restored.TAKEN:
+            raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
+        if outcome is Restored.MISSING or (outcome is Restored.REPEATED and not repeated):
+            raise NotFound(f"no job {known} in the trash of board {self._name!r}")
+        return self.get(known)
+
+    def purge(self, uuid: str) -> None:
+        """Delete a job from the trash for good; raises :class:`NotFound` if it is not there. Atomic."""
+        known = check_uuid(uuid)
+        (outcome,), repeated = self._insist(self._backend.purge, [known])
+        if outcome is not Restored.DONE and not repeated:
+            raise NotFound(f"no job {known} in the trash of board {self._name!r}")
+
+    def pause(self, name: str | None = None) -> None:
+        """Grant no more claims of this name (None: of any job) until resumed; claims that hold go on. Idempotent."""
+        self._ask(self._backend.pause, None if name is None else check_text("name", name))
+
+    def resume(self, name: str | None = None) -> None:
+        """Undo exactly that pause. Idempotent."""
+        self._ask(self._backend.resume, None if name is None else check_text("name", name))
+
+    def paused(self) -> set[str | None]:
+        """Return the paused names; None among them means the whole board."""
+        return set(self._ask(self._backend.paused))
+
+    def audit(self, *, repair: bool = False) -> list[Finding]:
+        """Look for records that contradict each other, and mend them (each atomically) if told to."""
+        return self._ask(self._backend.audit, bool(repair))
+
+    def register_entity(self, entity: Entity) -> None:
+        """Make a participant visible as alive for its ``ttl``; register it again to stay. Idempotent."""
+        if not isinstance(entity, Entity):
+            raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
+        body = encode("metadata", entity.metadata, largest=self._largest)
+        self._ask(self._backend.put_entity, EntityEntry(entity.kind, entity.name, body, entity.ttl))
+
+    def remove_entity(self, entity: Entity) -> None:
+        """Forget a participant that stopped in good order. Idempotent."""
+        self._ask(self._backend.remove_entity, entity.kind, entity.name)
+
+    def entities(self) -> list[Entity]:
+        """Return every participant, those that are gone too (for a day), by kind and name."""
+        entries = sorted(self._ask(self._backend.entities), key=lambda entry: (entry.kind, entry.name))
+        return [_entity_of(entry) for entry in entries]
+
+    def destroy_book(self, uuid: str) -> None:
+        """Delete a logbook; raises :class:`NotFound` if there is none. Atomic."""
+        known = check_uuid(uuid)
+        destroyed, repeated = self._insist(self._backend.destroy_book, known)
+        if not destroyed and not repeated:
+            raise NotFound(f"no logbook {known} on board {self._name!r}")
+
+
+def _entity_of(entry: EntityEntry) -> Entity:
+    try:
+        metadata = decode(entry.body)
+    except ValueError:
+        metadata = {}
+    return Entity(
+        entry.kind, entry.name, metadata, entry.ttl, last_seen=moment(entry.last_seen), alive=entry.expires_in > 0
+    )

@@ -1,0 +1,152 @@
+"""What producers do: post, and cancel."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Literal
+
+from jobboard.arguments import (
+    check_count,
+    check_delay,
+    check_moment,
+    check_text,
+    check_uuid,
+)
+from jobboard.board.handles import Handles
+from jobboard.body import Body, pack_body
+from jobboard.book import LogBook
+from jobboard.codec import encode
+from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
+from jobboard.errors import AlreadyPosted, NotFound, StaleBook
+from jobboard.job import Job
+from jobboard.posting import JobPriority, Posting
+
+
+class Producing(Handles):
+    """The producers' side of a board."""
+
+    def post(
+        self,
+        name: str,
+        book: LogBook | None = None,
+        details: dict[str, Any] | None = None,
+        priority: JobPriority | str = JobPriority.NORMAL,
+        *,
+        key: str | None = None,
+        if_exists: Literal["raise", "keep", "replace"] = "raise",
+        run_at: datetime | None = None,
+        delay: float | None = None,
+        uuid: str | uuids.UUID | None = None,
+        max_attempts: int | None = None,
+    ) -> Job:
+        """Put a job on the board; once this returns, it stays there until it is consumed, trashed or cancelled.
+
+        Atomic. Idempotent by ``uuid``: posting the same one again returns the job that is there, or that was.
+
+        :param name: which handler runs it.
+        :param book: a logbook that the job points at; a new one is saved first.
+        :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
+        :param key: unique among the live jobs of this name.
+        :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live job and return it, or ``"replace"``
+            its details, book, priority, run_at and max_attempts, as long as it is not claimed.
+        :param run_at: not claimable before this aware datetime; ``delay``: before so many seconds have passed.
+        :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
+        :raises InvalidPosting: the details can't travel, and which of them.
+        :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
+        :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
+        """
+        posting = Posting(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
+        return self.post_many([posting])[0]
+
+    def post_many(self, postings: Iterable[Posting]) -> list[Job]:
+        """Post a batch in one round trip; the jobs come back in the order of the postings.
+
+        All or none are posted, up to the store's largest batch (``capabilities.largest_batch``); a longer batch is
+        cut, and then a failure leaves the earlier parts posted. Otherwise as :meth:`post`.
+        """
+        batch = list(postings)
+        for posting in batch:
+            if not isinstance(posting, Posting):
+                raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
+        entries = [self._entry_of(posting) for posting in batch]
+        self._check_open()
+        self._save_new_books(batch)
+        return [job for part in self._batches(entries) for job in self._post(part)]
+
+    def cancel(self, job: Job | str) -> bool:
+        """Take a job off the board, or tell its owner that it should end.
+
+        Atomic. A claimed job keeps its claim, its handler sees ``job.cancelled``, and any end but consume or trash
+        takes it off the board.
+
+        :returns: True if it is gone, False if it is claimed and its owner is told.
+        :raises NotFound: it is not on the board.
+        """
+        uuid = self._uuid_of(job)
+        (outcome,), repeated = self._insist(self._backend.cancel, [uuid])
+        if outcome is Gone.MISSING or (outcome is Gone.REPEATED and not repeated):
+            raise NotFound(f"no job {uuid} is waiting or claimed on board {self._name!r}")
+        self._tidy_when_due()
+        return outcome is not Gone.ASKED
+
+    def save_book(self, book: LogBook) -> None:
+        """Make a logbook durable as it is now. Atomic; ``book.version`` moves on.
+
+        :raises StaleBook: somebody else saved it since it was loaded; nothing was changed.
+        :raises InvalidPosting: its meta or an entry can't travel.
+        """
+        if not isinstance(book, LogBook):
+            raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
+        body = encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries}, largest=self._largest)
+        version = str(uuids.uuid4())
+        if not self._ask(self._backend.save_book, book.uuid, body, version, book.version):
+            raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
+        book.version = version
+
+    def _save_new_books(self, postings: list[Posting]) -> None:
+        """A job never points at a book that isn't there; a crash in between leaves a book that nobody points at."""
+        for posting in postings:
+            if posting.book is not None and posting.book.version is None:
+                self.save_book(posting.book)
+
+    def _post(self, entries: Any) -> list[Job]:
+        posted: list[Posted] = self._ask(self._backend.post, entries)
+        for entry, answer in zip(entries, posted, strict=True):
+            if answer.outcome is PostOutcome.TAKEN:
+                raise AlreadyPosted(
+                    f"a live job {entry.name!r} has the key {entry.key!r}: {answer.entry.uuid} ({answer.entry.state})",
+                    uuid=answer.entry.uuid,
+                )
+        return [self._handle_of_anything(answer.entry) for answer in posted]
+
+    def _entry_of(self, posting: Posting) -> NewEntry:
+        if posting.run_at is not None and posting.delay is not None:
+            raise ValueError("give run_at or delay, not both")
+        return NewEntry(
+            uuid=str(uuids.uuid4()) if posting.uuid is None else check_uuid(posting.uuid),
+            name=check_text("name", posting.name),
+            priority=int(JobPriority.convert(posting.priority)),
+            body=self._body_of(posting),
+            key=None if posting.key is None else check_text("key", posting.key),
+            if_exists=_check_if_exists(posting.if_exists),
+            run_at=None if posting.run_at is None else check_moment("run_at", posting.run_at),
+            delay=None if posting.delay is None else check_delay(posting.delay),
+            max_attempts=None if posting.max_attempts is None else check_count("max_attempts", posting.max_attempts),
+        )
+
+    def _body_of(self, posting: Posting) -> bytes:
+        book = posting.book
+        if book is not None and not isinstance(book, LogBook):
+            raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
+        details = {} if posting.details is None else posting.details
+        body = Body(details, book.uuid if book else None, book.name if book else None)
+        return pack_body(body, largest=self._largest)
+
+
+def _check_if_exists(value: object) -> IfExists:
+    try:
+        return IfExists(value)
+    except ValueError:
+        raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {value!r}') from None

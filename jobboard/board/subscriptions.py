@@ -1,0 +1,65 @@
+"""Who wants to hear of events: one thread tells them, so that no callback can hold up a store."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from jobboard.events import JobEvent
+
+logger = logging.getLogger("jobboard.board")
+
+Callback = Callable[[JobEvent], None]
+
+#: Events are hints: when callbacks are this far behind, further ones are dropped.
+_LONGEST_QUEUE = 10_000
+
+
+class Subscriptions:
+    """Calls every callback from one thread, which lives from the first subscription to ``close``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: queue.Queue[tuple[Callback, JobEvent] | None] = queue.Queue()
+        self._thread: threading.Thread | None = None
+        self._dropped = 0
+
+    def teller(self, callback: Callback) -> Callable[[JobEvent], None]:
+        """Return what hands an event on to this callback, and returns at once."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jobboard-events", daemon=True)
+                self._thread.start()
+
+        def tell(event: JobEvent) -> None:
+            if self._events.qsize() < _LONGEST_QUEUE:
+                self._events.put((callback, event))
+            else:
+                self._warn_of_drop()
+
+        return tell
+
+    def _warn_of_drop(self) -> None:
+        self._dropped += 1
+        if self._dropped == 1:
+            logger.warning("event callbacks are %d events behind; further events are dropped", _LONGEST_QUEUE)
+
+    def close(self) -> None:
+        """End the thread; what was not told by then stays untold."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._events.put(None)
+        if thread is not threading.current_thread():
+            thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        while (item := self._events.get()) is not None:
+            callback, event = item
+            try:
+                callback(event)
+            except Exception:
+                logger.exception("an event callback failed on %s", event.kind)

@@ -1,0 +1,216 @@
+"""What lookers-on do: read, iterate, wait, subscribe."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+
+from jobboard.arguments import check_names, check_text, check_timeout, check_uuid
+from jobboard.backend import Waiter
+from jobboard.board.handles import Handles
+from jobboard.book import LogBook
+from jobboard.codec import decode
+from jobboard.entry import LIVE, Entry, JobState
+from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.events import EventKind, JobEvent
+from jobboard.job import Job
+from jobboard.stats import BoardStats
+
+_PAGE = 500
+_ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
+
+#: Events may get lost, so who waits for a job's end looks for itself this often, in seconds.
+_LOOK_EVERY = 2.0
+
+
+class Watching(Handles):
+    """The side of a board that changes nothing."""
+
+    def get(self, uuid: str) -> Job:
+        """Return a job in any state, with its record and history as they are now.
+
+        :raises NotFound: there is no such job, or its retention is over.
+        """
+        entry = self.look(check_uuid(uuid))
+        entry.history = self.look_back(entry.uuid)
+        return self._handle_of_anything(entry)
+
+    def find(self, name: str, key: str) -> Job:
+        """Return the live job of this name that has this key; raises :class:`NotFound` if there is none."""
+        entry = self._ask(self._backend.find, check_text("name", name), check_text("key", key))
+        if entry is None:
+            raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._name!r}")
+        return self._handle_of_anything(entry)
+
+    def find_owner(self, job: Job | str) -> str | None:
+        """Return who holds the job now, or None; raises :class:`NotFound` if there is no such job."""
+        return self.look(self._uuid_of(job)).owner
+
+    @property
+    def job_count(self) -> int:
+        """The number of jobs on the board: delayed, unclaimed and claimed."""
+        return self._ask(self._backend.count)
+
+    def stats(self) -> BoardStats:
+        """Count the jobs by state and name; one consistent look."""
+        return self._ask(self._backend.stats)
+
+    def iterjobs(
+        self,
+        only_unclaimed: bool = False,
+        ensure_fresh: bool = False,
+        *,
+        names: Collection[str] | None = None,
+        states: Collection[JobState] | None = None,
+    ) -> Iterator[Job]:
+        """Iterate over jobs in claim order, a page of 500 a request; what can't be decoded is trashed on the way.
+
+        Jobs that stay throughout are seen exactly once; those that change meanwhile may be seen or not.
+
+        :param only_unclaimed: the same as ``states={JobState.UNCLAIMED}``.
+        :param ensure_fresh: on stores that read from a copy, first catch up with the store.
+        :param states: by default those on the board: DELAYED, UNCLAIMED and CLAIMED.
+        """
+        wanted = _check_states(only_unclaimed, states)
+        filtered = check_names(names)
+        self._check_open()
+        if ensure_fresh:
+            self._ask(self._backend.refresh)
+        return self._readable(self._entries(wanted, filtered))
+
+    def wait(self, timeout: float | None = None, names: Collection[str] | None = None) -> Iterator[Job]:
+        """Block until a job can be claimed, and iterate over those that can; empty after ``timeout`` seconds.
+
+        Wakes on a post, an abandon, an expiry and a due delay. Paused jobs are left out.
+        """
+        seconds, wanted = check_timeout(timeout), check_names(names)
+        self._tidy_when_due()
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with self.waiter(wanted) as waiter:
+            while True:
+                due = self._ask(waiter.ready_in)
+                if due is not None and due <= 0:
+                    jobs = self._claimable(wanted)
+                    first = next(jobs, None)
+                    if first is not None:
+                        return itertools.chain([first], jobs)
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return iter(())
+                waiter.wait(_soonest(due, left))
+                self._check_open()
+
+    def waiter(self, names: Collection[str] | None = None) -> Waiter:
+        """Begin to wait for claimable jobs; for those who need to interrupt the waiting, such as a conductor."""
+        return self._ask(self._backend.waiter, check_names(names))
+
+    def subscribe(
+        self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None
+    ) -> Callable[[], None]:
+        """Call ``callback`` with every later event of these kinds (None: all), whichever client made it.
+
+        A hint, at most once, in order per job, from one thread of this board; the subscription ends with ``close``.
+
+        :returns: what ends the subscription; idempotent.
+        """
+        if not callable(callback):
+            raise TypeError(f"callback must be callable, not {type(callback).__name__}")
+        wanted = frozenset(EventKind) if kinds is None else frozenset(EventKind(kind) for kind in kinds)
+        self._check_open()
+        ended = threading.Event()
+
+        def tell_unless_ended(event: JobEvent) -> None:
+            if not ended.is_set():
+                callback(event)
+
+        unlisten = self._backend.listen(self._subscriptions.teller(tell_unless_ended), wanted)
+
+        def unsubscribe() -> None:
+            ended.set()
+            unlisten()
+
+        return unsubscribe
+
+    def wait_for_end(self, uuid: str, timeout: float | None) -> bool:
+        """Block until a job has ended; True if it is complete, False if not, or after ``timeout`` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        changed, consumed = threading.Event(), threading.Event()
+
+        def tell(event: JobEvent) -> None:
+            if event.uuid == uuid:
+                if event.kind is EventKind.CONSUMED:
+                    consumed.set()
+                changed.set()
+
+        self._check_open()
+        unlisten = self._backend.listen(tell, _ENDS)
+        try:
+            while True:
+                changed.clear()
+                ended = self._has_ended(uuid, consumed)
+                if ended is not None:
+                    return ended
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                changed.wait(_LOOK_EVERY if left is None else min(left, _LOOK_EVERY))
+        finally:
+            unlisten()
+
+    def load_book(self, uuid: str) -> LogBook:
+        """Return a logbook as it was saved last; raises :class:`NotFound` if there is none."""
+        found = self._ask(self._backend.load_book, check_uuid(uuid))
+        if found is None:
+            raise NotFound(f"no logbook {uuid} on board {self._name!r}")
+        body, version = found
+        try:
+            content = decode(body)
+            book = LogBook(content["name"], uuid)
+            book.meta, book.entries, book.version = content["meta"], content["entries"], version
+        except (ValueError, TypeError, KeyError) as error:
+            raise BoardUnavailable(f"logbook {uuid} can't be decoded: {error}") from None
+        return book
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _entries(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[Entry]:
+        cursor: object | None = None
+        while True:
+            page = self._ask(self._backend.page, states, names, cursor, _PAGE)
+            yield from page.entries
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
+        paused = self._ask(self._backend.paused)
+        if None in paused:
+            return iter(())
+        jobs = self.iterjobs(only_unclaimed=True, names=names)
+        return (job for job in jobs if job.name not in paused) if paused else jobs
+
+    def _has_ended(self, uuid: str, consumed: threading.Event) -> bool | None:
+        try:
+            state = self.look(uuid).state
+        except NotFound:
+            # Without retention nothing is left of a consumed job but the event that told of it.
+            return consumed.is_set()
+        return None if state in LIVE else state is JobState.COMPLETE
+
+
+def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> frozenset[JobState]:
+    if states is None:
+        return frozenset({JobState.UNCLAIMED}) if only_unclaimed else LIVE
+    if isinstance(states, str):
+        raise TypeError("states must be a collection of JobState; for one state write {state}")
+    wanted = frozenset(JobState(state) for state in states)
+    return wanted & {JobState.UNCLAIMED} if only_unclaimed else wanted
+
+
+def _soonest(due: float | None, left: float | None) -> float | None:
+    """The next moment to look again; a job that is due but not there to see yet gets a breath."""
+    if due is not None:
+        due = max(due, 0.001)
+    return min(due, left) if due is not None and left is not None else due if left is None else left

@@ -1,0 +1,118 @@
+"""From a URI, a name or a dict to a board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from jobboard.address import Address
+from jobboard.arguments import check_text
+from jobboard.backend import Backend
+from jobboard.board import JobBoard
+from jobboard.errors import UnknownBackend
+from jobboard.plugins import load_plugin, plugin_names
+
+_NAMESPACE = "jobboard.backends"
+
+#: The options of every board, with what makes their values of text.
+_BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "expiry": float,
+    "retention": float,
+    "largest_details": int,
+    "patience": float,
+}
+
+
+def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
+    """Return a board, not yet connected.
+
+    :param name: the board's name, its namespace in the store.
+    :param conf: a URI (``sqlite:///jobs.db``), a backend's name (``memory``), or a dict with ``board`` (a backend's
+        name) and any of ``host``, ``port``, ``hosts`` (a list of ``host:port``), ``path``, ``username``, ``password``
+        and options.
+    :param kwargs: options of the backend or of every board (``expiry``, ``retention``, ``largest_details``,
+        ``patience``); they win over those of ``conf``.
+    :raises UnknownBackend: there is no such backend, or what it needs isn't installed; says which there are.
+    :raises ValueError: an option that neither has, or a bad value.
+    """
+    check_text("a board's name", name)
+    address, given = _address_of(conf)
+    kind = _load(address.scheme)
+    options, board_options = _sort_options(kind, {**address.query, **given, **kwargs})
+    return JobBoard(name, kind(name, address, **options), **board_options)
+
+
+@contextmanager
+def backend(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> Iterator[JobBoard]:
+    """Fetch a board, connect it, and close it at the end of the ``with`` block; arguments as for :func:`fetch`."""
+    with fetch(name, conf, **kwargs) as board:
+        yield board
+
+
+def known_backends() -> list[str]:
+    """Return the names of all installed backends."""
+    return plugin_names(_NAMESPACE)
+
+
+def _load(scheme: str) -> type[Backend]:
+    try:
+        found = load_plugin(_NAMESPACE, scheme)
+    except LookupError as error:
+        raise UnknownBackend(f"no such backend; {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Backend)):
+        raise UnknownBackend(f"the entry point {scheme!r} is no Backend")
+    return found
+
+
+def _sort_options(kind: type[Backend], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part the backend's options from the board's, and make values of text."""
+    backend_options: dict[str, Any] = {}
+    board_options: dict[str, Any] = {}
+    for option, value in given.items():
+        if option in kind.options:
+            backend_options[option] = _convert(option, kind.options[option], value)
+        elif option in _BOARD_OPTIONS:
+            board_options[option] = _convert(option, _BOARD_OPTIONS[option], value)
+        else:
+            known = ", ".join(sorted({*kind.options, *_BOARD_OPTIONS}))
+            raise ValueError(f"unknown option {option!r} for {kind.scheme}; there are {known}")
+    return backend_options, board_options
+
+
+def _convert(option: str, converter: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return converter(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"option {option}: {error}") from None
+
+
+def _address_of(conf: str | Mapping[str, Any]) -> tuple[Address, dict[str, Any]]:
+    if isinstance(conf, str):
+        return (Address.parse(conf) if "://" in conf else Address(conf)), {}
+    if not isinstance(conf, Mapping):
+        raise TypeError(f"conf must be a URI, a backend's name or a dict, not {type(conf).__name__}")
+    given = dict(conf)
+    scheme = given.pop("board", None)
+    if not isinstance(scheme, str):
+        raise ValueError("a dict needs the backend's name: {'board': 'sqlite', ...}")  # noqa: TRY004
+    if "://" in scheme:
+        return Address.parse(scheme), given
+    return _address_of_parts(scheme, given), given
+
+
+def _address_of_parts(scheme: str, given: dict[str, Any]) -> Address:
+    """Take the parts of an address out of a dict; the options stay in it."""
+    hosts = given.pop("hosts", None) or []
+    host, port = given.pop("host", None), given.pop("port", None)
+    if host is not None or port is not None:
+        hosts = [f"{host or 'localhost'}:{port}" if port is not None else str(host), *hosts]
+    places = ",".join([hosts] if isinstance(hosts, str) else [str(place) for place in hosts])
+    path = str(given.pop("path", ""))
+    return Address(
+        scheme=scheme,
+        hosts=Address.parse(f"{scheme}://{places}").hosts,
+        path=path,
+        username=given.pop("username", None),
+        password=given.pop("password", None),
+    )

@@ -1,0 +1,42 @@
+"""Finds backends and executors among the installed packages' entry points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stevedore import DriverManager, NamedExtensionManager
+from stevedore.exception import NoMatches
+
+from jobboard.errors import UnknownBackend
+
+
+def load_plugin(namespace: str, name: str) -> Any:
+    """Return what an entry point names.
+
+    :raises LookupError: there is no such entry point; says which there are.
+    :raises UnknownBackend: the package that it needs is not installed; says how to install it.
+    """
+    faults: list[BaseException] = []
+
+    def keep_fault(_manager: object, _entry_point: object, error: BaseException) -> None:
+        faults.append(error)
+
+    if name not in plugin_names(namespace):
+        known = ", ".join(plugin_names(namespace)) or "none; is jobboard installed?"
+        raise LookupError(f"unknown: {name!r}; there are: {known}")
+    try:
+        manager: DriverManager[Any] = DriverManager(namespace, name, on_load_failure_callback=keep_fault)
+    except NoMatches:
+        fault = faults[0] if faults else None
+        if isinstance(fault, ImportError):
+            missing = f"the Python package {fault.name!r} is missing" if fault.name else str(fault)
+            raise UnknownBackend(f"{name} can't be loaded, {missing}: pip install 'jobboard[{name}]'") from fault
+        raise UnknownBackend(f"{name} can't be loaded: {fault!r}") from fault
+    return manager.driver
+
+
+def plugin_names(namespace: str) -> list[str]:
+    """Return the names of all entry points of a namespace, loading none of them."""
+    return sorted(
+        set(NamedExtensionManager(namespace, names=[], warn_on_missing_entrypoint=False).entry_points_names())
+    )
