@@ -46,7 +46,8 @@ class Watching(Handles):
 
     def find_owner(self, job: Job | str) -> str | None:
         """Return who holds the job now, or None; raises :class:`NotFound` if there is no such job."""
-        return self.look(self._uuid_of(job)).owner
+        entry = self.look(self._uuid_of(job))
+        return entry.owner if entry.state is JobState.CLAIMED else None
 
     @property
     def job_count(self) -> int:
