@@ -1,0 +1,1 @@
+"""Measures the board beside its stores' own limits; run ``python -m benchmarks --help``."""

@@ -1,0 +1,44 @@
+"""``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sqlite3
+
+from benchmarks.boards import measure_backlog, measure_rates
+from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
+from benchmarks.figures import Figure, print_json, print_table
+from benchmarks.stores import STORES
+
+_GROUPS = {
+    "rates": measure_rates,
+    "backlog": measure_backlog,
+    "drain": measure_drain,
+    "sleepers": measure_sleepers,
+    "pickup": measure_pickup,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)}; all by default")
+    parser.add_argument("--only", choices=_GROUPS, action="append", help="only this group of figures; may be repeated")
+    parser.add_argument("--scale", type=float, default=1.0, help="more or less work than usual, such as 0.1")
+    arguments = parser.parse_args()
+    unknown = set(arguments.stores) - set(STORES)
+    if unknown:
+        parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
+    print(f"# Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.platform()}")
+    figures: list[Figure] = []
+    for name in arguments.stores or STORES:
+        for group in arguments.only or _GROUPS:
+            with STORES[name].space() as space:
+                for figure in _GROUPS[group](name, space, arguments.scale):
+                    print_json(figure)
+                    figures.append(figure)
+    print_table(figures)
+
+
+if __name__ == "__main__":
+    main()

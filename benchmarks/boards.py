@@ -1,0 +1,99 @@
+"""Posting and claiming through the board, beside the store's own limit."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+from benchmarks.figures import Figure, compare, rate
+from benchmarks.stores import Bare, Space
+from jobboard import JobBoard, Posting
+
+_NAME = "bench"
+_ROUNDS = 5
+
+
+def measure_rates(store: str, space: Space, scale: float) -> Iterator[Figure]:
+    """Post and claim+consume, one by one and in batches of 100."""
+    for batch, count, label in ((1, int(1000 * scale), "one by one"), (100, int(5000 * scale), "in batches of 100")):
+        size = max(batch, count - count % batch)
+        with space.open(f"rates-{batch}") as board, space.bare() as bare:
+            yield _rate_of_posts(store, board, bare, size, batch, label)
+        with space.open(f"pairs-{batch}") as board, space.bare() as bare:
+            yield _rate_of_pairs(store, board, bare, size, batch, label)
+
+
+def _rate_of_posts(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:
+    ours, limit, ratio = compare(
+        lambda: rate(lambda: post(board, size, batch)), lambda: rate(lambda: bare.post(size, batch)), _ROUNDS
+    )
+    return Figure(store, f"post {label}", ours, "/s", bare.beside, limit, ratio)
+
+
+def _rate_of_pairs(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:
+    post(board, size * _ROUNDS, 100)
+    bare.post(size * _ROUNDS, 100)
+    ours, limit, ratio = compare(
+        lambda: rate(lambda: claim_and_consume(board, size, batch)),
+        lambda: rate(lambda: bare.claim_and_consume(size, batch)),
+        _ROUNDS,
+    )
+    goal = ""
+    if store.startswith("sqlite"):
+        goal = "ratio >= 0.5"
+    elif batch > 1:
+        goal = ">= 30,000/s"
+    return Figure(store, f"claim_next + consume {label}", ours, "/s", bare.beside, limit, ratio, goal)
+
+
+def measure_backlog(store: str, space: Space, scale: float) -> Iterator[Figure]:
+    """The cost of claim_next with few and with many jobs waiting, measured in turn."""
+    sizes = [size for size in (100, 10_000, 100_000, 1_000_000) if size <= space.largest_backlog * min(1.0, scale)]
+    boards = {size: space.open(f"backlog-{size}") for size in sizes}
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    try:
+        for size, board in boards.items():
+            board.connect()
+            post(board, size, 1000)
+        for _ in range(int(200 * scale) or 1):
+            for size, board in boards.items():
+                times[size].append(_time_of_claim(board))
+    finally:
+        for board in boards.values():
+            board.close()
+    least = statistics.median(times[sizes[0]])
+    for size in sizes:
+        cost = statistics.median(times[size])
+        goal = "ratio <= 1.5" if size >= 100_000 else ""
+        yield Figure(store, f"claim_next with {size:,} waiting", cost * 1e6, "us", "with 100", least * 1e6, cost / least, goal)
+
+
+def _time_of_claim(board: JobBoard) -> float:
+    begin = time.perf_counter()
+    (job,) = board.claim_next("bench")
+    took = time.perf_counter() - begin
+    board.abandon(job, "bench", counted=False)
+    return took
+
+
+def post(board: JobBoard, count: int, batch: int, name: str = _NAME) -> int:
+    if batch == 1:
+        for _ in range(count):
+            board.post(name)
+    else:
+        for start in range(0, count, batch):
+            board.post_many([Posting(name) for _ in range(min(batch, count - start))])
+    return count
+
+
+def claim_and_consume(board: JobBoard, count: int, batch: int) -> int:
+    done = 0
+    while done < count:
+        jobs = board.claim_next("bench", limit=batch)
+        if batch == 1:
+            board.consume(jobs[0], "bench")
+        elif any(board.consume_many(jobs, "bench")):
+            raise AssertionError("a claim was lost in a benchmark")
+        done += len(jobs)
+    return done

@@ -1,0 +1,75 @@
+"""What a benchmark reports: a table for people, and one JSON line per figure."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number, beside the number it is compared with in the same run."""
+
+    store: str
+    what: str
+    value: float
+    unit: str
+    beside: str = ""
+    limit: float | None = None
+    ratio: float | None = None
+    goal: str = ""
+
+
+def compare(ours: Callable[[], float], theirs: Callable[[], float], rounds: int) -> tuple[float, float, float]:
+    """Measure two rates in turn; the medians, and the median of the ratios pair by pair.
+
+    In turn, because these rates drift together when a machine's speed does.
+    """
+    pairs = [(ours(), theirs()) for _ in range(rounds)]
+    ratio = statistics.median(mine / other for mine, other in pairs)
+    return statistics.median(mine for mine, _ in pairs), statistics.median(other for _, other in pairs), ratio
+
+
+def rate(work: Callable[[], int]) -> float:
+    """Return how many a second; ``work`` returns how many it did."""
+    begin = time.perf_counter()
+    done = work()
+    return done / (time.perf_counter() - begin)
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def print_json(figure: Figure, stream: TextIO = sys.stdout) -> None:
+    told = {name: value for name, value in asdict(figure).items() if value not in (None, "")}
+    print(json.dumps(told), file=stream, flush=True)
+
+
+def print_table(figures: list[Figure], stream: TextIO = sys.stdout) -> None:
+    rows = [("store", "what", "value", "unit", "beside", "ratio", "goal")]
+    rows += [
+        (
+            figure.store,
+            figure.what,
+            _short(figure.value),
+            figure.unit,
+            f"{figure.beside} {_short(figure.limit)}" if figure.limit is not None else "",
+            "" if figure.ratio is None else f"{figure.ratio:.2f}",
+            figure.goal,
+        )
+        for figure in figures
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=stream)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,156 @@
+"""The stores that are measured: how to open a board on each, and what each can do by itself."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from jobboard import JobBoard, fetch
+from jobboard.address import Address
+from jobboard.backends.memory import MemoryBackend
+from jobboard.entry import Claim, Consumption, Hold, NewEntry
+
+
+class Bare(Protocol):
+    """The least that the store has to do for the same work, by its own client."""
+
+    beside: str
+
+    def post(self, count: int, batch: int) -> int: ...
+    def claim_and_consume(self, count: int, batch: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store under measurement; every space of its is empty at first and gone afterwards."""
+
+    name: str
+    space: Callable[[], AbstractContextManager[Space]]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Somewhere to put boards; ``uri`` is None where a second process can't come."""
+
+    open: Callable[[str], JobBoard]
+    bare: Callable[[], AbstractContextManager[Bare]]
+    uri: str | None
+    largest_backlog: int
+
+
+class BareSqlite:
+    """An indexed table and two statements a job, each batch in a transaction of its own."""
+
+    beside = "bare sqlite3"
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute(f"PRAGMA synchronous={synchronous}")
+        self._connection.executescript(
+            "CREATE TABLE job (sequence INTEGER PRIMARY KEY, uuid TEXT UNIQUE, name TEXT, rank INT, body BLOB,"
+            " state INT, owner TEXT, token INT, due REAL);"
+            "CREATE INDEX ready ON job (state, rank, sequence);"
+        )
+
+    def post(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            rows = [(str(uuid.uuid4()), "bench", 3, b"\x80", 1, 0) for _ in range(batch)]
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT INTO job (uuid, name, rank, body, state, token) VALUES (?, ?, ?, ?, ?, ?)", rows
+            )
+            self._connection.execute("COMMIT")
+        return count
+
+    def claim_and_consume(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            self._connection.execute("BEGIN IMMEDIATE")
+            claimed = self._connection.execute(
+                "UPDATE job SET state = 2, owner = 'me', token = token + 1, due = 1e12 WHERE sequence IN"
+                " (SELECT sequence FROM job WHERE state = 1 ORDER BY rank, sequence LIMIT ?)"
+                " RETURNING sequence, uuid, name, body, token",
+                (batch,),
+            ).fetchall()
+            self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "UPDATE job SET state = 3, due = NULL WHERE uuid = ? AND owner = 'me' AND token = ? AND state = 2",
+                [(row[1], row[4]) for row in claimed],
+            )
+            self._connection.execute("COMMIT")
+        return count
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class BareMemory:
+    """The memory backend itself, without the board above it."""
+
+    beside = "bare backend"
+
+    def __init__(self) -> None:
+        self._backend = MemoryBackend(f"bare-{uuid.uuid4()}", Address("memory"))
+        self._backend.open(1.0)
+
+    def post(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            self._backend.post([NewEntry(str(uuid.uuid4()), "bench", 3, b"\x80") for _ in range(batch)])
+        return count
+
+    def claim_and_consume(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            claimed = self._backend.claim_next(Claim("me", uuid.uuid4().hex, 30.0), None, batch)
+            self._backend.consume([Consumption(Hold(job.uuid, "me", job.token), None, 0.0) for job in claimed])
+        return count
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+@contextmanager
+def _sqlite_space(synchronous: str) -> Iterator[Space]:
+    with tempfile.TemporaryDirectory(prefix="jobboard-bench-") as directory:
+        uri = f"sqlite:///{directory}/jobs.db?synchronous={synchronous}"
+
+        @contextmanager
+        def bare() -> Iterator[Bare]:
+            limit = BareSqlite(Path(directory) / f"bare-{uuid.uuid4()}.db", synchronous)
+            try:
+                yield limit
+            finally:
+                limit.close()
+
+        yield Space(lambda name: fetch(name, uri), bare, uri, largest_backlog=100_000)
+
+
+@contextmanager
+def _memory_space() -> Iterator[Space]:
+    host = uuid.uuid4().hex
+
+    @contextmanager
+    def bare() -> Iterator[Bare]:
+        limit = BareMemory()
+        try:
+            yield limit
+        finally:
+            limit.close()
+
+    yield Space(lambda name: fetch(name, f"memory://{host}"), bare, None, largest_backlog=1_000_000)
+
+
+STORES = {
+    store.name: store
+    for store in (
+        Store("memory", _memory_space),
+        Store("sqlite-full", lambda: _sqlite_space("FULL")),
+        Store("sqlite-normal", lambda: _sqlite_space("NORMAL")),
+    )
+}
