@@ -110,9 +110,8 @@ class Claiming(Backend):
     def _abandon(self, end: Return, now: float) -> Verdict:
         row = self._held(end.hold)
         if row is None:
-            return self._repeated(end.hold, EventKind.ABANDONED)
+            return self._repeated(end.hold, EventKind.ABANDONED, EventKind.CANCELLED)
         shelf, entry = self.shelf, row.entry
-        shelf.tell(row, EventKind.ABANDONED, now, entry.owner, end.reason)
         entry.reason = end.reason
         if end.counted:
             entry.last_error = end.error or end.reason or entry.last_error
@@ -121,6 +120,7 @@ class Claiming(Backend):
             entry.last_error = end.error or entry.last_error
         if shelf.is_cancelled(row, now):
             return Verdict.DONE
+        shelf.tell(row, EventKind.ABANDONED, now, entry.owner, end.reason)
         if end.counted and shelf.is_used_up(row):
             shelf.put_aside(row, now, end.hold.who, used_up(entry, end.reason), entry.last_error)
         else:
@@ -163,9 +163,9 @@ class Claiming(Backend):
             return None
         return row
 
-    def _repeated(self, hold: Hold, kind: EventKind) -> Verdict:
+    def _repeated(self, hold: Hold, *kinds: EventKind) -> Verdict:
         row = self.shelf.rows.get(hold.uuid)
-        return Verdict.REPEATED if row is not None and was_done(row, kind, hold.token) else Verdict.LOST
+        return Verdict.REPEATED if row is not None and was_done(row, kinds, hold.token) else Verdict.LOST
 
 
 def _told(row: Row) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jobboard.backend import Backend
@@ -29,7 +29,7 @@ class Operating(Backend):
             if row.entry.state is JobState.CLAIMED and row.entry.token == token:
                 self.shelf.take_back(row, now, EventKind.RELEASED, reason)
                 return Verdict.DONE
-            return Verdict.REPEATED if was_done(row, EventKind.RELEASED, token) else Verdict.LOST
+            return Verdict.REPEATED if was_done(row, {EventKind.RELEASED}, token) else Verdict.LOST
 
     def restore(self, uuids: Sequence[str]) -> list[Restored]:
         with self.shelf.lock:
@@ -155,9 +155,9 @@ class Operating(Backend):
             return self.shelf.books.pop(uuid, None) is not None
 
 
-def was_done(row: Row, kind: EventKind, token: int) -> bool:
-    """Tell from the history whether this was done under this token before."""
-    return any(line[0] is kind and line[3] == token for line in row.lines)
+def was_done(row: Row, kinds: Collection[EventKind], token: int) -> bool:
+    """Tell from the history whether one of these was done under this token before."""
+    return any(line[0] in kinds and line[3] == token for line in row.lines)
 
 
 def _problem_of(row: Row) -> str | None:

@@ -1,0 +1,1 @@
+"""The scripts of the Redis board, one operation a file."""
