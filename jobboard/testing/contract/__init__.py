@@ -1,0 +1,56 @@
+"""The promises of every backend, as cases; :class:`Contract` is all of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jobboard.testing.contract.arguments import ArgumentCases
+from jobboard.testing.contract.attempts import AttemptCases
+from jobboard.testing.contract.batches import BatchCases
+from jobboard.testing.contract.books import BookCases
+from jobboard.testing.contract.claiming import ClaimingCases
+from jobboard.testing.contract.corruption import CorruptionCases
+from jobboard.testing.contract.delays import DelayCases
+from jobboard.testing.contract.ends import (
+    AbandonCases,
+    CheckpointCases,
+    ConsumeCases,
+    ExtendCases,
+    TrashCases,
+)
+from jobboard.testing.contract.entities import EntityCases
+from jobboard.testing.contract.events import EventCases
+from jobboard.testing.contract.expiry import ExpiryCases
+from jobboard.testing.contract.fences import FenceCases
+from jobboard.testing.contract.iterating import IteratingCases
+from jobboard.testing.contract.keys import KeyCases
+from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
+from jobboard.testing.contract.operators import (
+    AuditCases,
+    CancelCases,
+    PauseCases,
+    ReleaseCases,
+    TrashBinCases,
+)
+from jobboard.testing.contract.ordering import OrderingCases
+from jobboard.testing.contract.posting import PostingCases
+from jobboard.testing.contract.processes import ProcessCases
+from jobboard.testing.contract.races import RaceCases
+from jobboard.testing.contract.records import RecordCases
+from jobboard.testing.contract.retries import OutageCases, RetryCases
+from jobboard.testing.contract.waiting import WaitingCases
+
+#: How many cases the contract has, every set of parameters counted.
+CONTRACT_CASES = 685
+
+
+class Contract(
+    PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases, TrashCases,
+    ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases, IteratingCases,
+    RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases, EntityCases, RetryCases,
+    OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases,
+):  # fmt: skip
+    """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
+
+    #: How many of the cases the backend runs; the others need what its capabilities say it does not have.
+    executed_cases: ClassVar[int]

@@ -1,0 +1,161 @@
+"""Bad arguments: TypeError or ValueError from every public call, and nothing is changed."""
+
+from __future__ import annotations
+
+import math
+import uuid as uuids
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from jobboard.board import JobBoard
+from jobboard.job import Job
+from jobboard.posting import Posting
+from jobboard.testing.contract.case import LONG, Case, photo
+from jobboard.testing.harness import Harness
+
+NAIVE = datetime(2040, 1, 1)
+AWARE = datetime(2040, 1, 1, tzinfo=UTC)
+
+TEXTS: list[Any] = ["", "a\nb", "\x00", "x" * 256, "ß" * 128, "\ud800", None, 7, b"bytes", ["a"]]
+OPTIONAL_TEXTS = [text for text in TEXTS if text is not None]
+EXPIRIES: list[Any] = [0, -1, -0.001, math.nan, -math.inf, "5", True, Decimal(5), [5]]
+DELAYS: list[Any] = [-1, math.nan, math.inf, -math.inf, "5", True]
+MOMENTS: list[Any] = [NAIVE, "2040-01-01T00:00:00Z", 2_000_000_000]
+COUNTS: list[Any] = [0, -1, 1.5, "1", True, math.nan]
+TIMEOUTS: list[Any] = [-1, math.nan, "5", True]
+UUIDS: list[Any] = ["", "no uuid", 7, b"x" * 16]
+NAMES: list[Any] = ["resize", 7, [""], [None], ["x" * 256], [b"resize"]]
+DETAILS: list[Any] = [[], "text", 7, [("a", 1)]]
+
+Call = Callable[[JobBoard, Job, Any], Any]
+
+#: What is called, how, and the values that it must refuse; ``job`` is claimed by alice.
+REFUSED: dict[str, tuple[Call, list[Any]]] = {
+    "post(name)": (lambda board, job, bad: board.post(bad), TEXTS),
+    "post(key)": (lambda board, job, bad: board.post("a", key=bad), OPTIONAL_TEXTS),
+    "post(details)": (lambda board, job, bad: board.post("a", details=bad), DETAILS),
+    "post(priority)": (lambda board, job, bad: board.post("a", priority=bad), [None, 3, 99, "urgent", 2.0]),
+    "post(if_exists)": (lambda board, job, bad: board.post("a", key="k", if_exists=bad), ["ignore", "", None, 1]),
+    "post(run_at)": (lambda board, job, bad: board.post("a", run_at=bad), MOMENTS),
+    "post(delay)": (lambda board, job, bad: board.post("a", delay=bad), DELAYS),
+    "post(run_at and delay)": (lambda board, job, bad: board.post("a", run_at=AWARE, delay=bad), [1, 0.0]),
+    "post(uuid)": (lambda board, job, bad: board.post("a", uuid=bad), UUIDS),
+    "post(max_attempts)": (lambda board, job, bad: board.post("a", max_attempts=bad), COUNTS),
+    "post(book)": (lambda board, job, bad: board.post("a", bad), ["book", {"name": "book"}]),
+    "post_many": (lambda board, job, bad: board.post_many([Posting("a"), bad]), ["a", None, {"name": "a"}, ("a",)]),
+    "post_many(name)": (lambda board, job, bad: board.post_many([Posting("a"), Posting(bad)]), TEXTS),
+    "cancel(job)": (lambda board, job, bad: board.cancel(bad), [*UUIDS, None]),
+    "claim(job)": (lambda board, job, bad: board.claim(bad, "bob"), [*UUIDS, None]),
+    "claim(who)": (lambda board, job, bad: board.claim(board.post("a claimable one"), bad), TEXTS),
+    "claim(expiry)": (lambda board, job, bad: board.claim(board.post("a claimable one"), "bob", bad), EXPIRIES),
+    "claim_next(who)": (lambda board, job, bad: board.claim_next(bad), TEXTS),
+    "claim_next(names)": (lambda board, job, bad: board.claim_next("bob", bad), NAMES),
+    "claim_next(limit)": (lambda board, job, bad: board.claim_next("bob", limit=bad), [*COUNTS, None]),
+    "claim_next(expiry)": (lambda board, job, bad: board.claim_next("bob", expiry=bad), EXPIRIES),
+    "extend(who)": (lambda board, job, bad: board.extend(job, bad), TEXTS),
+    "extend(expiry)": (lambda board, job, bad: board.extend(job, "alice", bad), EXPIRIES),
+    "extend_many(who)": (lambda board, job, bad: board.extend_many([job], bad), TEXTS),
+    "extend_many(expiry)": (lambda board, job, bad: board.extend_many([job], "alice", bad), EXPIRIES),
+    "job.extend_expiry": (lambda board, job, bad: job.extend_expiry(bad), [*EXPIRIES, None]),
+    "consume(who)": (lambda board, job, bad: board.consume(job, bad), TEXTS),
+    "consume(token)": (lambda board, job, bad: board.consume(job, "alice", token=bad), ["1", 1.0, True]),
+    "consume_many(who)": (lambda board, job, bad: board.consume_many([job], bad), TEXTS),
+    "abandon(who)": (lambda board, job, bad: board.abandon(job, bad), TEXTS),
+    "abandon(delay)": (lambda board, job, bad: board.abandon(job, "alice", delay=bad), [*DELAYS, None]),
+    "abandon(run_at)": (lambda board, job, bad: board.abandon(job, "alice", run_at=bad), MOMENTS),
+    "abandon(both)": (lambda board, job, bad: board.abandon(job, "alice", run_at=AWARE, delay=bad), [1]),
+    "abandon(reason)": (lambda board, job, bad: board.abandon(job, "alice", reason=bad), [7, b"bytes"]),
+    "abandon(error)": (lambda board, job, bad: board.abandon(job, "alice", error=bad), [7, ValueError("x")]),
+    "trash(who)": (lambda board, job, bad: board.trash(job, bad), TEXTS),
+    "trash(who, force)": (lambda board, job, bad: board.trash(job, bad, force=True), TEXTS),
+    "trash(reason)": (lambda board, job, bad: board.trash(job, "alice", reason=bad), [7, b"bytes"]),
+    "checkpoint(who)": (lambda board, job, bad: board.checkpoint(job, bad, 1), TEXTS),
+    "checkpoint(state)": (lambda board, job, bad: board.checkpoint(job, "alice", bad), [print, {1: 2}, NAIVE, 2**64]),
+    "wait(timeout)": (lambda board, job, bad: board.wait(bad), TIMEOUTS),
+    "wait(names)": (lambda board, job, bad: board.wait(0, bad), NAMES),
+    "job.wait": (lambda board, job, bad: job.wait(bad), TIMEOUTS),
+    "iterjobs(names)": (lambda board, job, bad: board.iterjobs(names=bad), NAMES),
+    "iterjobs(states)": (lambda board, job, bad: board.iterjobs(states=bad), ["CLAIMED", ["claimed"], [7]]),
+    "get": (lambda board, job, bad: board.get(bad), [*UUIDS, None]),
+    "find(name)": (lambda board, job, bad: board.find(bad, "k"), TEXTS),
+    "find(key)": (lambda board, job, bad: board.find("a", bad), TEXTS),
+    "find_owner": (lambda board, job, bad: board.find_owner(bad), [*UUIDS, None]),
+    "subscribe(callback)": (lambda board, job, bad: board.subscribe(bad), [None, "print", 7]),
+    "subscribe(kinds)": (lambda board, job, bad: board.subscribe(print, bad), [["posted"], [7], "POSTED"]),
+    "release(job)": (lambda board, job, bad: board.release(bad, reason="x"), [*UUIDS, None]),
+    "release(reason)": (lambda board, job, bad: board.release(job, reason=bad), [None, "", 7]),
+    "restore": (lambda board, job, bad: board.restore(bad), [*UUIDS, None]),
+    "purge": (lambda board, job, bad: board.purge(bad), [*UUIDS, None]),
+    "pause": (lambda board, job, bad: board.pause(bad), OPTIONAL_TEXTS),
+    "resume": (lambda board, job, bad: board.resume(bad), OPTIONAL_TEXTS),
+    "register_entity": (lambda board, job, bad: board.register_entity(bad), [None, "conductor", {"kind": "a"}]),
+    "save_book": (lambda board, job, bad: board.save_book(bad), [None, "book", {"name": "book"}]),
+    "load_book": (lambda board, job, bad: board.load_book(bad), [*UUIDS, None]),
+    "destroy_book": (lambda board, job, bad: board.destroy_book(bad), [*UUIDS, None]),
+    "connect": (lambda board, job, bad: board.connect(bad), [0, -1, math.nan, "5", None]),
+}
+
+OPTIONS: dict[str, list[Any]] = {
+    "expiry": [*EXPIRIES, None],
+    "retention": [*DELAYS, None],
+    "largest_details": [*COUNTS, None],
+    "patience": [*DELAYS, None],
+    "no_such_option": [1],
+}
+
+
+class ArgumentCases(Case):
+    @pytest.mark.parametrize("call", REFUSED)
+    def test_bad_arguments_are_refused_and_change_nothing(self, board: JobBoard, call: str) -> None:
+        job = board.post("resize", key="k", details={"n": 1})
+        board.claim(job, "alice", LONG)
+        before, stats = photo(board, job), board.stats()
+        ask, values = REFUSED[call]
+        for value in values:
+            with pytest.raises((TypeError, ValueError)):
+                ask(board, job, value)
+            for witness in board.iterjobs(True, names=["a claimable one"]):
+                assert witness.record.attempts == 0
+                board.cancel(witness)
+        after = board.stats()
+        assert photo(board, job) == before
+        assert (after.claimed, after.unclaimed, after.delayed, after.trashed) == (
+            stats.claimed, stats.unclaimed, stats.delayed, stats.trashed,
+        )  # fmt: skip
+        assert (board.paused(), board.entities()) == (set(), [])
+        board.consume(job, "alice")
+
+    @pytest.mark.parametrize("option", OPTIONS)
+    def test_bad_options_of_the_board_are_refused(self, harness: Harness, option: str) -> None:
+        name = harness.fresh_name()
+        for value in OPTIONS[option]:
+            with pytest.raises((TypeError, ValueError)):
+                JobBoard(name, harness.backend(name), **{option: value})
+
+    @pytest.mark.parametrize("name", TEXTS, ids=ascii)
+    def test_bad_names_of_boards_are_refused(self, harness: Harness, name: Any) -> None:
+        with pytest.raises((TypeError, ValueError)):
+            JobBoard(name, harness.backend("good"))
+
+    def test_an_error_says_what_is_wrong_with_which_argument(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        with pytest.raises(ValueError, match="who"):
+            board.claim(job, "")
+        with pytest.raises(ValueError, match="expiry.*math.inf"):
+            board.claim(job, "alice", 0)
+        with pytest.raises(ValueError, match="run_at.*tzinfo"):
+            board.post("resize", run_at=NAIVE)
+        with pytest.raises(ValueError, match="key.*256 bytes.*255"):
+            board.post("resize", key="x" * 256)
+        with pytest.raises(ValueError, match="name.*control"):
+            board.post("a\nb")
+
+    def test_uuids_are_found_in_every_form(self, board: JobBoard) -> None:
+        uuid = uuids.uuid4()
+        job = board.post("resize", uuid=uuid.hex)
+        for form in (uuid, str(uuid), uuid.hex, str(uuid).upper(), "{" + str(uuid) + "}", uuid.urn):
+            assert board.get(form) == job  # type: ignore[arg-type,unused-ignore]

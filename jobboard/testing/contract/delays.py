@@ -1,0 +1,92 @@
+"""Delays: not claimable before its time, and claimable then without anybody's help (promise 9)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from jobboard.board import JobBoard
+from jobboard.entry import JobState
+from jobboard.posting import Posting
+from jobboard.testing.contract.case import (
+    LONG,
+    SHORT,
+    Case,
+    let_a_claim_run_out,
+    needs,
+    state_of,
+    uuids_of,
+)
+from jobboard.testing.deadline import eventually
+
+
+def _in(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+class DelayCases(Case):
+    def test_a_delayed_job_is_on_the_board_but_not_claimable(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize", delay=LONG)
+        assert job.record.state is state_of(other, job) is JobState.DELAYED
+        assert other.claim_next("alice", limit=9) == []
+        assert (other.job_count, other.stats().delayed, other.stats().unclaimed) == (1, 1, 0)
+        assert uuids_of(other.iterjobs()) == [job.uuid]
+        assert list(other.iterjobs(only_unclaimed=True)) == []
+
+    def test_a_delay_ends_by_itself(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize", delay=SHORT)
+        assert job.record.state is JobState.DELAYED
+        [claimed] = eventually(lambda: other.claim_next("alice"))
+        assert (claimed, claimed.record.attempts) == (job, 1)
+
+    def test_run_at_is_the_moment_that_was_given(self, board: JobBoard) -> None:
+        moment = datetime(2040, 2, 29, 12, 30, 15, 250_000, tzinfo=timezone(timedelta(hours=-7)))
+        job = board.post("resize", run_at=moment)
+        assert job.run_at == board.get(job.uuid).run_at == board.get(job.uuid).record.run_at == moment
+        assert state_of(board, job) is JobState.DELAYED
+
+    def test_run_at_ends_by_itself(self, board: JobBoard) -> None:
+        job = board.post("resize", run_at=_in(SHORT))
+        assert eventually(lambda: board.claim_next("alice")) == [job]
+
+    @pytest.mark.parametrize("seconds", [-1, -86_400 * 10_000])
+    def test_a_run_at_that_has_passed_is_no_delay(self, board: JobBoard, seconds: float) -> None:
+        job = board.post("resize", run_at=_in(seconds))
+        assert state_of(board, job) is JobState.UNCLAIMED
+        assert board.claim_next("alice") == [job]
+
+    def test_a_delay_of_nothing_is_none(self, board: JobBoard) -> None:
+        job = board.post("resize", delay=0)
+        assert state_of(board, job) is JobState.UNCLAIMED
+        assert board.claim_next("alice") == [job]
+
+    def test_each_look_counts_a_due_job_as_unclaimed(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize", delay=SHORT, key="cat.png")
+        eventually(lambda: other.stats().delayed == 0)
+        assert other.stats().unclaimed == other.stats().names["resize"].unclaimed == 1
+        assert uuids_of(other.iterjobs(only_unclaimed=True)) == [job.uuid]
+        assert other.find("resize", "cat.png").record.state is JobState.UNCLAIMED
+        assert list(other.iterjobs(states=[JobState.DELAYED])) == []
+
+    def test_a_due_job_can_be_claimed_by_its_handle(self, board: JobBoard) -> None:
+        job = board.post("resize", delay=SHORT)
+        eventually(lambda: board.stats().delayed == 0)
+        assert board.claim(job, "alice") > 0
+
+    def test_hundreds_of_due_jobs_are_claimable_in_order(self, board: JobBoard) -> None:
+        jobs = board.post_many([Posting("resize", delay=SHORT) for _ in range(250)])
+        eventually(lambda: board.stats().delayed == 0)
+        assert board.claim_next("alice", limit=250, expiry=LONG) == jobs
+
+    @needs(expiry="time")
+    def test_a_longer_delay_is_not_cut_short(self, board: JobBoard) -> None:
+        later, sooner = board.post("resize", delay=LONG), board.post("resize", delay=SHORT)
+        eventually(lambda: state_of(board, sooner) is JobState.UNCLAIMED)
+        let_a_claim_run_out(board)
+        assert uuids_of(board.claim_next("alice", limit=9)) == [sooner.uuid]
+        assert state_of(board, later) is JobState.DELAYED
+
+    def test_a_delayed_job_can_be_cancelled(self, board: JobBoard) -> None:
+        board.cancel(board.post("resize", delay=LONG))
+        assert (board.job_count, board.stats().delayed) == (0, 0)

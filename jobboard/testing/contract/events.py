@@ -1,0 +1,187 @@
+"""Events: every change of any client, in order per job, to whoever subscribed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobboard.board import JobBoard
+from jobboard.entry import JobState
+from jobboard.events import EventKind, JobEvent
+from jobboard.posting import Posting
+from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of
+from jobboard.testing.deadline import eventually
+from jobboard.testing.harness import Harness
+
+K = EventKind
+
+
+class Heard:
+    """What one subscription has heard so far."""
+
+    def __init__(self, board: JobBoard, kinds: Collection[EventKind] | None = None) -> None:
+        self.events: list[JobEvent] = []
+        self.end = board.subscribe(self.events.append, kinds)
+
+    def kinds(self, uuid: str | None = None) -> list[EventKind]:
+        return [event.kind for event in list(self.events) if uuid is None or event.uuid == uuid]
+
+    def until(self, *kinds: EventKind, uuid: str | None = None) -> None:
+        """Wait until exactly these were heard, of one job or of all."""
+        eventually(lambda: len(self.kinds(uuid)) >= len(kinds))
+        assert self.kinds(uuid) == list(kinds)
+
+
+class EventCases(Case):
+    def test_a_life_of_a_job_is_told_in_order(self, board: JobBoard, other: JobBoard) -> None:
+        heard = Heard(board)
+        job = other.post("resize")
+        token = other.claim(job, "alice", LONG)
+        other.extend(job, "alice", LONG)
+        other.checkpoint(job, "alice", "half")
+        other.abandon(job, "alice", reason="no disk here")
+        later = other.claim(job, "bob", LONG)
+        other.consume(job, "bob")
+        heard.until(K.POSTED, K.CLAIMED, K.EXTENDED, K.CHECKPOINTED, K.ABANDONED, K.CLAIMED, K.CONSUMED)
+        events = heard.events
+        assert {(event.uuid, event.name) for event in events} == {(job.uuid, "resize")}
+        assert [event.who for event in events[1:]] == ["alice"] * 4 + ["bob"] * 2
+        assert [event.token for event in events[1:]] == [token] * 4 + [later] * 2
+        assert events[4].reason == "no disk here"
+        assert all(abs(event.at - datetime.now(UTC)) < timedelta(minutes=1) for event in events)
+
+    def test_a_client_hears_itself(self, board: JobBoard) -> None:
+        heard = Heard(board)
+        job = board.post("resize")
+        heard.until(K.POSTED, uuid=job.uuid)
+
+    def test_two_clients_hear_the_same(self, board: JobBoard, other: JobBoard) -> None:
+        both = Heard(board), Heard(other)
+        board.post("resize")
+        other.trash(claim_one(other), "alice", reason="broken")
+        for heard in both:
+            heard.until(K.POSTED, K.CLAIMED, K.TRASHED)
+            assert heard.events[-1].reason == "broken"
+
+    def test_operators_are_heard(self, board: JobBoard, other: JobBoard) -> None:
+        kinds = [K.POSTED, K.REPLACED, K.CLAIMED, K.RELEASED, K.TRASHED, K.RESTORED, K.CANCEL_ASKED, K.CANCELLED]
+        heard = Heard(board, kinds)
+        job = other.post("resize", key="a")
+        other.post("resize", key="a", if_exists="replace")
+        other.claim(job, "alice", LONG)
+        other.release(job, reason="its host is gone")
+        other.trash(job, "an operator", reason="runaway", force=True)
+        other.restore(job.uuid)
+        other.claim(other.get(job.uuid), "alice", LONG)
+        other.cancel(job)
+        other.abandon(other.get(job.uuid), "alice")
+        heard.until(
+            K.POSTED, K.REPLACED, K.CLAIMED, K.RELEASED, K.TRASHED, K.RESTORED, K.CLAIMED, K.CANCEL_ASKED, K.CANCELLED,
+            uuid=job.uuid,
+        )  # fmt: skip
+        assert heard.events[3].reason == "its host is gone"
+
+    def test_a_cancel_and_a_purge_are_heard(self, board: JobBoard, other: JobBoard) -> None:
+        heard = Heard(board, [K.CANCELLED, K.PURGED])
+        cancelled, purged = other.post("resize"), other.post("resize")
+        other.cancel(cancelled)
+        other.trash(purged, "an operator", force=True)
+        other.purge(purged.uuid)
+        heard.until(K.CANCELLED, uuid=cancelled.uuid)
+        heard.until(K.PURGED, uuid=purged.uuid)
+
+    @pytest.mark.parametrize("name", [None, "resize"])
+    def test_a_pause_and_its_end_are_heard(self, board: JobBoard, other: JobBoard, name: str | None) -> None:
+        heard = Heard(board)
+        other.pause(name)
+        other.resume(name)
+        heard.until(K.PAUSED, K.RESUMED)
+        assert {(event.uuid, event.name) for event in heard.events} == {(None, name)}
+
+    @needs(expiry="time")
+    def test_an_expiry_is_heard_once_somebody_looks(self, board: JobBoard, other: JobBoard) -> None:
+        heard = Heard(board, [K.EXPIRED])
+        job = other.post("resize")
+        token = other.claim(job, "alice", SHORT)
+        eventually(lambda: other.claim_next("bob", expiry=LONG))
+        heard.until(K.EXPIRED)
+        assert (heard.events[0].uuid, heard.events[0].token) == (job.uuid, token)
+
+    def test_a_due_delay_is_heard_once_somebody_looks(self, board: JobBoard, other: JobBoard) -> None:
+        heard = Heard(board, [K.DUE])
+        job = other.post("resize", delay=SHORT)
+        eventually(lambda: other.claim_next("bob", expiry=LONG))
+        heard.until(K.DUE, uuid=job.uuid)
+
+    def test_only_the_kinds_asked_for_are_heard(self, board: JobBoard, other: JobBoard) -> None:
+        heard = Heard(board, {K.CONSUMED, K.POSTED})
+        other.post("resize")
+        other.consume(claim_one(other), "alice")
+        heard.until(K.POSTED, K.CONSUMED)
+
+    def test_every_job_of_a_batch_is_heard(self, board: JobBoard, other: JobBoard) -> None:
+        heard = Heard(board, [K.POSTED, K.CLAIMED, K.CONSUMED])
+        jobs = other.post_many([Posting("resize") for _ in range(120)])
+        other.consume_many(other.claim_next("alice", limit=120, expiry=LONG), "alice")
+        eventually(lambda: len(heard.events) >= 360)
+        assert all(heard.kinds(job.uuid) == [K.POSTED, K.CLAIMED, K.CONSUMED] for job in jobs)
+
+    def test_an_ended_subscription_hears_nothing(self, board: JobBoard, other: JobBoard) -> None:
+        ended, going = Heard(board), Heard(board)
+        other.post("resize")
+        ended.until(K.POSTED)
+        ended.end()
+        ended.end()
+        other.post("resize")
+        going.until(K.POSTED, K.POSTED)
+        assert ended.kinds() == [K.POSTED]
+
+    def test_refused_calls_are_not_heard(self, board: JobBoard, other: JobBoard) -> None:
+        job = other.post("resize")
+        other.claim(job, "alice", LONG)
+        heard = Heard(board)
+        for call in (board.consume, board.abandon, board.trash, board.extend):
+            with pytest.raises(Exception, match="claim"):
+                call(job.uuid, "bob")
+        other.consume(job, "alice")
+        heard.until(K.CONSUMED)
+
+    def test_a_callback_that_fails_or_blocks_harms_nobody(self, harness: Harness, board: JobBoard) -> None:
+        blocked, go_on = threading.Event(), threading.Event()
+
+        def fail(event: JobEvent) -> None:
+            blocked.set()
+            go_on.wait(30)
+            raise RuntimeError("a callback's own fault")
+
+        board.subscribe(fail)
+        heard = Heard(harness.board(board.name))
+        job = board.post("resize")
+        assert blocked.wait(10)
+        board.consume(claim_one(board), "alice")
+        assert state_of(board, job) is JobState.COMPLETE
+        heard.until(K.POSTED, K.CLAIMED, K.CONSUMED)
+        go_on.set()
+
+    def test_a_callback_may_use_the_board(self, board: JobBoard, other: JobBoard) -> None:
+        seen: list[JobState] = []
+        board.subscribe(lambda event: seen.append(board.get(event.uuid or "").record.state), [K.TRASHED])
+        other.post("resize")
+        other.trash(claim_one(other), "alice")
+        assert eventually(lambda: list(seen)) == [JobState.TRASHED]
+
+    def test_boards_of_other_names_hear_nothing(self, harness: Harness, board: JobBoard) -> None:
+        strange, heard = Heard(harness.board()), Heard(board)
+        board.post("resize")
+        heard.until(K.POSTED)
+        assert strange.events == []
+
+    def test_events_never_show_details(self, board: JobBoard) -> None:
+        heard = Heard(board)
+        board.post("resize", details={"password": "hunter2"})
+        board.consume(claim_one(board), "alice", "hunter2")
+        heard.until(K.POSTED, K.CLAIMED, K.CONSUMED)
+        assert "hunter2" not in repr(heard.events)

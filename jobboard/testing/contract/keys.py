@@ -1,0 +1,212 @@
+"""Keys: unique among the live jobs of one name; raise, keep or replace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobboard.board import JobBoard
+from jobboard.entry import JobState
+from jobboard.errors import AlreadyPosted, NotFound
+from jobboard.events import EventKind
+from jobboard.job import Job
+from jobboard.posting import JobPriority, Posting
+from jobboard.testing.contract.case import (
+    LONG,
+    Case,
+    drain,
+    numbers_of,
+    photo,
+    state_of,
+    uuids_of,
+)
+from jobboard.testing.harness import Harness
+
+
+def _consume(board: JobBoard, job: Job) -> None:
+    board.claim(job, "alice")
+    board.consume(job, "alice")
+
+
+def _trash(board: JobBoard, job: Job) -> None:
+    board.claim(job, "alice")
+    board.trash(job, "alice", reason="broken")
+
+
+def _cancel(board: JobBoard, job: Job) -> None:
+    board.cancel(job)
+
+
+class KeyCases(Case):
+    def test_a_key_finds_its_job(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize", key="cat.png", details={"n": 1})
+        found = other.find("resize", "cat.png")
+        assert (found.uuid, found.key, found.details) == (job.uuid, "cat.png", {"n": 1})
+
+    def test_a_key_that_nobody_posted_finds_nothing(self, board: JobBoard) -> None:
+        board.post("resize", key="cat.png")
+        for name, key in [("resize", "dog.png"), ("rotate", "cat.png"), ("resize", "cat"), ("cat.png", "resize")]:
+            with pytest.raises(NotFound):
+                board.find(name, key)
+
+    def test_a_key_taken_by_a_live_job_is_refused(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize", key="cat.png", details={"n": 1})
+        before = photo(board, job)
+        with pytest.raises(AlreadyPosted) as caught:
+            other.post("resize", key="cat.png", details={"n": 2})
+        assert caught.value.uuid == job.uuid
+        assert photo(board, job) == before
+        assert board.job_count == 1
+
+    def test_a_key_taken_by_a_claimed_job_is_refused(self, board: JobBoard) -> None:
+        board.claim(board.post("resize", key="cat.png"), "alice")
+        with pytest.raises(AlreadyPosted):
+            board.post("resize", key="cat.png")
+
+    def test_a_key_taken_by_a_delayed_job_is_refused(self, board: JobBoard) -> None:
+        board.post("resize", key="cat.png", delay=LONG)
+        with pytest.raises(AlreadyPosted):
+            board.post("resize", key="cat.png")
+
+    def test_one_key_under_two_names_is_two_jobs(self, board: JobBoard) -> None:
+        one, two = board.post("resize", key="cat.png"), board.post("rotate", key="cat.png")
+        assert (board.find("resize", "cat.png"), board.find("rotate", "cat.png")) == (one, two)
+
+    def test_names_and_keys_are_not_run_together(self, board: JobBoard) -> None:
+        jobs = {
+            (name, key): board.post(name, key=key)
+            for name, key in [("a", "b:c"), ("a:b", "c"), ("a/b", "c"), ("a", "b/c")]
+        }
+        assert {pair: board.find(*pair).uuid for pair in jobs} == {pair: job.uuid for pair, job in jobs.items()}
+
+    def test_any_number_of_jobs_has_no_key(self, board: JobBoard) -> None:
+        assert len({board.post("resize").uuid for _ in range(3)}) == board.job_count == 3
+
+    @pytest.mark.parametrize("end", [_consume, _trash, _cancel])
+    def test_a_key_is_free_once_its_job_has_ended(self, board: JobBoard, end: Callable[[JobBoard, Job], None]) -> None:
+        job = board.post("resize", key="cat.png")
+        end(board, job)
+        with pytest.raises(NotFound):
+            board.find("resize", "cat.png")
+        again = board.post("resize", key="cat.png")
+        assert again.uuid != job.uuid
+        assert board.find("resize", "cat.png").uuid == again.uuid
+
+    def test_a_key_stays_taken_when_its_job_is_abandoned(self, board: JobBoard) -> None:
+        job = board.post("resize", key="cat.png")
+        board.claim(job, "alice")
+        board.abandon(job, "alice")
+        with pytest.raises(AlreadyPosted):
+            board.post("resize", key="cat.png")
+        assert board.find("resize", "cat.png").uuid == job.uuid
+
+    @pytest.mark.parametrize("state", [JobState.UNCLAIMED, JobState.DELAYED, JobState.CLAIMED])
+    def test_keep_returns_the_live_job_unchanged(self, board: JobBoard, state: JobState) -> None:
+        job = board.post("resize", key="cat.png", details={"n": 1}, delay=LONG if state is JobState.DELAYED else None)
+        if state is JobState.CLAIMED:
+            board.claim(job, "alice")
+        before = photo(board, job)
+        kept = board.post("resize", key="cat.png", details={"n": 2}, priority=JobPriority.HIGH, if_exists="keep")
+        assert (kept.uuid, kept.details, kept.priority) == (job.uuid, {"n": 1}, JobPriority.NORMAL)
+        assert photo(board, job) == before
+        assert before.state is state
+        assert board.job_count == 1
+
+    @pytest.mark.parametrize("choice", ["keep", "replace"])
+    def test_keep_and_replace_post_where_nothing_is(self, board: JobBoard, choice: str) -> None:
+        job = board.post("resize", key="cat.png", details={"n": 1}, if_exists=choice)  # type: ignore[arg-type,unused-ignore]
+        assert board.find("resize", "cat.png").uuid == job.uuid
+        assert board.get(job.uuid).details == {"n": 1}
+
+    def test_replace_gives_the_unclaimed_job_new_details_and_priority(self, board: JobBoard, other: JobBoard) -> None:
+        old = board.post("resize", key="cat.png", details={"n": 1}, priority=JobPriority.LOW)
+        board.post("resize", details={"n": "between"})
+        replaced = other.post("resize", key="cat.png", details={"n": 2}, priority=JobPriority.HIGH, if_exists="replace")
+        assert (replaced.details, replaced.priority) == ({"n": 2}, JobPriority.HIGH)
+        now = board.find("resize", "cat.png")
+        assert (now.uuid, now.details, now.priority) == (replaced.uuid, {"n": 2}, JobPriority.HIGH)
+        assert board.job_count == 2
+        assert EventKind.REPLACED in [line.kind for line in board.get(replaced.uuid).history]
+        assert numbers_of(drain(board)) == [2, "between"]
+        assert replaced.uuid == old.uuid
+
+    def test_replace_delays_what_was_claimable(self, board: JobBoard) -> None:
+        board.post("resize", key="cat.png")
+        run_at = datetime.now(UTC) + timedelta(hours=1)
+        job = board.post("resize", key="cat.png", run_at=run_at, if_exists="replace")
+        assert (state_of(board, job), board.get(job.uuid).run_at) == (JobState.DELAYED, run_at)
+        assert board.claim_next("alice") == []
+
+    def test_replace_makes_claimable_what_was_delayed(self, board: JobBoard) -> None:
+        board.post("resize", key="cat.png", delay=LONG)
+        job = board.post("resize", key="cat.png", if_exists="replace")
+        assert (state_of(board, job), board.get(job.uuid).run_at) == (JobState.UNCLAIMED, None)
+        assert uuids_of(board.claim_next("alice")) == [job.uuid]
+
+    def test_replace_of_a_claimed_job_is_refused(self, board: JobBoard) -> None:
+        job = board.post("resize", key="cat.png", details={"n": 1})
+        board.claim(job, "alice")
+        before = photo(board, job)
+        with pytest.raises(AlreadyPosted):
+            board.post("resize", key="cat.png", details={"n": 2}, if_exists="replace")
+        assert photo(board, job) == before
+        board.consume(job, "alice")
+
+    def test_a_key_twice_in_one_batch_is_refused_and_nothing_is_posted(self, board: JobBoard) -> None:
+        with pytest.raises(AlreadyPosted):
+            board.post_many([Posting("resize", key="a"), Posting("resize", key="b"), Posting("resize", key="a")])
+        assert (board.job_count, list(board.iterjobs())) == (0, [])
+
+    def test_a_key_twice_in_one_batch_is_kept_once(self, board: JobBoard) -> None:
+        first, second = board.post_many(
+            [Posting("resize", details={"n": n}, key="a", if_exists="keep") for n in (1, 2)]
+        )
+        assert first.uuid == second.uuid
+        assert numbers_of(board.iterjobs()) == [1]
+
+    def test_of_a_key_twice_in_one_batch_the_later_replaces(self, board: JobBoard) -> None:
+        board.post_many([Posting("resize", details={"n": n}, key="a", if_exists="replace") for n in (1, 2)])
+        assert numbers_of(board.iterjobs()) == [2]
+
+    def test_one_taken_key_keeps_the_whole_batch_off_the_board(self, board: JobBoard) -> None:
+        taken = board.post("resize", key="b", details={"n": 1})
+        before = photo(board, taken)
+        with pytest.raises(AlreadyPosted) as caught:
+            board.post_many([Posting("resize", key="a"), Posting("resize", key="b"), Posting("resize", key="c")])
+        assert caught.value.uuid == taken.uuid
+        assert uuids_of(board.iterjobs()) == [taken.uuid]
+        assert photo(board, taken) == before
+
+    def test_one_taken_key_undoes_the_replacements_of_its_batch(self, board: JobBoard) -> None:
+        board.post("resize", key="a", details={"n": 1})
+        board.claim(board.post("resize", key="b", details={"n": 2}), "alice")
+        with pytest.raises(AlreadyPosted):
+            board.post_many(
+                [Posting("resize", key=key, details={"n": "new"}, if_exists="replace") for key in ("a", "b")]
+            )
+        assert sorted(numbers_of(board.iterjobs())) == [1, 2]
+
+    @pytest.mark.parametrize("clients", [1, 4])
+    def test_of_threads_that_post_one_key_exactly_one_succeeds(self, harness: Harness, clients: int) -> None:
+        boards = [harness.board("shared-" + harness.fresh_name())]
+        boards += [harness.board(boards[0].name) for _ in range(clients - 1)]
+        begin, outcomes = threading.Barrier(8), []
+
+        def post(number: int) -> None:
+            begin.wait()
+            try:
+                outcomes.append(boards[number % clients].post("resize", key="cat.png", details={"n": number}).uuid)
+            except AlreadyPosted as error:
+                outcomes.append(error.uuid or "")
+
+        threads = [threading.Thread(target=post, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(outcomes) == 8
+        assert set(outcomes) == {board.uuid for board in boards[0].iterjobs()}
+        assert boards[0].job_count == 1

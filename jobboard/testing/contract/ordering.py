@@ -1,0 +1,105 @@
+"""Order: higher priority first, then oldest first, by number and not by text."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jobboard.board import JobBoard
+from jobboard.job import Job
+from jobboard.posting import JobPriority, Posting
+from jobboard.testing.contract.case import (
+    SHORT,
+    Case,
+    claim_one,
+    drain,
+    numbers_of,
+    uuids_of,
+)
+from jobboard.testing.deadline import eventually
+
+PRIORITIES = list(JobPriority)
+
+
+def _post_mixed(board: JobBoard, count: int, names: tuple[str, ...] = ("resize",)) -> list[Job]:
+    """Post jobs of all priorities and names, and return them in the order in which they are to be claimed."""
+    dice = random.Random(7)
+    jobs = board.post_many(
+        [Posting(dice.choice(names), details={"n": n}, priority=dice.choice(PRIORITIES)) for n in range(count)]
+    )
+    return sorted(jobs, key=lambda job: (-job.priority, job.sequence))
+
+
+class OrderingCases(Case):
+    def test_the_oldest_is_claimed_first_past_9_and_99_and_999_jobs(self, board: JobBoard) -> None:
+        board.post_many([Posting("resize", details={"n": n}) for n in range(1_100)])
+        assert numbers_of(drain(board)) == list(range(1_100))
+
+    def test_the_oldest_is_claimed_first_one_by_one(self, board: JobBoard) -> None:
+        for n in range(120):
+            board.post("resize", details={"n": n})
+        assert numbers_of(drain(board, limit=1)) == list(range(120))
+
+    def test_the_higher_priority_is_claimed_first(self, board: JobBoard) -> None:
+        for priority in PRIORITIES:
+            board.post("resize", priority=priority)
+        assert [job.priority for job in drain(board, limit=1)] == [
+            JobPriority.VERY_HIGH, JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW, JobPriority.VERY_LOW,
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("limit", [1, 7, 1_000])
+    def test_mixed_priorities_are_claimed_in_order(self, board: JobBoard, limit: int) -> None:
+        expected = _post_mixed(board, 150)
+        assert uuids_of(drain(board, limit=limit)) == uuids_of(expected)
+
+    def test_iterating_shows_the_order_of_claims(self, board: JobBoard) -> None:
+        expected = _post_mixed(board, 1_100)
+        assert uuids_of(board.iterjobs()) == uuids_of(expected)
+
+    def test_the_order_holds_across_the_names_of_a_filter(self, board: JobBoard) -> None:
+        expected = _post_mixed(board, 120, ("resize", "rotate", "crop"))
+        wanted = ["crop", "resize"]
+        asked = [job.uuid for job in expected if job.name in wanted]
+        assert uuids_of(board.iterjobs(names=wanted)) == asked
+        assert uuids_of(board.claim_next("alice", wanted, limit=1_000)) == asked
+
+    def test_the_head_of_each_name_is_found_behind_many_of_another(self, board: JobBoard) -> None:
+        board.post_many([Posting("resize", priority=JobPriority.VERY_HIGH) for _ in range(300)])
+        last = board.post("rotate", priority=JobPriority.VERY_LOW)
+        assert claim_one(board, names=["rotate"]) == last
+
+    def test_an_abandoned_job_goes_back_to_its_place(self, board: JobBoard) -> None:
+        jobs = [board.post("resize") for _ in range(12)]
+        claimed = claim_one(board)
+        board.abandon(claimed, "alice")
+        assert uuids_of(drain(board)) == uuids_of(jobs)
+
+    def test_a_released_job_goes_back_to_its_place(self, board: JobBoard) -> None:
+        jobs = [board.post("resize") for _ in range(12)]
+        claimed = board.claim_next("alice", limit=3)
+        for job in reversed(claimed):
+            board.release(job, reason="its host is gone")
+        assert uuids_of(drain(board)) == uuids_of(jobs)
+
+    def test_a_restored_job_goes_back_to_its_place(self, board: JobBoard) -> None:
+        jobs = [board.post("resize") for _ in range(12)]
+        claimed = board.claim_next("alice", limit=2)
+        for job in claimed:
+            board.trash(job, "alice")
+        for job in reversed(claimed):
+            board.restore(job.uuid)
+        assert uuids_of(drain(board)) == uuids_of(jobs)
+
+    def test_a_due_job_stands_where_it_was_posted(self, board: JobBoard) -> None:
+        early = board.post("resize", delay=SHORT)
+        late = board.post("resize")
+        urgent = board.post("resize", priority=JobPriority.HIGH, delay=SHORT)
+        eventually(lambda: board.stats().delayed == 0)
+        assert uuids_of(drain(board)) == uuids_of([urgent, early, late])
+
+    def test_sorting_handles_gives_the_order_of_claims(self, board: JobBoard) -> None:
+        expected = _post_mixed(board, 40)
+        shuffled = list(board.iterjobs())
+        random.Random(1).shuffle(shuffled)
+        assert sorted(shuffled) == expected

@@ -1,0 +1,125 @@
+"""Records: what has become of a job, and its last changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobboard.board import JobBoard
+from jobboard.entry import JobState
+from jobboard.errors import NotFound
+from jobboard.events import EventKind, HistoryEntry
+from jobboard.testing.contract.case import LONG, Case, claim_one
+from jobboard.testing.deadline import eventually
+from jobboard.testing.harness import Harness
+
+ANSWERS = ("state", "owner", "last_modified", "attempts", "last_error", "result", "checkpoint", "history", "cancelled")
+
+
+class RecordCases(Case):
+    def test_the_history_tells_a_life_in_order(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize")
+        first = board.claim(job, "alice")
+        board.abandon(job, "alice", reason="no disk here")
+        second = other.claim(other.get(job.uuid), "bob")
+        other.trash(job.uuid, "bob", reason="broken")
+        other.restore(job.uuid)
+        history = board.get(job.uuid).history
+        assert [(line.kind, line.who, line.token) for line in history[1:5]] == [
+            (EventKind.CLAIMED, "alice", first),
+            (EventKind.ABANDONED, "alice", first),
+            (EventKind.CLAIMED, "bob", second),
+            (EventKind.TRASHED, "bob", second),
+        ]
+        assert (history[0].kind, history[-1].kind) == (EventKind.POSTED, EventKind.RESTORED)
+        assert (history[2].reason, history[4].reason) == ("no disk here", "broken")
+        assert all(isinstance(line, HistoryEntry) and line.at.tzinfo is not None for line in history)
+        assert [line.at for line in history] == sorted(line.at for line in history)
+        assert abs(history[-1].at - datetime.now(UTC)) < timedelta(minutes=1)
+
+    def test_the_record_read_by_get_has_the_history(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        board.claim(job, "alice")
+        seen = board.get(job.uuid)
+        assert [line.kind for line in seen.record.history] == [EventKind.POSTED, EventKind.CLAIMED]
+
+    def test_the_history_keeps_the_last_twenty_lines(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        for n in range(15):
+            board.claim(job, "alice", LONG)
+            board.abandon(job, "alice", reason=str(n))
+        history = job.history
+        assert len(history) == 20
+        assert [line.reason for line in history if line.kind is EventKind.ABANDONED] == [str(n) for n in range(5, 15)]
+
+    def test_last_modified_moves_with_every_change(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        moments = [job.last_modified]
+
+        def is_later() -> bool:
+            board.claim(job, "alice", LONG)
+            board.abandon(job, "alice")
+            return job.last_modified > moments[0]
+
+        eventually(is_later)
+        assert moments[0].tzinfo is not None
+        assert abs(job.last_modified - datetime.now(UTC)) < timedelta(minutes=1)
+
+    def test_the_record_is_what_the_last_read_saw(self, harness: Harness) -> None:
+        board, backend = harness.lossy_board()
+        other = harness.board(board.name)
+        job = board.post("resize")
+        seen = board.get(job.uuid)
+        other.claim(other.get(job.uuid), "alice")
+        backend.calls.clear()
+        assert seen.record.state is JobState.UNCLAIMED
+        assert sum(backend.calls.values()) == 0
+        assert seen.owner == "alice"
+        assert (seen.record.state, seen.record.owner) == (JobState.CLAIMED, "alice")
+        assert sum(backend.calls.values()) == 1
+
+    def test_each_answer_asks_the_store(self, board: JobBoard, other: JobBoard) -> None:
+        mine = board.post("resize")
+        seen = other.get(mine.uuid)
+        board.claim(mine, "alice", LONG)
+        board.checkpoint(mine, "alice", "half")
+        assert (seen.state, seen.owner, seen.attempts) == (JobState.CLAIMED, "alice", 1)
+        assert (seen.checkpoint, seen.cancelled) == ("half", False)
+        board.cancel(mine)
+        assert seen.cancelled is True
+        board.trash(mine, "alice", reason="broken", error="Traceback")
+        assert (seen.state, seen.last_error, seen.history[-1].kind) == (
+            JobState.TRASHED, "Traceback", EventKind.TRASHED,
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("answer", ANSWERS)
+    def test_a_job_that_is_gone_has_no_answers(self, board: JobBoard, answer: str) -> None:
+        job = board.post("resize", details={"n": 1})
+        board.cancel(job)
+        with pytest.raises(NotFound):
+            getattr(job, answer)
+        assert (job.details, job.record.state) == ({"n": 1}, JobState.UNCLAIMED)
+
+    def test_the_record_of_a_claim_tells_when_it_ends(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize")
+        board.claim(job, "alice", LONG)
+        expires_at = other.get(job.uuid).record.expires_at
+        assert expires_at == job.record.expires_at
+        if expires_at is not None:
+            assert expires_at > datetime.now(UTC) + timedelta(seconds=LONG / 2)
+
+    def test_a_later_end_overwrites_the_reason_and_the_error(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        for n in range(3):
+            board.abandon(claim_one(board), "alice", reason=f"reason {n}", error=f"error {n}")
+            assert (job.last_error, job.record.reason) == (f"error {n}", f"reason {n}")
+
+    def test_the_completed_record_keeps_the_last_error(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        board.abandon(claim_one(board), "alice", error="Traceback")
+        board.consume(claim_one(board, "bob"), "bob", 1)
+        record = board.get(job.uuid).record
+        assert (record.state, record.owner, record.attempts, record.last_error) == (
+            JobState.COMPLETE, "bob", 2, "Traceback",
+        )  # fmt: skip

@@ -1,0 +1,222 @@
+"""A backend whose replies can be lost on the way; it stands at the seam, on any real backend."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, TypeVar
+
+from jobboard.backend import Backend, Waiter
+from jobboard.entry import (
+    Claim,
+    Consumption,
+    Discard,
+    EntityEntry,
+    Entry,
+    Finding,
+    Gone,
+    Hold,
+    JobState,
+    NewEntry,
+    Page,
+    Posted,
+    Renewal,
+    Restored,
+    Return,
+    Verdict,
+)
+from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.stats import BoardStats
+
+_Reply = TypeVar("_Reply")
+
+#: Where the connection breaks: the request never arrives, its reply never does, or nothing can be sent at all.
+Fault = Literal["request", "reply", "refused"]
+
+
+class LossyBackend(Backend):
+    """Hands everything on to ``inner``, counts it in :attr:`calls`, and breaks the connection when told to.
+
+    :meth:`lose` arms it for one primitive: ``"reply"`` lets the request take effect and raises
+    :class:`~jobboard.errors.ReplyLost`; ``"request"`` raises the same, but nothing took effect; ``"refused"`` raises
+    :class:`~jobboard.errors.BoardUnavailable`.
+    """
+
+    scheme = "lossy"
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner.board, inner.address)
+        self.scheme = inner.scheme  # type: ignore[misc]
+        self.capabilities = inner.capabilities  # type: ignore[misc]
+        self.options = inner.options  # type: ignore[misc]
+        self.inner = inner
+        self.calls: Counter[str] = Counter()
+        #: Set while somebody blocks in a waiter.
+        self.blocked = threading.Event()
+        self._armed: dict[str, list[Fault]] = {}
+
+    def lose(self, primitive: str, fault: Fault = "reply", times: int = 1) -> None:
+        """Break the next ``times`` calls of ``primitive``."""
+        if not hasattr(Backend, primitive):
+            raise LookupError(f"no such primitive: {primitive!r}")
+        self._armed.setdefault(primitive, []).extend([fault] * times)
+
+    def heal(self) -> None:
+        """Break nothing more."""
+        self._armed.clear()
+
+    @property
+    def armed(self) -> bool:
+        """Whether a fault waits that nothing has met yet."""
+        return any(self._armed.values())
+
+    def _send(self, primitive: str, request: Callable[[], _Reply]) -> _Reply:
+        self.calls[primitive] += 1
+        faults = self._armed.get(primitive)
+        fault = faults.pop(0) if faults else None
+        if fault == "refused":
+            raise BoardUnavailable(f"{primitive}: refused")
+        if fault == "request":
+            raise ReplyLost(f"{primitive}: the connection broke before the request arrived")
+        reply = request()
+        if fault == "reply":
+            raise ReplyLost(f"{primitive}: the connection broke after the request had arrived")
+        return reply
+
+    def open(self, timeout: float) -> None:
+        self._send("open", lambda: self.inner.open(timeout))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    @property
+    def connected(self) -> bool:
+        return self.inner.connected
+
+    def now(self) -> float:
+        return self._send("now", self.inner.now)
+
+    def refresh(self) -> None:
+        self._send("refresh", self.inner.refresh)
+
+    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+        return self._send("post", lambda: self.inner.post(entries))
+
+    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+        return self._send("cancel", lambda: self.inner.cancel(uuids))
+
+    def claim(self, uuid: str, claim: Claim) -> Entry | None:
+        return self._send("claim", lambda: self.inner.claim(uuid, claim))
+
+    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+        return self._send("claim_next", lambda: self.inner.claim_next(claim, names, limit))
+
+    def claimed_under(self, claim_id: str) -> list[Entry]:
+        return self._send("claimed_under", lambda: self.inner.claimed_under(claim_id))
+
+    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return self._send("extend", lambda: self.inner.extend(renewals))
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        return self._send("consume", lambda: self.inner.consume(ends))
+
+    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
+        return self._send("abandon", lambda: self.inner.abandon(ends))
+
+    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
+        return self._send("trash", lambda: self.inner.trash(ends))
+
+    def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
+        return self._send("checkpoint", lambda: self.inner.checkpoint(hold, state))
+
+    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+        return self._send("read", lambda: self.inner.read(uuids))
+
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        return self._send("history", lambda: self.inner.history(uuid))
+
+    def find(self, name: str, key: str) -> Entry | None:
+        return self._send("find", lambda: self.inner.find(name, key))
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        return self._send("page", lambda: self.inner.page(states, names, cursor, size))
+
+    def stats(self) -> BoardStats:
+        return self._send("stats", self.inner.stats)
+
+    def count(self) -> int:
+        return self._send("count", self.inner.count)
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        return self._send("waiter", lambda: _WatchedWaiter(self.inner.waiter(names), self))
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        return self._send("listen", lambda: self.inner.listen(tell, kinds))
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        return self._send("release", lambda: self.inner.release(uuid, token, reason))
+
+    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+        return self._send("restore", lambda: self.inner.restore(uuids))
+
+    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+        return self._send("purge", lambda: self.inner.purge(uuids))
+
+    def pause(self, name: str | None) -> None:
+        self._send("pause", lambda: self.inner.pause(name))
+
+    def resume(self, name: str | None) -> None:
+        self._send("resume", lambda: self.inner.resume(name))
+
+    def paused(self) -> frozenset[str | None]:
+        return self._send("paused", self.inner.paused)
+
+    def tidy(self, limit: int) -> int:
+        return self._send("tidy", lambda: self.inner.tidy(limit))
+
+    def audit(self, repair: bool) -> list[Finding]:
+        return self._send("audit", lambda: self.inner.audit(repair))
+
+    def put_entity(self, entity: EntityEntry) -> None:
+        self._send("put_entity", lambda: self.inner.put_entity(entity))
+
+    def remove_entity(self, kind: str, name: str) -> None:
+        self._send("remove_entity", lambda: self.inner.remove_entity(kind, name))
+
+    def entities(self) -> list[EntityEntry]:
+        return self._send("entities", self.inner.entities)
+
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        return self._send("save_book", lambda: self.inner.save_book(uuid, body, version, after))
+
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        return self._send("load_book", lambda: self.inner.load_book(uuid))
+
+    def destroy_book(self, uuid: str) -> bool:
+        return self._send("destroy_book", lambda: self.inner.destroy_book(uuid))
+
+
+class _WatchedWaiter(Waiter):
+    """Says when somebody is about to block, so that a test can act just then."""
+
+    def __init__(self, inner: Waiter, backend: LossyBackend) -> None:
+        self._inner = inner
+        self._backend = backend
+
+    def ready_in(self) -> float | None:
+        self._backend.calls["ready_in"] += 1
+        return self._inner.ready_in()
+
+    def wait(self, timeout: float | None) -> None:
+        self._backend.blocked.set()
+        self._inner.wait(timeout)
+
+    def interrupt(self) -> None:
+        self._inner.interrupt()
+
+    def close(self) -> None:
+        self._inner.close()

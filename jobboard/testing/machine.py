@@ -1,0 +1,336 @@
+"""A Hypothesis state machine: random histories on a real backend, compared with a small model after every step.
+
+Derive from :class:`BoardMachine`, say how to open a harness, and let pytest find its ``TestCase``::
+
+    class MyMachine(BoardMachine):
+        def open_harness(self):
+            return MyHarness()
+
+    TestMyStore = MyMachine.TestCase
+    TestMyStore.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+No claim expires and no delay ends here, so that every history is deterministic.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any, Literal
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from jobboard.entry import LIVE, JobState
+from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
+from jobboard.job import Job
+from jobboard.posting import JobPriority, Posting
+from jobboard.testing.harness import Harness
+from jobboard.testing.model import Model, ModelJob
+
+NAMES = ["resize", "größe/{a}*", "with spaces"]
+OWNERS = ["alice", "bob"]
+KEYS = ["k", "k/2"]
+ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
+FAR = 86_400.0
+
+names = st.sampled_from(NAMES)
+owners = st.sampled_from(OWNERS)
+picks = st.integers(0, 20)
+clients = st.integers(0, 1)
+contents = st.integers(0, 9)
+priorities = st.sampled_from(JobPriority)
+mosts = st.sampled_from([None, 1, 2])
+filters = st.none() | st.sets(names, max_size=2)
+how_existing = st.sampled_from(["raise", "keep", "replace"])
+
+
+class BoardMachine(RuleBasedStateMachine):
+    """Two clients of one board, and the model of what they have done."""
+
+    @abc.abstractmethod
+    def open_harness(self) -> Harness:
+        """Return a harness of the store; it is closed at the end of each history."""
+
+    @initialize()
+    def open(self) -> None:
+        self.harness = self.open_harness()
+        first = self.harness.board()
+        self.boards = [first, self.harness.board(first.name)]
+        #: Never claims, so that it knows no tokens.
+        self.stranger = self.harness.board(first.name)
+        self.model = Model()
+        #: Every claim that was ever made: its handle, and by whom.
+        self.claims: list[tuple[Job, str]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "harness"):
+            self.harness.close()
+
+    def _any(self, pick: int) -> ModelJob:
+        jobs = sorted(self.model.jobs.values(), key=lambda job: job.number)
+        return jobs[pick % len(jobs)]
+
+    def _any_claim(self, pick: int) -> tuple[Job, str]:
+        """The last claims are the ones that may hold."""
+        return self.claims[-1 - pick % len(self.claims)]
+
+    # -- producers -------------------------------------------------------------------------------------------------
+
+    @rule(client=clients, name=names, priority=priorities, content=contents, most=mosts, delayed=st.booleans())
+    def post(
+        self, client: int, name: str, priority: JobPriority, content: int, most: int | None, delayed: bool
+    ) -> None:
+        job = self.boards[client].post(
+            name, details={"n": content}, priority=priority, max_attempts=most, delay=FAR if delayed else None
+        )
+        self.model.post(job.uuid, name, None, priority, content, most, delayed)
+
+    @rule(client=clients, batch=st.lists(st.tuples(names, priorities, contents), min_size=1, max_size=5))
+    def post_many(self, client: int, batch: list[tuple[str, JobPriority, int]]) -> None:
+        postings = [Posting(name, details={"n": content}, priority=priority) for name, priority, content in batch]
+        for job, (name, priority, content) in zip(self.boards[client].post_many(postings), batch, strict=True):
+            self.model.post(job.uuid, name, None, priority, content, None, False)
+
+    @rule(
+        client=clients, name=names, key=st.sampled_from(KEYS), priority=priorities, content=contents, most=mosts,
+        delayed=st.booleans(), if_exists=how_existing,
+    )  # fmt: skip
+    def post_key(
+        self,
+        client: int,
+        name: str,
+        key: str,
+        priority: JobPriority,
+        content: int,
+        most: int | None,
+        delayed: bool,
+        if_exists: Literal["raise", "keep", "replace"],
+    ) -> None:
+        live = self.model.with_key(name, key)
+
+        def post() -> Job:
+            return self.boards[client].post(
+                name, None, {"n": content}, priority, key=key, if_exists=if_exists, delay=FAR if delayed else None,
+                max_attempts=most,
+            )  # fmt: skip
+
+        if live is None:
+            self.model.post(post().uuid, name, key, priority, content, most, delayed)
+        elif if_exists == "keep":
+            assert post().uuid == live.uuid
+        elif if_exists == "raise" or live.state is JobState.CLAIMED:
+            with pytest.raises(AlreadyPosted) as caught:
+                post()
+            assert caught.value.uuid == live.uuid
+        else:
+            assert post().uuid == live.uuid
+            live.priority, live.content, live.max_attempts = priority, content, most
+            live.state = JobState.DELAYED if delayed else JobState.UNCLAIMED
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(client=clients, pick=picks)
+    def post_again(self, client: int, pick: int) -> None:
+        job = self._any(pick)
+        assert self.boards[client].post("another name", uuid=job.uuid).name == job.name
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(client=clients, pick=picks)
+    def cancel(self, client: int, pick: int) -> None:
+        job = self._any(pick)
+        if job.state not in LIVE:
+            with pytest.raises(NotFound):
+                self.boards[client].cancel(job.uuid)
+        elif job.state is JobState.CLAIMED:
+            assert self.boards[client].cancel(job.uuid) is False
+            job.cancel_asked = True
+        else:
+            assert self.boards[client].cancel(job.uuid) is True
+            del self.model.jobs[job.uuid]
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(client=clients, pick=picks, who=owners)
+    def claim(self, client: int, pick: int, who: str) -> None:
+        job, board = self._any(pick), self.boards[client]
+        handle = board.get(job.uuid)
+        if self.model.is_claimable(job):
+            self.model.claim(job, who, board.claim(handle, who, math.inf))
+            self.claims.append((handle, who))
+        else:
+            with pytest.raises(UnclaimableJob) as caught:
+                board.claim(handle, who, math.inf)
+            assert caught.value.owner == (job.owner if job.state is JobState.CLAIMED else None)
+
+    @rule(client=clients, who=owners, wanted=filters, limit=st.integers(1, 4))
+    def claim_next(self, client: int, who: str, wanted: set[str] | None, limit: int) -> None:
+        expected = self.model.claimable(wanted, limit)
+        claimed = self.boards[client].claim_next(who, wanted, limit, math.inf)
+        assert [job.uuid for job in claimed] == [job.uuid for job in expected]
+        for handle, job in zip(claimed, expected, strict=True):
+            assert handle.details == {"n": job.content}
+            self.model.claim(job, who, handle.token or 0)
+            self.claims.append((handle, who))
+
+    def _end(self, pick: int, call: Any) -> ModelJob | None:
+        """Make a call under any claim that ever was; return the job if the claim held."""
+        handle, who = self._any_claim(pick)
+        job = self.model.holds(handle.uuid, who, handle.token or 0)
+        if job is None:
+            with pytest.raises(ClaimLost):
+                call(handle.board, handle, who)
+        else:
+            call(handle.board, handle, who)
+        return job
+
+    @precondition(lambda self: self.claims)
+    @rule(pick=picks, end=st.sampled_from(ENDS), value=contents)
+    def end(self, pick: int, end: str, value: int) -> None:
+        """Use any claim that ever was: it is refused unless it is the one that holds."""
+        handle, who = self._any_claim(pick)
+        board, job = self.boards[value % 2], self.model.holds(handle.uuid, who, handle.token or 0)
+        counted = end != "abandon uncounted" and not (job is not None and job.cancel_asked)
+
+        def call() -> None:
+            if end == "extend":
+                board.extend(handle, who, math.inf)
+            elif end == "checkpoint":
+                board.checkpoint(handle, who, value)
+            elif end == "consume":
+                board.consume(handle, who, value)
+            elif end == "trash":
+                board.trash(handle, who, reason="broken")
+            else:
+                board.abandon(handle, who, delay=FAR if end == "abandon for later" else 0.0, counted=counted)
+
+        if job is None:
+            with pytest.raises(ClaimLost):
+                call()
+            return
+        call()
+        if end == "checkpoint":
+            job.checkpoint = value
+        elif end == "consume":
+            job.end_claim(JobState.COMPLETE)
+            job.result = value
+        elif end == "trash":
+            job.end_claim(JobState.TRASHED)
+        elif end.startswith("abandon"):
+            self.model.give_back(job, counted=counted, delayed=end == "abandon for later")
+
+    @precondition(lambda self: self.claims)
+    @rule(pick=picks, who=owners)
+    def consume_as_a_stranger(self, pick: int, who: str) -> None:
+        handle, owner = self._any_claim(pick)
+        token = (handle.token or 0) + (10**9 if who == owner else 0)
+        with pytest.raises(ClaimLost):
+            self.stranger.consume(handle.uuid, who, token=token)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(client=clients, pick=picks)
+    def release(self, client: int, pick: int) -> None:
+        job = self._any(pick)
+        if job.state is JobState.CLAIMED:
+            self.boards[client].release(job.uuid, reason="its host is gone")
+            self.model.release(job)
+        else:
+            with pytest.raises(ClaimLost):
+                self.boards[client].release(job.uuid, reason="its host is gone")
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(client=clients, pick=picks)
+    def trash_by_force(self, client: int, pick: int) -> None:
+        job = self._any(pick)
+        if job.state is JobState.COMPLETE:
+            with pytest.raises(NotFound):
+                self.boards[client].trash(job.uuid, "an operator", force=True)
+        else:
+            self.boards[client].trash(job.uuid, "an operator", force=True)
+            job.end_claim(JobState.TRASHED)
+
+    @precondition(lambda self: self.model.in_order({JobState.TRASHED}))
+    @rule(client=clients, pick=picks, purge=st.booleans())
+    def empty_the_trash(self, client: int, pick: int, purge: bool) -> None:
+        trash, board = self.model.in_order({JobState.TRASHED}), self.boards[client]
+        job = trash[pick % len(trash)]
+        if purge:
+            board.purge(job.uuid)
+            del self.model.jobs[job.uuid]
+        elif job.key is not None and self.model.with_key(job.name, job.key):
+            with pytest.raises(AlreadyPosted):
+                board.restore(job.uuid)
+        else:
+            assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
+            self.model.restore(job)
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(client=clients, pick=picks, call=st.sampled_from(["restore", "purge"]))
+    def look_for_it_in_the_trash(self, client: int, pick: int, call: str) -> None:
+        job = self._any(pick)
+        if job.state is not JobState.TRASHED:
+            with pytest.raises(NotFound):
+                getattr(self.boards[client], call)(job.uuid)
+
+    @rule(client=clients, name=st.none() | names, pause=st.booleans())
+    def pause_or_resume(self, client: int, name: str | None, pause: bool) -> None:
+        if pause:
+            self.boards[client].pause(name)
+            self.model.paused.add(name)
+        else:
+            self.boards[client].resume(name)
+            self.model.paused.discard(name)
+
+    # -- what must hold after each step ----------------------------------------------------------------------------
+
+    @invariant()
+    def the_board_shows_what_the_model_does(self) -> None:
+        board = self.boards[self.model.posted % 2]
+        shown = [_of_job(job) for job in board.iterjobs(states=set(JobState))]
+        assert shown == [_of_model(job) for job in self.model.in_order(set(JobState))]
+        assert board.paused() == self.model.paused
+
+    @rule(client=clients, wanted=filters)
+    def count(self, client: int, wanted: set[str] | None) -> None:
+        board, live = self.boards[client], self.model.in_order()
+        assert board.job_count == len(live)
+        stats = board.stats()
+        for state in (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED):
+            assert getattr(stats, state.lower()) == len(self.model.in_order({state}))
+        chosen = [job.uuid for job in live if wanted is None or job.name in wanted]
+        assert [job.uuid for job in board.iterjobs(names=wanted)] == chosen
+        assert board.audit() == []
+
+    @rule(client=clients, name=names, key=st.sampled_from(KEYS))
+    def find(self, client: int, name: str, key: str) -> None:
+        live = self.model.with_key(name, key)
+        if live is None:
+            with pytest.raises(NotFound):
+                self.boards[client].find(name, key)
+        else:
+            assert self.boards[client].find(name, key).uuid == live.uuid
+
+
+def _of_job(job: Job) -> tuple[Any, ...]:
+    record = job.record
+    return (
+        job.uuid, job.name, job.key, job.priority, job.details, job.max_attempts, record.state, record.attempts,
+        record.owner if record.state is JobState.CLAIMED else None, record.token, record.checkpoint, record.result,
+        record.cancel_asked if record.state is JobState.CLAIMED else False,
+    )  # fmt: skip
+
+
+def _of_model(job: ModelJob) -> tuple[Any, ...]:
+    return (
+        job.uuid, job.name, job.key, job.priority, {"n": job.content}, job.max_attempts, job.state, job.attempts,
+        job.owner if job.state is JobState.CLAIMED else None, job.token, job.checkpoint, job.result, job.cancel_asked,
+    )  # fmt: skip

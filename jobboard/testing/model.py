@@ -1,0 +1,107 @@
+"""A small model of a board without time: what a job does in one process, in a dict. Backends are compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from jobboard.entry import LIVE, JobState
+from jobboard.posting import JobPriority
+
+
+@dataclass
+class ModelJob:
+    """What the model knows of one job; ``number`` says when it was posted."""
+
+    uuid: str
+    number: int
+    name: str
+    key: str | None
+    priority: JobPriority
+    content: int
+    max_attempts: int | None
+    state: JobState
+    attempts: int = 0
+    owner: str | None = None
+    token: int = 0
+    checkpoint: int | None = None
+    result: int | None = None
+    cancel_asked: bool = False
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return -self.priority, self.number
+
+    def end_claim(self, state: JobState) -> None:
+        self.state = state
+        self.cancel_asked = False
+        if state is not JobState.COMPLETE:
+            self.owner = None
+
+
+@dataclass
+class Model:
+    """All jobs by uuid, and the paused names."""
+
+    jobs: dict[str, ModelJob] = field(default_factory=dict)
+    paused: set[str | None] = field(default_factory=set)
+    posted: int = 0
+
+    def in_order(self, states: Collection[JobState] = LIVE) -> list[ModelJob]:
+        return sorted((job for job in self.jobs.values() if job.state in states), key=lambda job: job.place)
+
+    def with_key(self, name: str, key: str) -> ModelJob | None:
+        return next((job for job in self.in_order() if (job.name, job.key) == (name, key)), None)
+
+    def post(
+        self,
+        uuid: str,
+        name: str,
+        key: str | None,
+        priority: JobPriority,
+        content: int,
+        most: int | None,
+        delayed: bool,
+    ) -> None:
+        state = JobState.DELAYED if delayed else JobState.UNCLAIMED
+        self.posted += 1
+        self.jobs[uuid] = ModelJob(uuid, self.posted, name, key, priority, content, most, state)
+
+    def is_claimable(self, job: ModelJob) -> bool:
+        return job.state is JobState.UNCLAIMED and not self.paused & {None, job.name}
+
+    def claimable(self, names: Collection[str] | None, limit: int) -> list[ModelJob]:
+        jobs = [job for job in self.in_order() if names is None or job.name in names]
+        return [job for job in jobs if self.is_claimable(job)][:limit]
+
+    def claim(self, job: ModelJob, who: str, token: int) -> None:
+        assert token > job.token, "a later claim needs a larger token"
+        job.state, job.owner, job.token = JobState.CLAIMED, who, token
+        job.attempts += 1
+
+    def holds(self, uuid: str, who: str, token: int) -> ModelJob | None:
+        """Return the job if this claim of it holds."""
+        job = self.jobs.get(uuid)
+        if job is None or job.state is not JobState.CLAIMED or (job.owner, job.token) != (who, token):
+            return None
+        return job
+
+    def give_back(self, job: ModelJob, *, counted: bool, delayed: bool = False) -> None:
+        """End a claim by abandon."""
+        if job.cancel_asked:
+            del self.jobs[job.uuid]
+        elif counted and job.max_attempts is not None and job.attempts >= job.max_attempts:
+            job.end_claim(JobState.TRASHED)
+        else:
+            job.attempts -= 0 if counted else 1
+            job.end_claim(JobState.DELAYED if delayed else JobState.UNCLAIMED)
+
+    def release(self, job: ModelJob) -> None:
+        if job.cancel_asked:
+            del self.jobs[job.uuid]
+        else:
+            job.end_claim(JobState.UNCLAIMED)
+
+    def restore(self, job: ModelJob) -> None:
+        job.end_claim(JobState.UNCLAIMED)
+        job.attempts = 0

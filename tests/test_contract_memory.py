@@ -1,0 +1,20 @@
+"""The contract on the memory backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from embedded import MemoryHarness
+
+from jobboard.testing import Contract, Harness
+
+
+@pytest.fixture
+def harness() -> Iterator[Harness]:
+    with MemoryHarness() as harness:
+        yield harness
+
+
+class TestMemory(Contract):
+    executed_cases = 678
