@@ -4,6 +4,7 @@
 # ``from jobboard.backend import Backend`` works all the same.
 from jobboard.board import JobBoard
 from jobboard.book import LogBook
+from jobboard.conductor import Backoff, Conductor, Handlers, RunAgain
 from jobboard.entity import Entity
 from jobboard.entry import JobState
 from jobboard.errors import (
@@ -26,11 +27,14 @@ from jobboard.stats import BoardStats, NameStats
 
 __all__ = [
     "AlreadyPosted",
+    "Backoff",
     "BoardStats",
     "BoardUnavailable",
     "ClaimLost",
+    "Conductor",
     "Entity",
     "EventKind",
+    "Handlers",
     "HistoryEntry",
     "InvalidPosting",
     "Job",
@@ -44,6 +48,7 @@ __all__ = [
     "NotFound",
     "Posting",
     "Record",
+    "RunAgain",
     "StaleBook",
     "UnclaimableJob",
     "UnknownBackend",

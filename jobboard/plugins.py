@@ -28,9 +28,10 @@ def load_plugin(namespace: str, name: str) -> Any:
         manager: DriverManager[Any] = DriverManager(namespace, name, on_load_failure_callback=keep_fault)
     except NoMatches:
         fault = faults[0] if faults else None
-        if isinstance(fault, ImportError):
-            missing = f"the Python package {fault.name!r} is missing" if fault.name else str(fault)
-            raise UnknownBackend(f"{name} can't be loaded, {missing}: pip install 'jobboard[{name}]'") from fault
+        if isinstance(fault, ModuleNotFoundError) and not str(fault.name).startswith("jobboard"):
+            raise UnknownBackend(
+                f"{name} needs the Python package {fault.name!r}: pip install 'jobboard[{name}]'"
+            ) from fault
         raise UnknownBackend(f"{name} can't be loaded: {fault!r}") from fault
     return manager.driver
 

@@ -1,0 +1,36 @@
+"""How long a job that failed has to wait before its next attempt."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from jobboard.arguments import check_delay, check_number
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """``first`` seconds after the first failure, ``factor`` times as many after each further one, at most ``most``.
+
+    :param jitter: the share by which a delay is randomly longer or shorter, so that jobs that failed together don't
+        come back together.
+    """
+
+    first: float = 1.0
+    factor: float = 2.0
+    most: float = 300.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_delay(self.first, "first")
+        check_delay(self.most, "most")
+        if check_number("factor", self.factor) < 1:
+            raise ValueError(f"factor must be 1 or more; got {self.factor!r}")
+        if not 0 <= check_number("jitter", self.jitter) <= 1:
+            raise ValueError(f"jitter must be from 0 to 1; got {self.jitter!r}")
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after the failure of this attempt; the first is 1."""
+        # The exponent is bounded so that a job that fails for ever can't overflow a float.
+        plain = min(self.first * self.factor ** min(attempt - 1, 64), self.most)
+        return plain * (1 + random.uniform(-self.jitter, self.jitter))

@@ -1,0 +1,51 @@
+"""What a conductor asks of an executor; a package can bring its own by an entry point ``jobboard.executors``."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.outcome import Outcome
+from jobboard.conductor.task import Task
+
+#: Called exactly once per submitted task, from any thread, when its handler has ended and its slot is free.
+Finish = Callable[[Task, Outcome], None]
+
+
+class Executor(abc.ABC):
+    """Runs handlers, at most ``slots`` at a time.
+
+    :param handlers: all that may ever be run.
+    :param finish: is told the outcome of each task.
+    """
+
+    def __init__(self, handlers: Handlers, slots: int, finish: Finish) -> None:
+        self._handlers = handlers
+        self._slots = slots
+        self._finish = finish
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Make ready to run; raises ``ValueError`` if a handler can't run here."""
+
+    @abc.abstractmethod
+    def submit(self, task: Task) -> None:
+        """Run a task in a free slot; returns at once."""
+
+    @abc.abstractmethod
+    def ask_to_end(self, task: Task) -> None:
+        """Pass on that the job's cancel was asked for (``task.running.cancelled`` is set); returns at once."""
+
+    @abc.abstractmethod
+    def interrupt(self, task: Task) -> None:
+        """End a run whose outcome is settled already, as far as this executor can; returns at once."""
+
+    @property
+    def can_kill(self) -> bool:
+        """Whether ``interrupt`` ends any handler, whatever it does."""
+        return False
+
+    @abc.abstractmethod
+    def stop(self, timeout: float) -> None:
+        """Let go of idle workers within ``timeout`` seconds, and of busy ones as far as possible."""
