@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from jobboard.conductor.executors.base import Executor
@@ -21,6 +22,8 @@ class AsyncioExecutor(Executor):
 
     def start(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="jobboard-asyncio-thread")
+        self._loop.set_default_executor(self._threads)
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, name="jobboard-asyncio", daemon=True)
         self._thread.start()
@@ -38,6 +41,7 @@ class AsyncioExecutor(Executor):
         self._loop.call_soon_threadsafe(self._cancel_all)
         self._loop.call_soon_threadsafe(self._stop_when_idle)
         self._thread.join(timeout)
+        self._threads.shutdown(wait=False)
         if not self._thread.is_alive():
             self._loop.close()
 
