@@ -40,7 +40,7 @@ def unpack_body(data: bytes) -> Body:
     try:
         head, details = unpacker.unpack(), unpacker.unpack()
         form, book_uuid, book_name, schedule_id, fire_time = head
-    except (msgpack.OutOfData, TypeError, UnicodeError) as error:
+    except (msgpack.OutOfData, TypeError, ValueError) as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
     if form != _FORMAT:
         raise ValueError(f"a posting of format {form!r}; this version reads {_FORMAT}")

@@ -28,7 +28,7 @@ def encode(what: str, value: Any, *, largest: int = LARGEST_DETAILS) -> bytes:
     """
     try:
         data = msgpack.packb(value, datetime=True)
-        decode(data)
+        msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3, object_hook=_refuse_other_keys)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
         path, fault = _find_fault(what, value, 0) or (what, str(error))
         raise InvalidPosting(f"{path} can't travel: {fault}", path=path) from None
@@ -44,6 +44,14 @@ def encode(what: str, value: Any, *, largest: int = LARGEST_DETAILS) -> bytes:
 def decode(data: bytes) -> Any:
     """Return what :func:`encode` was given; raises ``ValueError`` on anything that it can't have made."""
     return msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3)
+
+
+def _refuse_other_keys(value: dict[Any, Any]) -> dict[Any, Any]:
+    """msgpack carries keys of bytes too, which no JSON reader could ever show."""
+    for key in value:
+        if not isinstance(key, str):
+            raise TypeError(f"the key {key!r} is no str")
+    return value
 
 
 def _find_fault(path: str, value: Any, depth: int) -> tuple[str, str] | None:
