@@ -1,0 +1,121 @@
+"""The contract is whole: nothing public is left out of it, and it cannot shrink unseen."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from embedded import MemoryHarness
+
+from jobboard.backend import Backend
+from jobboard.board import JobBoard
+from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.testing import CONTRACT_CASES, Contract, counting
+from jobboard.testing.contract import lifecycle, retries
+from jobboard.testing.contract.case import Case
+from jobboard.testing.counting import count_cases
+
+pytest_plugins = ("pytester",)
+
+#: Public names of a board that ask nothing of the store, or for which closed is no error.
+QUIET = {"name", "store", "connected", "connect", "close", "capabilities"}
+#: Those that stand behind the handle, and are called through it.
+BEHIND_THE_HANDLE = {
+    "look": "job.state",
+    "look_back": "job.history",
+    "seconds_left": "job.expires_in",
+    "wait_for_end": "job.wait",
+}
+
+
+def test_the_contract_has_as_many_cases_as_it_says() -> None:
+    assert count_cases(Contract) == CONTRACT_CASES
+    assert sum(count_cases(topic) for topic in Contract.__bases__) == CONTRACT_CASES
+
+
+def test_every_public_call_of_a_board_is_tried_after_a_close() -> None:
+    public = {name for name in dir(JobBoard) if not name.startswith("_")} - QUIET - {"waiter", "schedules"}
+    tried = set(lifecycle.CALLS)
+    assert {BEHIND_THE_HANDLE.get(name, name) for name in public} - tried == set()
+
+
+def test_every_mutation_of_the_seam_loses_a_reply() -> None:
+    source = inspect.getsource(retries)
+    reads = {
+        "open", "close", "connected", "now", "refresh", "waiter", "listen", "tidy", "audit", "claimed_under", "load_book",
+    }  # fmt: skip
+    assert {name for name in Backend.__abstractmethods__ - reads if f'"{name}"' not in source} == set()
+
+
+def test_two_cases_of_one_name_are_refused() -> None:
+    class One(Case):
+        def test_it(self) -> None: ...
+
+    with pytest.raises(TypeError, match="two cases test_it"):
+
+        class Two(One):
+            def test_it(self) -> None: ...
+
+
+def test_a_lossy_backend_loses_what_it_is_told_to() -> None:
+    with MemoryHarness() as harness:
+        board, lossy = harness.lossy_board(patience=0.0)
+        for fault, posted in (("request", 0), ("reply", 1), ("refused", 1)):
+            lossy.lose("post", fault)  # type: ignore[arg-type]
+            assert lossy.armed
+            with pytest.raises(BoardUnavailable) as caught:
+                board.post("resize")
+            assert isinstance(caught.value, ReplyLost) == (fault != "refused")
+            assert (lossy.armed, board.job_count) == (False, posted)
+        with pytest.raises(LookupError):
+            lossy.lose("no such primitive")
+
+
+SUITE = """
+    import pytest
+    from jobboard.testing.contract.case import Case
+
+    class TestSmall(Case):
+        executed_cases = {expected}
+
+        @pytest.fixture
+        def harness(self):
+            return None
+
+        def test_one(self):
+            pass
+
+        def test_two(self):
+            pytest.skip({reason!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("expected", "reason", "collected", "arguments", "says"),
+    [
+        (1, "needs processes=True", 2, [], None),
+        (2, "needs processes=True", 2, [], "executed 1 cases; it says 2"),
+        (1, "too slow", 2, [], "skipped for another reason"),
+        (1, "needs processes=True", 3, [], "has 2 cases of the contract's 3"),
+        (2, "needs processes=True", 3, ["-k", "one"], None),
+        (2, "too slow", 3, ["test_small.py::TestSmall::test_two"], None),
+    ],
+)
+def test_a_suite_that_shrank_fails(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: int,
+    reason: str,
+    collected: int,
+    arguments: list[str],
+    says: str | None,
+) -> None:
+    monkeypatch.setattr(counting, "Contract", Case)
+    monkeypatch.setattr(counting, "CONTRACT_CASES", collected)
+    pytester.makepyfile(test_small=SUITE.format(expected=expected, reason=reason))
+    result = pytester.runpytest_inprocess("-p", "jobboard.testing.counting", "-p", "no:hypothesispytest", "-p", "no:xdist", *arguments)
+    if says is None:
+        assert result.ret == pytest.ExitCode.OK
+    else:
+        assert result.ret != pytest.ExitCode.OK
+        assert says in result.stdout.str() + result.stderr.str()
