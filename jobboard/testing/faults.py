@@ -35,6 +35,8 @@ _Reply = TypeVar("_Reply")
 #: Where the connection breaks: the request never arrives, its reply never does, or nothing can be sent at all.
 Fault = Literal["request", "reply", "refused"]
 
+_WHEN = {"request": "before the request arrived", "reply": "after the request had arrived"}
+
 
 class LossyBackend(Backend):
     """Hands everything on to ``inner``, counts it in :attr:`calls`, and breaks the connection when told to.
@@ -55,13 +57,22 @@ class LossyBackend(Backend):
         self.calls: Counter[str] = Counter()
         #: Set while somebody blocks in a waiter.
         self.blocked = threading.Event()
-        self._armed: dict[str, list[Fault]] = {}
+        self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
 
-    def lose(self, primitive: str, fault: Fault = "reply", times: int = 1) -> None:
-        """Break the next ``times`` calls of ``primitive``."""
+    def lose(
+        self,
+        primitive: str,
+        fault: Fault = "reply",
+        times: int = 1,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Break the next ``times`` calls of ``primitive``.
+
+        :param meanwhile: what others do between the break and the next try.
+        """
         if not hasattr(Backend, primitive):
             raise LookupError(f"no such primitive: {primitive!r}")
-        self._armed.setdefault(primitive, []).extend([fault] * times)
+        self._armed.setdefault(primitive, []).extend([(fault, meanwhile)] * times)
 
     def heal(self) -> None:
         """Break nothing more."""
@@ -75,15 +86,15 @@ class LossyBackend(Backend):
     def _send(self, primitive: str, request: Callable[[], _Reply]) -> _Reply:
         self.calls[primitive] += 1
         faults = self._armed.get(primitive)
-        fault = faults.pop(0) if faults else None
+        if not faults:
+            return request()
+        fault, meanwhile = faults.pop(0)
+        if fault == "reply":
+            request()
+        meanwhile()
         if fault == "refused":
             raise BoardUnavailable(f"{primitive}: refused")
-        if fault == "request":
-            raise ReplyLost(f"{primitive}: the connection broke before the request arrived")
-        reply = request()
-        if fault == "reply":
-            raise ReplyLost(f"{primitive}: the connection broke after the request had arrived")
-        return reply
+        raise ReplyLost(f"{primitive}: the connection broke {_WHEN[fault]}")
 
     def open(self, timeout: float) -> None:
         self._send("open", lambda: self.inner.open(timeout))

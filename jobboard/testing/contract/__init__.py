@@ -33,21 +33,23 @@ from jobboard.testing.contract.operators import (
     TrashBinCases,
 )
 from jobboard.testing.contract.ordering import OrderingCases
+from jobboard.testing.contract.outages import MeanwhileCases, OutageCases
 from jobboard.testing.contract.posting import PostingCases
 from jobboard.testing.contract.processes import ProcessCases
 from jobboard.testing.contract.races import RaceCases
 from jobboard.testing.contract.records import RecordCases
-from jobboard.testing.contract.retries import OutageCases, RetryCases
+from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 685
+CONTRACT_CASES = 703
 
 
 class Contract(
     PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases, TrashCases,
     ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases, IteratingCases,
     RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases, EntityCases, RetryCases,
+    MeanwhileCases,
     OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases,
 ):  # fmt: skip
     """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""

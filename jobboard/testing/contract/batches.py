@@ -84,6 +84,12 @@ class BatchCases(Case):
         assert (one.uuid, one.sequence) == (two.uuid, two.sequence)
         assert board.job_count == 1
 
+    def test_one_uuid_with_a_key_twice_in_a_batch_is_one_job(self, board: JobBoard) -> None:
+        uuid = uuids.uuid4()
+        one, two = board.post_many([Posting("resize", uuid=uuid, key="k"), Posting("resize", uuid=uuid, key="k")])
+        assert (one.uuid, one.sequence) == (two.uuid, two.sequence)
+        assert board.job_count == 1
+
     def test_a_batch_is_one_round_trip(self, harness: Harness) -> None:
         board, backend = harness.lossy_board()
         size = min(300, harness.capabilities.largest_batch)

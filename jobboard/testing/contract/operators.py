@@ -110,6 +110,17 @@ class TrashBinCases(Case):
         assert uuids_of(board.trashed()) == [kept.uuid]
         assert board.stats().trashed == 1
 
+    def test_a_restored_job_is_cancelled_no_more(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        claimed = claim_one(board)
+        board.cancel(claimed)
+        board.trash(claimed, "alice")
+        board.restore(job.uuid)
+        again = claim_one(board)
+        assert again.cancelled is False
+        board.abandon(again, "alice")
+        assert uuids_of(board.iterjobs()) == [job.uuid]
+
     def test_a_job_can_go_through_the_trash_many_times(self, board: JobBoard) -> None:
         job = board.post("resize", key="k")
         for _ in range(12):

@@ -8,13 +8,12 @@ from jobboard.board import JobBoard
 from jobboard.book import LogBook
 from jobboard.entity import Entity
 from jobboard.entry import JobState, Verdict
-from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, NotFound
+from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.posting import Posting
 from jobboard.testing.contract.case import (
     LONG,
     Case,
     claim_one,
-    photo,
     state_of,
     uuids_of,
 )
@@ -269,73 +268,3 @@ class RetryCases(Case):
         assert board.get(job.uuid) == board.find("resize", "k") == job
         assert list(board.iterjobs()) == [job]
         assert (board.stats().unclaimed, board.job_count, board.paused(), board.entities()) == (1, 1, set(), [])
-
-
-class OutageCases(Case):
-    """What the board still can't know is raised, never guessed."""
-
-    @pytest.mark.parametrize("fault", ["reply", "request"])
-    def test_an_outcome_that_stays_unknown_is_raised_as_such(self, harness: Harness, fault: Fault) -> None:
-        board, lossy = harness.lossy_board(patience=0.1)
-        board.post("resize")
-        job = claim_one(board)
-        lossy.lose("consume", fault, times=1_000)
-        with pytest.raises(BoardUnavailable, match="unknown"):
-            board.consume(job, "alice")
-
-    def test_claim_next_is_never_a_silent_empty_list(self, harness: Harness) -> None:
-        board, lossy = harness.lossy_board(patience=0.1)
-        board.post("resize")
-        lossy.lose("claim_next", "reply")
-        lossy.lose("claimed_under", "refused", times=1_000)
-        with pytest.raises(BoardUnavailable):
-            board.claim_next("alice")
-
-    def test_an_end_of_unknown_outcome_can_be_sent_again(self, harness: Harness) -> None:
-        board, lossy = harness.lossy_board(patience=0.1)
-        board.post("resize")
-        job = claim_one(board)
-        lossy.lose("consume", "request", times=1_000)
-        with pytest.raises(BoardUnavailable):
-            board.consume(job, "alice", "done")
-        lossy.heal()
-        board.consume(job, "alice", "done")
-        assert (job.state, job.result) == (JobState.COMPLETE, "done")
-
-    def test_a_refused_request_changed_nothing_and_is_raised_at_once(self, harness: Harness) -> None:
-        board, lossy = harness.lossy_board(patience=0.1)
-        job = board.post("resize")
-        before = photo(board, job)
-        for primitive in ("claim", "claim_next", "cancel", "trash", "post", "stats", "page", "count"):
-            lossy.lose(primitive, "refused")
-        calls = [
-            lambda: board.claim(job, "alice"),
-            lambda: board.claim_next("alice"),
-            lambda: board.cancel(job),
-            lambda: board.trash(job, "an operator", force=True),
-            lambda: board.post("resize"),
-            board.stats,
-            lambda: list(board.iterjobs()),
-            lambda: board.job_count,
-        ]
-        for call in calls:
-            with pytest.raises(BoardUnavailable, match="refused"):
-                call()  # type: ignore[no-untyped-call,unused-ignore]
-        assert not lossy.armed
-        assert photo(board, job) == before
-        assert board.job_count == 1
-
-    def test_a_refusal_after_a_lost_reply_leaves_the_outcome_unknown(self, harness: Harness) -> None:
-        board, lossy = harness.lossy_board(patience=0.1)
-        job = board.post("resize")
-        lossy.lose("claim", "reply")
-        lossy.lose("claim", "refused", times=1_000)
-        with pytest.raises(BoardUnavailable, match="unknown"):
-            board.claim(job, "alice")
-
-    def test_a_store_that_comes_back_in_time_is_waited_for(self, harness: Harness) -> None:
-        board, lossy = harness.lossy_board()
-        lossy.lose("post", "reply")
-        lossy.lose("post", "refused", times=2)
-        job = board.post("resize")
-        assert uuids_of(board.iterjobs()) == [job.uuid]
