@@ -42,7 +42,7 @@ from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 703
+CONTRACT_CASES = 706
 
 
 class Contract(

@@ -88,6 +88,12 @@ class AttemptCases(Case):
             assert (state_of(board, job), board.get(job.uuid).record.attempts) == (JobState.UNCLAIMED, 0)
         assert tokens == sorted(set(tokens), key=lambda token: token or 0)
 
+    def test_an_uncounted_return_never_trashes_even_beyond_max_attempts(self, board: JobBoard) -> None:
+        job = board.post("resize", max_attempts=1)
+        board.release(claim_one(board), reason="its host is gone")
+        board.abandon(claim_one(board), "alice", counted=False)
+        assert (state_of(board, job), board.get(job.uuid).record.attempts) == (JobState.UNCLAIMED, 1)
+
     def test_a_release_keeps_the_attempts_and_never_trashes(self, board: JobBoard) -> None:
         job = board.post("resize", max_attempts=1)
         board.claim(job, "alice")

@@ -220,6 +220,18 @@ class TrashCases(Case):
         assert (record.state, record.reason) == (JobState.TRASHED, "runaway")
         assert (board.job_count, board.claim_next("bob")) == (0, [])
 
+    def test_an_operator_trashes_twice_and_the_first_reason_stays(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        board.trash(job, "an operator", reason="runaway", force=True)
+        before = photo(board, job)
+        board.trash(job, "another operator", reason="again", force=True)
+        assert photo(board, job) == before
+
+    def test_an_operator_is_named_in_the_history(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        board.trash(job, "an operator", reason="runaway", force=True)
+        assert (job.history[-1].who, job.history[-1].reason) == ("an operator", "runaway")
+
     def test_an_operator_cannot_trash_what_is_not_on_the_board(self, board: JobBoard) -> None:
         job, gone = board.post("resize"), board.post("resize")
         board.claim(job, "alice")
