@@ -1,0 +1,35 @@
+"""From rows to entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobboard.arguments import moment
+from jobboard.backends.sql.schema import CLAIMED, STATES
+from jobboard.entry import Entry, JobState
+from jobboard.events import EventKind, HistoryEntry
+
+Row = tuple[Any, ...]
+
+#: Where what is looked at often stands in a row of ENTRY.
+ID, UUID, NAME, STATE, ATTEMPTS, OWNER, TOKEN = 0, 1, 2, 9, 10, 11, 12
+
+
+def entry_of(row: Row) -> Entry:
+    """Return the entry of a row of ``statements.ENTRY``; a state that is none reads as TRASHED, for the audit to mend."""
+    (
+        sequence, uuid, name, rank, created_on, body, key, run_at, max_attempts, state, attempts, owner, token,
+        claim_id, due_at, last_modified, last_error, reason, checkpoint, progress, result, cancel_asked,
+    ) = row  # fmt: skip
+    return Entry(
+        uuid, name, -rank, sequence, created_on, body, key, run_at, max_attempts, STATES.get(state, JobState.TRASHED),
+        attempts, owner, token, claim_id, due_at if state == CLAIMED else None, last_modified, last_error, reason,
+        checkpoint, progress, result, bool(cancel_asked),
+    )  # fmt: skip
+
+
+def history_of(rows: list[Row]) -> list[HistoryEntry]:
+    """Return lines that were read newest first, oldest first."""
+    return [
+        HistoryEntry(EventKind(kind), who, moment(at), token, reason) for kind, who, at, token, reason in reversed(rows)
+    ]

@@ -1,0 +1,102 @@
+"""The SQLite backend: a file that several processes of one host share, with no server."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jobboard.address import Address
+from jobboard.arguments import check_number
+from jobboard.backend import Backend, Capabilities
+from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.operating import Operating
+from jobboard.backends.sql.posting import Posting
+from jobboard.backends.sql.reading import Reading
+from jobboard.backends.sql.watching import Watcher
+from jobboard.errors import BoardUnavailable
+
+_SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
+
+
+def _check_synchronous(value: Any) -> str:
+    if not isinstance(value, str) or value.upper() not in _SYNCHRONOUS:
+        raise ValueError(f"synchronous must be one of {', '.join(_SYNCHRONOUS)}; got {value!r}")
+    return value.upper()
+
+
+def _check_busy_timeout(value: Any) -> float:
+    seconds = check_number("busy_timeout", float(value))
+    if seconds < 0 or math.isinf(seconds):
+        raise ValueError(f"busy_timeout must be 0 or more seconds, and finite; got {value!r}")
+    return seconds
+
+
+class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
+    """A board in an SQLite file: ``sqlite:///jobs.db``, or ``sqlite:////var/lib/jobs.db`` for an absolute path.
+
+    Every primitive is one transaction, so no reply is ever lost: it has happened, or nothing has.
+
+    :param synchronous: when SQLite waits for the disk: ``FULL`` (the default) at every commit.
+    :param busy_timeout: seconds to wait for another process that writes.
+    """
+
+    scheme: ClassVar[str] = "sqlite"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        processes=True, durable=True, expiry="time", clock="client", largest_batch=1000
+    )
+    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "synchronous": _check_synchronous,
+        "busy_timeout": _check_busy_timeout,
+    }
+
+    def __init__(self, board: str, address: Address, *, synchronous: str = "FULL", busy_timeout: float = 5.0) -> None:
+        super().__init__(board, address)
+        self._path = _path_of(address)
+        self._synchronous = synchronous
+        self._busy_timeout = busy_timeout
+        self._database: Database | None = None
+        self._watcher: Watcher | None = None
+
+    @property
+    def database(self) -> Database:  # type: ignore[override]
+        if self._database is None:
+            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
+        return self._database
+
+    @property
+    def watcher(self) -> Watcher:  # type: ignore[override]
+        if self._watcher is None:
+            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
+        return self._watcher
+
+    def open(self, timeout: float) -> None:
+        self._database = Database(self._path, self.board, self._synchronous, min(self._busy_timeout, timeout))
+        self._watcher = Watcher(self._database)
+
+    def close(self) -> None:
+        database, self._database = self._database, None
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.close()
+        if database is not None:
+            database.close()
+
+    @property
+    def connected(self) -> bool:
+        return self._database is not None and self._database.usable
+
+    def now(self) -> float:
+        return time.time()
+
+
+def _path_of(address: Address) -> Path:
+    if address.hosts or address.username or address.password:
+        raise ValueError("SQLite is a file and has no host: sqlite:///jobs.db, or sqlite:////absolute/path/jobs.db")
+    path = address.path.removeprefix("/")
+    if not path or path == ":memory:":
+        raise ValueError("name a file: sqlite:///jobs.db; for a board without one use memory://")
+    return Path(path)

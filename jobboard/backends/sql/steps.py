@@ -1,0 +1,111 @@
+"""The steps from state to state inside a transaction, each with its line in the journal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobboard.backends.sql import statements
+from jobboard.backends.sql.database import Transaction
+from jobboard.backends.sql.rows import Row, entry_of
+from jobboard.backends.sql.schema import CODES
+from jobboard.entry import Entry, JobState
+from jobboard.events import EventKind
+
+# Line numbers of parameters would only repeat the names, so lines are dicts from the start.
+Line = dict[str, Any]
+
+
+def line(
+    kind: EventKind,
+    job: int | None,
+    uuid: str | None,
+    name: str | None,
+    who: str | None = None,
+    token: int | None = None,
+    reason: str | None = None,
+) -> Line:
+    return {"kind": kind.value, "job": job, "uuid": uuid, "name": name, "who": who, "token": token, "reason": reason}
+
+
+def line_of(kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None) -> Line:
+    return line(kind, entry.sequence, entry.uuid, entry.name, who, entry.token or None, reason)
+
+
+def write_down(
+    transaction: Transaction, kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None
+) -> None:
+    transaction.run(statements.WRITE, **line_of(kind, entry, who, reason))
+
+
+def is_used_up(entry: Entry) -> bool:
+    return entry.max_attempts is not None and entry.attempts >= entry.max_attempts
+
+
+def used_up(entry: Entry, reason: str | None) -> str:
+    """Say why a job goes to the trash by itself."""
+    said = f"all {entry.max_attempts} attempts are used up"
+    return f"{said}; the last: {reason}" if reason else said
+
+
+def settle(transaction: Transaction) -> None:
+    """Take back what expired, and let go what has become due: one look at an index when there is nothing."""
+    while transaction.row(statements.IS_ANY_DUE) is not None:
+        for row in transaction.rows(statements.DUE):
+            settle_row(transaction, entry_of(row))
+
+
+def settle_row(transaction: Transaction, entry: Entry) -> None:
+    if entry.state is JobState.DELAYED:
+        put_back(transaction, entry, None)
+        write_down(transaction, EventKind.DUE, entry)
+    elif entry.state is JobState.CLAIMED:
+        take_back(transaction, entry, EventKind.EXPIRED, f"the claim of {entry.owner!r} expired")
+    else:
+        # A row that contradicts itself must not hold up the others.
+        transaction.run(statements.MEND, id=entry.sequence)
+
+
+def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: str) -> None:
+    """End a claim without its owner: onto the board, into the trash, or off the board."""
+    write_down(transaction, kind, entry, entry.owner, reason)
+    transaction.run(statements.TRIM_HISTORY, job=entry.sequence)
+    entry.reason = reason
+    if entry.cancel_asked:
+        take_off(transaction, entry)
+    elif kind is EventKind.EXPIRED and is_used_up(entry):
+        put_aside(transaction, entry, None, used_up(entry, reason), None)
+    else:
+        put_back(transaction, entry, None)
+
+
+def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
+    """Let a job be claimable from ``due`` on; at once if that is None or over."""
+    is_delayed = due is not None and due > transaction.now
+    transaction.run(
+        statements.PUT_BACK,
+        id=entry.sequence,
+        state=CODES[JobState.DELAYED if is_delayed else JobState.UNCLAIMED],
+        due_at=due if is_delayed else None,
+        run_at=due if is_delayed else entry.run_at,
+        attempts=entry.attempts,
+        reason=entry.reason,
+        last_error=entry.last_error,
+    )
+
+
+def put_aside(transaction: Transaction, entry: Entry, who: str | None, reason: str | None, error: str | None) -> None:
+    """Move a job to the trash."""
+    last_error = error or reason or entry.last_error
+    transaction.run(statements.PUT_ASIDE, id=entry.sequence, reason=reason, last_error=last_error)
+    write_down(transaction, EventKind.TRASHED, entry, who, reason)
+
+
+def take_off(transaction: Transaction, entry: Entry) -> None:
+    """Take a cancelled job off the board; it is remembered for a while, so that a repeat finds it."""
+    transaction.run(statements.TAKE_OFF, id=entry.sequence)
+    write_down(transaction, EventKind.CANCELLED, entry)
+
+
+def find(transaction: Transaction, uuid: str) -> Entry | None:
+    row: Row | None = transaction.row(statements.FIND, uuid=uuid)
+    return None if row is None else entry_of(row)
