@@ -66,7 +66,8 @@ def measure_backlog(store: str, space: Space, scale: float) -> Iterator[Figure]:
     for size in sizes:
         cost = statistics.median(times[size])
         goal = "ratio <= 1.5" if size >= 100_000 else ""
-        yield Figure(store, f"claim_next with {size:,} waiting", cost * 1e6, "us", "with 100", least * 1e6, cost / least, goal)
+        what = f"claim_next with {size:,} waiting"
+        yield Figure(store, what, cost * 1e6, "us", "with 100", least * 1e6, cost / least, goal)
 
 
 def _time_of_claim(board: JobBoard) -> float:

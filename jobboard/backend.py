@@ -139,7 +139,7 @@ class Backend(abc.ABC):
     def now(self) -> float:
         """Return the present time by the clock that judges expiry and delay."""
 
-    def refresh(self) -> None:
+    def refresh(self) -> None:  # noqa: B027, most stores have nothing to do here
         """Make every later read see at least what was there when this was called; for stores that read from a copy."""
 
     # -- posting ---------------------------------------------------------------------------------------------------

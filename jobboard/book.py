@@ -1,4 +1,4 @@
-"""The logbook: a named, durable journal that jobs can point at, so that a later owner resumes what an earlier one began."""
+"""The logbook: a named, durable journal that jobs can point at, so that later owners resume what others began."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""msgpack in and out: what a job carries is plain data, never code, and is checked by a round trip before it travels."""
+"""msgpack in and out: what a job carries is plain data, never code, and checked by a round trip before it travels."""
 
 from __future__ import annotations
 

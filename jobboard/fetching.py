@@ -95,7 +95,7 @@ def _address_of(conf: str | Mapping[str, Any]) -> tuple[Address, dict[str, Any]]
     given = dict(conf)
     scheme = given.pop("board", None)
     if not isinstance(scheme, str):
-        raise ValueError("a dict needs the backend's name: {'board': 'sqlite', ...}")  # noqa: TRY004
+        raise ValueError("a dict needs the backend's name: {'board': 'sqlite', ...}")
     if "://" in scheme:
         return Address.parse(scheme), given
     return _address_of_parts(scheme, given), given

@@ -19,7 +19,8 @@ class Task:
     """A claim, its handler, and what is known of both. The first outcome counts; later ones are dropped."""
 
     __slots__ = (
-        "_board", "_lock", "_on_progress", "deadline", "facts", "handler", "held_until", "job", "kill_at", "outcome", "progress", "running",
+        "_board", "_lock", "_on_progress", "deadline", "facts", "handler", "held_until", "job", "kill_at", "outcome",
+        "progress", "running",
     )  # fmt: skip
 
     def __init__(

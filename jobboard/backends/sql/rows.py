@@ -16,7 +16,7 @@ ID, UUID, NAME, STATE, ATTEMPTS, OWNER, TOKEN = 0, 1, 2, 9, 10, 11, 12
 
 
 def entry_of(row: Row) -> Entry:
-    """Return the entry of a row of ``statements.ENTRY``; a state that is none reads as TRASHED, for the audit to mend."""
+    """Return the entry of a row of ``statements.ENTRY``; a state that is none reads as TRASHED, for audits to mend."""
     (
         sequence, uuid, name, rank, created_on, body, key, run_at, max_attempts, state, attempts, owner, token,
         claim_id, due_at, last_modified, last_error, reason, checkpoint, progress, result, cancel_asked,

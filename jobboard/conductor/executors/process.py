@@ -155,7 +155,11 @@ class _Worker:
 
 def _answer(task: Task, verb: str, content: Any) -> tuple[bool, Any]:
     """Do what a handler asked for; the answer is whether it went well, and the value or the error."""
-    desk: dict[str, Callable[[Any], Any]] = {"checkpoint": task.checkpoint, "load_book": task.load_book, "save_book": task.save_book}
+    desk: dict[str, Callable[[Any], Any]] = {
+        "checkpoint": task.checkpoint,
+        "load_book": task.load_book,
+        "save_book": task.save_book,
+    }
     try:
         value = desk[verb](content)
         return True, content.version if verb == "save_book" else value
