@@ -1,172 +1,164 @@
-"""The consumers' primitives on a shelf."""
+"""The consumers' primitives: claim, extend, checkpoint, and the ends of a claim."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from itertools import islice
 
-from jobboard.backend import Backend
-from jobboard.backends.memory.operating import was_done
-from jobboard.backends.memory.shelf import Row, Shelf, clock, used_up
-from jobboard.entry import (
-    LIVE,
-    Claim,
-    Consumption,
-    Discard,
-    Entry,
-    Hold,
-    JobState,
-    Renewal,
-    Return,
-    Verdict,
-)
-from jobboard.events import EventKind
+from jobboard.arguments import moment
+from jobboard.backends.memory.client import Client
+from jobboard.backends.memory.order import walk
+from jobboard.backends.memory.row import Row, is_used_up, sequence_of, used_up
+from jobboard.backends.memory.shelf import end_of_claim
+from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
+from jobboard.events import EventKind, JobEvent
+
+#: What an abandon leaves in the history, according to what became of the job.
+_RETURNS = (EventKind.ABANDONED, EventKind.CANCELLED)
 
 
-class Claiming(Backend):
-    """Claim, extend, checkpoint, and the ends of a claim."""
-
-    shelf: Shelf
+class Claiming(Client):
+    """Each end is fenced by the whole hold: uuid, owner and token."""
 
     def claim(self, uuid: str, claim: Claim) -> Entry | None:
-        shelf = self.shelf
-        with shelf.lock:
-            now = clock()
-            shelf.settle(now)
-            row = shelf.visible(uuid, now)
-            if row is None:
+        with self._lock:
+            now = self._begin()
+            shelf = self._shelf
+            row = shelf.rows.get(uuid)
+            if row is None or row.line is None:
                 return None
-            entry = row.entry
-            is_paused = None in shelf.paused or entry.name in shelf.paused
-            if entry.state is JobState.UNCLAIMED and not is_paused:
-                self._own(row, claim, now)
+            if row.line is shelf.unclaimed and shelf.paused.isdisjoint((None, row.name)):
+                shelf.grant(row, claim, now)
             return row.copy()
 
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
-        shelf = self.shelf
-        with shelf.lock:
-            now = clock()
-            shelf.settle(now)
-            rows = [shelf.rows[uuid] for uuid in shelf.ready.take(shelf.claimable_names(names), limit)]
+        with self._lock:
+            now = self._begin()
+            shelf = self._shelf
+            if None in shelf.paused:
+                return []
+            places = list(islice(walk(shelf.unclaimed.orders(names, shelf.paused)), limit))
+            rows = [shelf.by_sequence[sequence_of(place)] for place in places]
             for row in rows:
-                self._own(row, claim, now)
+                shelf.grant(row, claim, now)
             return [row.copy() for row in rows]
 
-    def _own(self, row: Row, claim: Claim, now: float) -> None:
-        entry = row.entry
-        entry.attempts += 1
-        entry.token += 1
-        entry.owner, entry.claim_id = claim.who, claim.claim_id
-        entry.expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
-        self.shelf.enter(row, JobState.CLAIMED, entry.expires_at)
-        self.shelf.tell(row, EventKind.CLAIMED, now, claim.who)
-
     def claimed_under(self, claim_id: str) -> list[Entry]:
-        shelf = self.shelf
-        with shelf.lock:
-            shelf.settle(clock())
-            rows = [row for row in shelf.rows.values() if row.entry.claim_id == claim_id]
-            return [row.copy() for row in sorted(rows, key=lambda row: row.place)]
+        with self._lock:
+            self._begin()
+            rows = (self._shelf.by_sequence[sequence_of(place)] for place in self._shelf.claimed.whole)
+            return [row.copy() for row in rows if row.claim_id == claim_id]
 
     def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        with self.shelf.lock:
-            now = clock()
-            self.shelf.settle(now)
+        with self._lock:
+            now = self._begin()
             return [self._extend(renewal, now) for renewal in renewals]
 
     def _extend(self, renewal: Renewal, now: float) -> Verdict:
         row = self._held(renewal.hold)
         if row is None:
             return Verdict.LOST
-        entry = row.entry
-        entry.expires_at = None if math.isinf(renewal.expiry) else now + renewal.expiry
+        row.expires_at = end_of_claim(renewal.expiry, now)
         if renewal.progress is not None:
-            entry.progress = renewal.progress
-        self.shelf.set_due(row, entry.expires_at)
-        self.shelf.tell(row, EventKind.EXTENDED, now, entry.owner)
-        return _told(row)
-
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        with self.shelf.lock:
-            now = clock()
-            self.shelf.settle(now)
-            return [self._consume(end, now) for end in ends]
-
-    def _consume(self, end: Consumption, now: float) -> Verdict:
-        row = self._held(end.hold)
-        if row is None:
-            return self._repeated(end.hold, EventKind.CONSUMED)
-        row.entry.result = end.result
-        self.shelf.complete(row, now + end.retention)
-        self.shelf.tell(row, EventKind.CONSUMED, now, end.hold.who)
-        return Verdict.DONE
-
-    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
-        with self.shelf.lock:
-            now = clock()
-            self.shelf.settle(now)
-            return [self._abandon(end, now) for end in ends]
-
-    def _abandon(self, end: Return, now: float) -> Verdict:
-        row = self._held(end.hold)
-        if row is None:
-            return self._repeated(end.hold, EventKind.ABANDONED, EventKind.CANCELLED)
-        shelf, entry = self.shelf, row.entry
-        entry.reason = end.reason
-        if end.counted:
-            entry.last_error = end.error or end.reason or entry.last_error
-        else:
-            entry.attempts -= 1
-            entry.last_error = end.error or entry.last_error
-        if shelf.is_cancelled(row, now):
-            return Verdict.DONE
-        shelf.tell(row, EventKind.ABANDONED, now, entry.owner, end.reason)
-        if end.counted and shelf.is_used_up(row):
-            shelf.put_aside(row, now, end.hold.who, used_up(entry, end.reason), entry.last_error)
-        else:
-            shelf.put_back(row, now, now + end.delay if end.run_at is None else end.run_at)
-        return Verdict.DONE
-
-    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
-        with self.shelf.lock:
-            now = clock()
-            self.shelf.settle(now)
-            return [self._trash(end, now) for end in ends]
-
-    def _trash(self, end: Discard, now: float) -> Verdict:
-        row = self.shelf.rows.get(end.uuid) if end.hold is None else self._held(end.hold)
-        if row is not None and row.entry.state in LIVE:
-            self.shelf.put_aside(row, now, end.by, end.reason, end.error)
-            return Verdict.DONE
-        if end.hold is not None:
-            return self._repeated(end.hold, EventKind.TRASHED)
-        return Verdict.REPEATED if row is not None and row.entry.state is JobState.TRASHED else Verdict.LOST
+            row.progress = renewal.progress
+        self._shelf.reschedule(row)
+        return self._touched(row, EventKind.EXTENDED, now)
 
     def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
-        with self.shelf.lock:
-            now = clock()
-            self.shelf.settle(now)
+        with self._lock:
+            now = self._begin()
             row = self._held(hold)
             if row is None:
                 return Verdict.LOST
-            row.entry.checkpoint = state
-            self.shelf.tell(row, EventKind.CHECKPOINTED, now, hold.who)
-            return _told(row)
+            row.checkpoint = state
+            return self._touched(row, EventKind.CHECKPOINTED, now)
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            verdicts = [self._consume(end, now) for end in ends]
+            # At full speed more is completed than a tidy now and then could forget.
+            self._shelf.forget(2 * len(ends), now)
+            return verdicts
+
+    def _consume(self, end: Consumption, now: float) -> Verdict:
+        row = self._held(end.hold)
+        if row is not None:
+            self._shelf.complete_with(row, end.result, end.retention, now)
+            return Verdict.DONE
+        row = self._shelf.rows.get(end.hold.uuid)
+        if row is None or row.state is not JobState.COMPLETE:
+            return Verdict.LOST
+        return Verdict.REPEATED if (row.owner, row.token) == (end.hold.who, end.hold.token) else Verdict.LOST
+
+    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._abandon(end, now) for end in ends]
+
+    def _abandon(self, end: Return, now: float) -> Verdict:
+        hold = end.hold
+        row = self._held(hold)
+        if row is None:
+            return self._repeated_or_lost(hold, _RETURNS)
+        _explain(row, end.reason, end.error, as_error=end.counted)
+        if row.cancel_asked:
+            self._shelf.take_off(row, now, hold.who, hold.token, end.reason)
+        elif end.counted and is_used_up(row):
+            self._shelf.write(row, EventKind.ABANDONED, now, hold.who, hold.token, end.reason)
+            row.reason = used_up(row, end.reason)
+            self._shelf.discard(row, now, hold.who, hold.token, row.reason)
+        else:
+            if not end.counted:
+                row.attempts -= 1
+            run_at = now + end.delay if end.delay > 0 else end.run_at
+            self._shelf.put_back(row, EventKind.ABANDONED, now, end.reason, run_at)
+        return Verdict.DONE
+
+    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._trash(end, end.hold, now) for end in ends]
+
+    def _trash(self, end: Discard, hold: Hold | None, now: float) -> Verdict:
+        shelf = self._shelf
+        row = shelf.rows.get(end.uuid) if hold is None else self._held(hold)
+        if hold is None and row is not None and not shelf.is_live(row):
+            return Verdict.REPEATED if row.line is shelf.trashed else Verdict.LOST
+        if row is None:
+            return Verdict.LOST if hold is None else self._repeated_or_lost(hold, (EventKind.TRASHED,))
+        _explain(row, end.reason, end.error, as_error=True)
+        token = row.token if row.line is shelf.claimed else None
+        shelf.discard(row, now, end.by if hold is None else hold.who, token, end.reason)
+        return Verdict.DONE
+
+    # -- inside ----------------------------------------------------------------------------------------------------
 
     def _held(self, hold: Hold) -> Row | None:
-        """Return the row if it is claimed by exactly this hold: the fence."""
-        row = self.shelf.rows.get(hold.uuid)
-        if row is None:
-            return None
-        entry = row.entry
-        if entry.state is not JobState.CLAIMED or entry.token != hold.token or entry.owner != hold.who:
+        """Return the row if this hold is the present one."""
+        row = self._shelf.rows.get(hold.uuid)
+        if row is None or row.line is not self._shelf.claimed or row.token != hold.token or row.owner != hold.who:
             return None
         return row
 
-    def _repeated(self, hold: Hold, *kinds: EventKind) -> Verdict:
-        row = self.shelf.rows.get(hold.uuid)
-        return Verdict.REPEATED if row is not None and was_done(row, kinds, hold.token) else Verdict.LOST
+    def _repeated_or_lost(self, hold: Hold, kinds: tuple[EventKind, ...]) -> Verdict:
+        row = self._shelf.rows.get(hold.uuid)
+        if row is not None and row.has_note(kinds, hold.token, hold.who):
+            return Verdict.REPEATED
+        return Verdict.LOST
+
+    def _touched(self, row: Row, kind: EventKind, now: float) -> Verdict:
+        """Tell of a change that is not written into the history."""
+        row.last_modified = now
+        if self._shelf.listeners:
+            self._shelf.tell(JobEvent(kind, row.uuid, row.name, row.owner, row.token, moment(now)))
+        return Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
 
 
-def _told(row: Row) -> Verdict:
-    return Verdict.CANCEL_ASKED if row.entry.cancel_asked else Verdict.DONE
+def _explain(row: Row, reason: str | None, error: str | None, *, as_error: bool) -> None:
+    """Write down why a claim ended; a reason is the error too if there is none and the job failed."""
+    row.reason = reason
+    if error is not None:
+        row.last_error = error
+    elif as_error and reason is not None:
+        row.last_error = reason

@@ -1,171 +1,148 @@
-"""The operators' primitives on a shelf, its participants and its books."""
+"""The operators' primitives, and what participants and books need."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from jobboard.backend import Backend
-from jobboard.backends.memory.shelf import Row, Shelf, clock
-from jobboard.entry import LIVE, EntityEntry, Finding, JobState, Restored, Verdict
-from jobboard.events import EventKind
+from jobboard.arguments import moment
+from jobboard.backends.memory.audit import audit
+from jobboard.backends.memory.client import Client
+from jobboard.backends.memory.row import state_at
+from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
+from jobboard.events import EventKind, JobEvent
 
-_FORGET_ENTITIES_AFTER = 86_400.0
+_DAY = 86_400.0
 
 
-class Operating(Backend):
-    """Release, trash and restore, pause, audit, participants, books."""
-
-    shelf: Shelf
+class Operating(Client):
+    """Break claims, bring back from the trash, pause, tidy, check."""
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        with self.shelf.lock:
-            now = clock()
-            self.shelf.settle(now)
-            row = self.shelf.rows.get(uuid)
+        with self._lock:
+            now = self._begin()
+            shelf = self._shelf
+            row = shelf.rows.get(uuid)
             if row is None:
                 return Verdict.LOST
-            if row.entry.state is JobState.CLAIMED and row.entry.token == token:
-                self.shelf.take_back(row, now, EventKind.RELEASED, reason)
-                return Verdict.DONE
-            return Verdict.REPEATED if was_done(row, {EventKind.RELEASED}, token) else Verdict.LOST
+            if row.line is not shelf.claimed or row.token != token:
+                return Verdict.REPEATED if row.has_note((EventKind.RELEASED,), token) else Verdict.LOST
+            row.reason = reason
+            if row.cancel_asked:
+                shelf.write(row, EventKind.RELEASED, now, row.owner, token, reason)
+                shelf.take_off(row, now, None, token)
+            else:
+                shelf.put_back(row, EventKind.RELEASED, now, reason)
+            return Verdict.DONE
 
     def restore(self, uuids: Sequence[str]) -> list[Restored]:
-        with self.shelf.lock:
-            return [self._restore(uuid, clock()) for uuid in uuids]
+        with self._lock:
+            now = self._begin()
+            return [self._restore(uuid, now) for uuid in uuids]
 
     def _restore(self, uuid: str, now: float) -> Restored:
-        row = self.shelf.rows.get(uuid)
+        shelf = self._shelf
+        row = shelf.rows.get(uuid)
         if row is None:
             return Restored.MISSING
-        entry = row.entry
-        if entry.state is not JobState.TRASHED:
-            return Restored.REPEATED if row.lines[-1][0] is EventKind.RESTORED else Restored.MISSING
-        if entry.key is not None:
-            if (entry.name, entry.key) in self.shelf.keys:
-                return Restored.TAKEN
-            self.shelf.keys[entry.name, entry.key] = uuid
-        entry.attempts, entry.reason = 0, None
-        self.shelf.tell(row, EventKind.RESTORED, now)
-        self.shelf.put_back(row, now, None)
+        if row.line is not shelf.trashed:
+            return Restored.REPEATED if row.has_note((EventKind.RESTORED,)) else Restored.MISSING
+        if row.key is not None and (row.name, row.key) in shelf.keys:
+            return Restored.TAKEN
+        row.attempts, row.reason, row.cancel_asked = 0, None, False
+        # Whoever brings it back wants it now: a delay that isn't over must not come back with the next abandon.
+        row.run_at = row.run_at if state_at(row, now) is JobState.UNCLAIMED else None
+        row.state = JobState.UNCLAIMED
+        shelf.put(row)
+        shelf.write(row, EventKind.RESTORED, now)
         return Restored.DONE
 
     def purge(self, uuids: Sequence[str]) -> list[Restored]:
-        with self.shelf.lock:
-            return [self._purge(uuid, clock()) for uuid in uuids]
+        with self._lock:
+            now = self._begin()
+            return [self._purge(uuid, now) for uuid in uuids]
 
     def _purge(self, uuid: str, now: float) -> Restored:
-        row = self.shelf.rows.get(uuid)
-        if row is None or row.entry.state is not JobState.TRASHED:
+        row = self._shelf.rows.get(uuid)
+        if row is None or row.line is not self._shelf.trashed:
             return Restored.MISSING
-        self.shelf.tell(row, EventKind.PURGED, now)
-        self.shelf.remove(row)
+        self._shelf.drop(row)
+        self._shelf.write(row, EventKind.PURGED, now)
         return Restored.DONE
 
     def pause(self, name: str | None) -> None:
-        with self.shelf.lock:
-            if name not in self.shelf.paused:
-                self.shelf.paused.add(name)
-                self.shelf.broadcast(EventKind.PAUSED, None, name, None, None, clock())
+        with self._lock:
+            now = self._begin()
+            if name not in self._shelf.paused:
+                self._shelf.paused.add(name)
+                self._shelf.tell(JobEvent(EventKind.PAUSED, None, name, None, None, moment(now)))
 
     def resume(self, name: str | None) -> None:
-        with self.shelf.lock:
-            if name in self.shelf.paused:
-                self.shelf.paused.remove(name)
-                self.shelf.broadcast(EventKind.RESUMED, None, name, None, None, clock())
-                self.shelf.wake()
+        with self._lock:
+            now = self._begin()
+            if name in self._shelf.paused:
+                self._shelf.paused.discard(name)
+                self._shelf.tell(JobEvent(EventKind.RESUMED, None, name, None, None, moment(now)))
+                self._shelf.stir(name, 0.0)
 
     def paused(self) -> frozenset[str | None]:
-        with self.shelf.lock:
-            return frozenset(self.shelf.paused)
+        with self._lock:
+            self._begin()
+            return frozenset(self._shelf.paused)
 
     def tidy(self, limit: int) -> int:
-        shelf, deleted = self.shelf, 0
-        with shelf.lock:
-            now = clock()
-            while deleted < limit and shelf.over and shelf.over[0][0] <= now:
-                _, uuid = heapq.heappop(shelf.over)
-                row = shelf.rows.get(uuid)
-                if row is not None and row.retain_until is not None:
-                    shelf.remove(row)
-                    deleted += 1
-            for identity, entity in list(shelf.entities.items()):
-                if deleted < limit and entity.last_seen + entity.ttl + _FORGET_ENTITIES_AFTER <= now:
-                    del shelf.entities[identity]
-                    deleted += 1
-        return deleted
+        with self._lock:
+            now = self._begin()
+            count = self._shelf.forget(limit, now)
+            entities = self._shelf.entities
+            gone = [key for key, entity in entities.items() if _left(entity, now) <= -_DAY][: limit - count]
+            for key in gone:
+                del entities[key]
+            return count + len(gone)
 
     def audit(self, repair: bool) -> list[Finding]:
-        with self.shelf.lock:
-            self.shelf.settle(clock())
-            return [*self._audit_rows(repair), *self._audit_keys(repair)]
+        with self._lock:
+            now = self._begin()
+            return audit(self._shelf, repair, now)
 
-    def _audit_rows(self, repair: bool) -> list[Finding]:
-        found = []
-        for uuid, row in self.shelf.rows.items():
-            problem = _problem_of(row)
-            if problem is not None:
-                if repair:
-                    self.shelf.enter(row, JobState.UNCLAIMED)
-                found.append(Finding(uuid, problem, repair))
-        return found
-
-    def _audit_keys(self, repair: bool) -> list[Finding]:
-        found = []
-        for (name, key), uuid in list(self.shelf.keys.items()):
-            row = self.shelf.rows.get(uuid)
-            if row is None or row.entry.state not in LIVE:
-                if repair:
-                    del self.shelf.keys[name, key]
-                found.append(Finding(uuid, f"the key {key!r} of {name!r} is held by a job that is not live", repair))
-        return found
+    # -- participants and books ------------------------------------------------------------------------------------
 
     def put_entity(self, entity: EntityEntry) -> None:
-        with self.shelf.lock:
-            self.shelf.entities[entity.kind, entity.name] = replace(entity, last_seen=clock())
+        with self._lock:
+            now = self._begin()
+            self._shelf.entities[entity.kind, entity.name] = replace(entity, last_seen=now)
 
     def remove_entity(self, kind: str, name: str) -> None:
-        with self.shelf.lock:
-            self.shelf.entities.pop((kind, name), None)
+        with self._lock:
+            self._begin()
+            self._shelf.entities.pop((kind, name), None)
 
     def entities(self) -> list[EntityEntry]:
-        with self.shelf.lock:
-            now = clock()
-            return [
-                replace(entity, expires_in=entity.last_seen + entity.ttl - now)
-                for entity in self.shelf.entities.values()
-            ]
+        with self._lock:
+            now = self._begin()
+            return [replace(entity, expires_in=_left(entity, now)) for entity in self._shelf.entities.values()]
 
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        with self.shelf.lock:
-            stored = self.shelf.books.get(uuid)
-            present = stored[1] if stored else None
-            if present != version and present != after:
+        with self._lock:
+            self._begin()
+            stored = self._shelf.books.get(uuid, (b"", None))[1]
+            if stored == version:
+                return True
+            if stored != after:
                 return False
-            self.shelf.books[uuid] = (body, version)
+            self._shelf.books[uuid] = (body, version)
             return True
 
     def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        with self.shelf.lock:
-            return self.shelf.books.get(uuid)
+        with self._lock:
+            self._begin()
+            return self._shelf.books.get(uuid)
 
     def destroy_book(self, uuid: str) -> bool:
-        with self.shelf.lock:
-            return self.shelf.books.pop(uuid, None) is not None
+        with self._lock:
+            self._begin()
+            return self._shelf.books.pop(uuid, None) is not None
 
 
-def was_done(row: Row, kinds: Collection[EventKind], token: int) -> bool:
-    """Tell from the history whether one of these was done under this token before."""
-    return any(line[0] in kinds and line[3] == token for line in row.lines)
-
-
-def _problem_of(row: Row) -> str | None:
-    entry = row.entry
-    if entry.state is JobState.CLAIMED and (entry.owner is None or entry.claim_id is None):
-        return "it is claimed, but by nobody"
-    if entry.state is JobState.DELAYED and row.due is None:
-        return "it is delayed, but never due"
-    if entry.state in LIVE and row.retain_until is not None:
-        return "it is on the board, but remembered as gone"
-    return None
+def _left(entity: EntityEntry, now: float) -> float:
+    return entity.last_seen + entity.ttl - now

@@ -1,130 +1,174 @@
-"""The orders that a shelf keeps its jobs in: what is ready, what is due, and the listing."""
+"""Keys in ascending order that can be added, removed and walked at any place, at a cost that hardly grows."""
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain, islice
+from typing import Any, Generic, TypeVar
 
-#: A place in the claim order: the smaller is claimed first.
-Place = tuple[int, int]
+#: A number, or a tuple of numbers.
+K = TypeVar("K", bound=Any)
 
-
-class ReadyOrder:
-    """What is claimable, by job name, best first.
-
-    A heap per name, whose entries may be stale (the job was claimed by name, replaced, trashed): they are dropped when
-    they come up, so that every operation costs O(log n), whatever waits behind.
-    """
-
-    def __init__(self, is_ready: Callable[[Place, str], bool]) -> None:
-        self._heaps: dict[str, list[tuple[Place, str]]] = {}
-        #: What is in the heaps, so that a job that comes and goes by name is there once.
-        self._queued: set[tuple[Place, str]] = set()
-        self._is_ready = is_ready
-
-    def add(self, name: str, place: Place, uuid: str) -> None:
-        item = (place, uuid)
-        if item not in self._queued:
-            self._queued.add(item)
-            heapq.heappush(self._heaps.setdefault(name, []), item)
-
-    def names(self) -> list[str]:
-        return list(self._heaps)
-
-    def head(self, name: str) -> tuple[Place, str] | None:
-        """Return the best job of a name, having dropped what is stale above it."""
-        heap = self._heaps.get(name)
-        while heap:
-            if self._is_ready(*heap[0]):
-                return heap[0]
-            self._queued.discard(heapq.heappop(heap))
-        self._heaps.pop(name, None)
-        return None
-
-    def take(self, names: Iterable[str], limit: int) -> list[str]:
-        """Take the best jobs of these names out, best first."""
-        heads = [(*head, name) for name in names if (head := self.head(name)) is not None]
-        heapq.heapify(heads)
-        taken: list[str] = []
-        while heads and len(taken) < limit:
-            _, uuid, name = heads[0]
-            self._queued.discard(heapq.heappop(self._heaps[name]))
-            taken.append(uuid)
-            following = self.head(name)
-            if following is None:
-                heapq.heappop(heads)
-            else:
-                heapq.heapreplace(heads, (*following, name))
-        return taken
+#: A change moves at most so many keys; blocks below a quarter of it are joined with a neighbour.
+LARGEST_BLOCK = 1024
 
 
-class DueOrder:
-    """What changes by itself, soonest first; renewals leave stale entries, which are swept when they outnumber."""
+class Order(Generic[K]):
+    """Unique keys in ascending order, cut into blocks."""
 
-    def __init__(self, is_current: Callable[[float, str], bool]) -> None:
-        self._heap: list[tuple[float, str]] = []
-        self._is_current = is_current
-        self._sweep_at = 64
-
-    def add(self, due: float, uuid: str) -> None:
-        heapq.heappush(self._heap, (due, uuid))
-        if len(self._heap) >= self._sweep_at:
-            self._heap = sorted({item for item in self._heap if self._is_current(*item)})
-            self._sweep_at = max(64, 2 * len(self._heap))
-
-    def next(self) -> float | None:
-        """Return when the next change is."""
-        while self._heap:
-            if self._is_current(*self._heap[0]):
-                return self._heap[0][0]
-            heapq.heappop(self._heap)
-        return None
-
-    def take(self, now: float) -> str | None:
-        """Take out one job that is due, the one due first."""
-        due = self.next()
-        return heapq.heappop(self._heap)[1] if due is not None and due <= now else None
-
-
-class Listing:
-    """Every job in claim order, for paging; a page costs O(log n) and what it holds.
-
-    Sequences only grow, so each rank's list is sorted by appending; a job that changes its rank is inserted.
-    """
+    __slots__ = ("_blocks", "_lasts", "_size")
 
     def __init__(self) -> None:
-        self._ranks: dict[int, list[int]] = {}
-        self._uuids: dict[Place, str] = {}
-        self._dead = 0
+        self._blocks: list[list[K]] = []
+        #: The last key of each block.
+        self._lasts: list[K] = []
+        self._size = 0
 
-    def add(self, place: Place, uuid: str) -> None:
-        rank, sequence = place
-        sequences = self._ranks.setdefault(rank, [])
-        if not sequences or sequence > sequences[-1]:
-            sequences.append(sequence)
-        elif sequences[bisect_left(sequences, sequence)] != sequence:
-            insort(sequences, sequence)
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[K]:
+        return chain.from_iterable(self._blocks)
+
+    def __contains__(self, key: K) -> bool:
+        at = bisect_left(self._lasts, key)
+        if at == len(self._blocks):
+            return False
+        block = self._blocks[at]
+        return bool(block[bisect_left(block, key)] == key)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return len(self._blocks)
+
+    def first(self) -> K | None:
+        """Return the lowest key, or None."""
+        return self._blocks[0][0] if self._blocks else None
+
+    def after(self, key: K) -> Iterator[K]:
+        """Iterate over the keys above ``key``, which need not be there."""
+        at = bisect_right(self._lasts, key)
+        if at == len(self._blocks):
+            return iter(())
+        block = self._blocks[at]
+        rest = islice(block, bisect_right(block, key), None)
+        return chain(rest, chain.from_iterable(islice(self._blocks, at + 1, None)))
+
+    def add(self, key: K) -> None:
+        """Add a key that is not there."""
+        lasts = self._lasts
+        if not lasts:
+            self._blocks.append([key])
+            lasts.append(key)
+            self._size = 1
+            return
+        if key > lasts[-1]:
+            at = len(lasts) - 1
+            block = self._blocks[at]
+            block.append(key)
+            lasts[at] = key
         else:
-            self._dead -= 1
-        self._uuids[place] = uuid
+            at = bisect_left(lasts, key)
+            block = self._blocks[at]
+            insort(block, key)
+        self._size += 1
+        if len(block) > LARGEST_BLOCK:
+            self._split(at)
 
-    def remove(self, place: Place) -> None:
-        del self._uuids[place]
-        self._dead += 1
-        if self._dead > 64 and self._dead > len(self._uuids):
-            for rank, sequences in self._ranks.items():
-                self._ranks[rank] = [number for number in sequences if (rank, number) in self._uuids]
-            self._dead = 0
+    def remove(self, key: K) -> None:
+        """Remove a key; raises ``KeyError`` if it is not there."""
+        lasts = self._lasts
+        at = bisect_left(lasts, key)
+        if at == len(lasts):
+            raise KeyError(key)
+        block = self._blocks[at]
+        index = bisect_left(block, key)
+        if block[index] != key:
+            raise KeyError(key)
+        del block[index]
+        self._size -= 1
+        if len(block) * 4 < LARGEST_BLOCK:
+            self._join(at)
+        elif index == len(block):
+            lasts[at] = block[-1]
 
-    def after(self, place: Place | None) -> Iterator[tuple[Place, str]]:
-        """Iterate from behind a place; the listing must not change meanwhile."""
-        for rank in sorted(self._ranks):
-            if place is not None and rank < place[0]:
-                continue
-            sequences = self._ranks[rank]
-            begin = bisect_right(sequences, place[1]) if place is not None and rank == place[0] else 0
-            for index in range(begin, len(sequences)):
-                uuid = self._uuids.get((rank, sequences[index]))
-                if uuid is not None:
-                    yield (rank, sequences[index]), uuid
+    def _split(self, at: int) -> None:
+        block = self._blocks[at]
+        middle = len(block) // 2
+        self._blocks.insert(at + 1, block[middle:])
+        del block[middle:]
+        self._lasts.insert(at, block[-1])
+
+    def _join(self, at: int) -> None:
+        """Join a block that has become small with its neighbour, so that there never are many small ones."""
+        blocks, lasts = self._blocks, self._lasts
+        if len(blocks) > 1:
+            at = max(at, 1) - 1
+            blocks[at] += blocks.pop(at + 1)
+            del lasts[at]
+        if not blocks[at]:
+            del blocks[at], lasts[at]
+            return
+        lasts[at] = blocks[at][-1]
+        if len(blocks[at]) > LARGEST_BLOCK:
+            self._split(at)
+
+
+class Line(Generic[K]):
+    """An order for the whole board, and one for each job name."""
+
+    __slots__ = ("by_name", "whole")
+
+    def __init__(self) -> None:
+        self.whole: Order[K] = Order()
+        self.by_name: dict[str, Order[K]] = {}
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def add(self, key: K, name: str) -> None:
+        self.whole.add(key)
+        order = self.by_name.get(name)
+        if order is None:
+            order = self.by_name[name] = Order()
+        order.add(key)
+
+    def remove(self, key: K, name: str) -> None:
+        self.whole.remove(key)
+        order = self.by_name[name]
+        order.remove(key)
+        if not order:
+            del self.by_name[name]
+
+    def clear(self) -> None:
+        self.whole, self.by_name = Order(), {}
+
+    def has(self, key: K, name: str) -> bool:
+        """Whether the key is in both orders."""
+        return key in self.whole and name in self.by_name and key in self.by_name[name]
+
+    def orders(self, names: frozenset[str] | None, without: Collection[str | None] = ()) -> list[Order[K]]:
+        """Return the orders that hold the keys of these names (None: of all), but for those of ``without``.
+
+        Asks each name once and no key, whether left out or not.
+        """
+        by_name = self.by_name
+        if names is None:
+            if not any(name in by_name for name in without):
+                return [self.whole]
+            return [order for name, order in by_name.items() if name not in without]
+        return [by_name[name] for name in names if name in by_name and name not in without]
+
+    def first(self, names: frozenset[str] | None, without: Collection[str | None] = ()) -> K | None:
+        """Return the lowest key of these names, or None."""
+        heads = [head for order in self.orders(names, without) if (head := order.first()) is not None]
+        return min(heads, default=None)
+
+
+def walk(orders: list[Order[K]], after: K | None = None) -> Iterator[K]:
+    """Iterate over the keys of several orders in one ascending order, beginning above ``after``."""
+    parts = [iter(order) if after is None else order.after(after) for order in orders]
+    return parts[0] if len(parts) == 1 else heapq.merge(*parts)

@@ -1,234 +1,272 @@
-"""What all clients of one memory board share: its jobs, and the steps from state to state."""
+"""The shelf: all that one board name has in this process, and the moves that keep its indexes right."""
 
 from __future__ import annotations
 
 import heapq
+import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from jobboard.arguments import moment
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.memory.order import DueOrder, Listing, Place, ReadyOrder
-from jobboard.entry import LIVE, EntityEntry, Entry, JobState
-from jobboard.events import HISTORY_LENGTH, UNRECORDED, EventKind, HistoryEntry, JobEvent
+from jobboard.backends.memory.order import Line
+from jobboard.backends.memory.row import Row, end_claim, is_used_up, state_at, used_up
+from jobboard.entry import Claim, EntityEntry, JobState
+from jobboard.events import EventKind, JobEvent
 
-Line = tuple[EventKind, str | None, float, int | None, str | None]
+logger = logging.getLogger("jobboard.memory")
 
-# Wall time at the start and steady from there on, so that a clock that jumps ends no claim.
-_START = time.time() - time.monotonic()
-
-
-def clock() -> float:
-    """Return the seconds since the epoch, by a clock that never jumps."""
-    return _START + time.monotonic()
+_FIRST_MOMENT = time.time() - time.monotonic()
 
 
-@dataclass(slots=True)
-class Row:
-    """A job on the shelf. ``due`` is when it changes by itself; ``retain_until`` when its record is over."""
+def steady_now() -> float:
+    """Return the wall clock's time at the start plus what has passed since: seconds since the epoch, without jumps."""
+    return _FIRST_MOMENT + time.monotonic()
 
-    entry: Entry
-    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
-    due: float | None = None
-    retain_until: float | None = None
 
-    @property
-    def place(self) -> Place:
-        return -self.entry.priority, self.entry.sequence
+class Stirred(Protocol):
+    """Who wants to know that a job may be ready at a moment."""
 
-    def history(self) -> list[HistoryEntry]:
-        return [HistoryEntry(kind, who, moment(at), token, reason) for kind, who, at, token, reason in self.lines]
-
-    def copy(self) -> Entry:
-        """Return what may leave the shelf."""
-        one = self.entry
-        return Entry(
-            one.uuid, one.name, one.priority, one.sequence, one.created_on, one.body, one.key, one.run_at,
-            one.max_attempts, one.state, one.attempts, one.owner, one.token, one.claim_id, one.expires_at,
-            one.last_modified, one.last_error, one.reason, one.checkpoint, one.progress, one.result, one.cancel_asked,
-        )  # fmt: skip
+    def stir(self, name: str | None, moment: float) -> None: ...
 
 
 class Shelf:
-    """The jobs of one board. Every method wants :attr:`lock` held."""
+    """Everything here is called, and every attribute is touched, under :attr:`lock`.
 
-    def __init__(self) -> None:
+    The lock can be taken again by its holder: a signal handler may interrupt a waiter while its thread is in here.
+    """
+
+    def __init__(self, clock: Callable[[], float] = steady_now) -> None:
+        self.clock = clock
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
-        #: Counts whatever may let a waiter go sooner than it thought.
-        self.changes = 0
         self.rows: dict[str, Row] = {}
-        self.keys: dict[tuple[str, str], str] = {}
-        self.ready = ReadyOrder(self._is_ready)
-        self.due = DueOrder(self._is_due)
-        self.listing = Listing()
-        self.counts: Counter[tuple[str, JobState]] = Counter()
-        self.over: list[tuple[float, str]] = []
+        self.by_sequence: dict[int, Row] = {}
+        #: (name, key) -> the live row that has it.
+        self.keys: dict[tuple[str, str], Row] = {}
+        #: The uuid of a posting that replaced the content of a row -> that row.
+        self.aliases: dict[str, Row] = {}
+        self.delayed, self.unclaimed, self.claimed, self.complete, self.trashed = (Line[int]() for _ in range(5))
+        #: (moment, sequence) of every row that is due some time: delayed, or under a claim that ends.
+        self.timers: Line[tuple[float, int]] = Line()
+        #: Heaps of (moment, sequence): when a completed record is hidden, and when what is hidden is forgotten.
+        self.retained: list[tuple[float, int]] = []
+        self.remembered: list[tuple[float, int]] = []
         self.paused: set[str | None] = set()
         self.entities: dict[tuple[str, str], EntityEntry] = {}
         self.books: dict[str, tuple[bytes, str]] = {}
-        self.listeners: list[tuple[Callable[[JobEvent], None], frozenset[EventKind]]] = []
+        self.listeners: dict[object, tuple[frozenset[EventKind], Callable[[JobEvent], None]]] = {}
+        self.waiters: set[Stirred] = set()
         self.last_sequence = 0
+
+    def lines(self) -> Iterator[tuple[JobState, Line[int]]]:
+        """Iterate over the states and where the rows of each stand."""
+        yield JobState.DELAYED, self.delayed
+        yield JobState.UNCLAIMED, self.unclaimed
+        yield JobState.CLAIMED, self.claimed
+        yield JobState.COMPLETE, self.complete
+        yield JobState.TRASHED, self.trashed
+
+    # -- moves -----------------------------------------------------------------------------------------------------
+
+    def enter(self, row: Row, now: float) -> None:
+        """Put a new row on the board."""
+        self.last_sequence += 1
+        row.sequence = self.last_sequence
+        row.rank()
+        self.rows[row.uuid] = self.by_sequence[row.sequence] = row
+        self.put(row)
+        self.write(row, EventKind.POSTED, now)
+
+    def put(self, row: Row) -> None:
+        """Let a row stand where it is claimable, or delayed, as its state says."""
+        self.move(row, self.delayed if row.state is JobState.DELAYED else self.unclaimed)
+
+    def move(self, row: Row, line: Line[int] | None) -> None:
+        """Let a row stand in another line; every index follows, and who waits learns of it."""
+        if row.line is not None:
+            row.line.remove(row.place, row.name)
+        if row.due is not None:
+            self.timers.remove((row.due, row.sequence), row.name)
+        row.line = line
+        row.due = due = self.due_of(row)
+        if line is not None:
+            line.add(row.place, row.name)
+        if due is not None:
+            self.timers.add((due, row.sequence), row.name)
+        if row.key is not None:
+            self._hold_key(row, row.key)
+        if self.waiters and (due is not None or line is self.unclaimed):
+            self.stir(row.name, due or 0.0)
+
+    def reschedule(self, row: Row) -> None:
+        """Follow a row whose moment has changed."""
+        if row.due is not None:
+            self.timers.remove((row.due, row.sequence), row.name)
+        row.due = due = self.due_of(row)
+        if due is not None:
+            self.timers.add((due, row.sequence), row.name)
+            self.stir(row.name, due)
+
+    def due_of(self, row: Row) -> float | None:
+        """Return the moment at which a row that stands where it does must be looked at."""
+        if row.line is self.claimed:
+            return row.expires_at
+        return row.run_at if row.line is self.delayed else None
+
+    def is_live(self, row: Row) -> bool:
+        return row.line is self.unclaimed or row.line is self.claimed or row.line is self.delayed
+
+    def _hold_key(self, row: Row, key: str) -> None:
+        place = (row.name, key)
+        if self.is_live(row):
+            self.keys[place] = row
+        elif self.keys.get(place) is row:
+            del self.keys[place]
+
+    def grant(self, row: Row, claim: Claim, now: float) -> None:
+        """Give an unclaimed row to an owner."""
+        row.state = JobState.CLAIMED
+        row.attempts += 1
+        row.token += 1
+        row.owner, row.claim_id = claim.who, claim.claim_id
+        row.expires_at = end_of_claim(claim.expiry, now)
+        row.progress = None
+        self.move(row, self.claimed)
+        self.write(row, EventKind.CLAIMED, now, claim.who, row.token)
+
+    def put_back(self, row: Row, kind: EventKind, now: float, reason: str | None, run_at: float | None = None) -> None:
+        """End a claim so that the job can be claimed again, now or later."""
+        who = row.owner
+        end_claim(row)
+        row.run_at = row.run_at if run_at is None else run_at
+        row.state = state_at(row, now)
+        self.put(row)
+        self.write(row, kind, now, who, row.token, reason)
+
+    def discard(self, row: Row, now: float, who: str | None, token: int | None, reason: str | None) -> None:
+        """Set a row aside in the trash; a claim of it ends."""
+        end_claim(row)
+        row.state = JobState.TRASHED
+        self.move(row, self.trashed)
+        self.write(row, EventKind.TRASHED, now, who, token, reason)
+
+    def take_off(
+        self, row: Row, now: float, who: str | None = None, token: int | None = None, reason: str | None = None
+    ) -> None:
+        """Take a cancelled row off the board for good, and remember it for a while."""
+        end_claim(row)
+        row.state, row.cancel_asked = JobState.COMPLETE, True
+        self.hide(row, now)
+        self.write(row, EventKind.CANCELLED, now, who, token, reason)
+
+    def complete_with(self, row: Row, result: bytes | None, retention: float, now: float) -> None:
+        """Let a claimed row be done for good; its record stays readable for a while."""
+        row.state, row.result = JobState.COMPLETE, result
+        row.claim_id = row.expires_at = None
+        if retention > 0:
+            self.move(row, self.complete)
+            heapq.heappush(self.retained, (now + retention, row.sequence))
+        else:
+            self.hide(row, now)
+        self.write(row, EventKind.CONSUMED, now, row.owner, row.token)
+
+    def hide(self, row: Row, since: float) -> None:
+        """Show a row to nobody any more, and remember it for the retry window."""
+        self.move(row, None)
+        heapq.heappush(self.remembered, (since + RETRY_WINDOW, row.sequence))
+
+    def forget(self, limit: int, now: float) -> int:
+        """Delete up to ``limit`` rows whose time to be remembered is over, and return how many."""
+        count = 0
+        while count < limit and self.remembered and self.remembered[0][0] <= now:
+            self.drop(self.by_sequence[heapq.heappop(self.remembered)[1]])
+            count += 1
+        return count
+
+    def drop(self, row: Row) -> None:
+        """Delete a row without a trace."""
+        self.move(row, None)
+        del self.rows[row.uuid], self.by_sequence[row.sequence]
+        for alias in row.aliases:
+            self.aliases.pop(alias, None)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> float:
+        """Bring the shelf up to this moment, which is returned."""
+        now = self.clock()
+        timers = self.timers.whole
+        while (first := timers.first()) is not None and first[0] <= now:
+            row = self.by_sequence[first[1]]
+            if row.state is JobState.DELAYED:
+                row.state = JobState.UNCLAIMED
+                self.move(row, self.unclaimed)
+                self.write(row, EventKind.DUE, now)
+            else:
+                self._take_back(row, now)
+        while self.retained and self.retained[0][0] <= now:
+            over, sequence = heapq.heappop(self.retained)
+            self.hide(self.by_sequence[sequence], over)
+        return now
+
+    def _take_back(self, row: Row, now: float) -> None:
+        """End a claim whose time is over, so that the job is where it belongs."""
+        who, token = row.owner, row.token
+        row.reason = f"the claim of {who!r} expired"
+        if not row.cancel_asked and not is_used_up(row):
+            self.put_back(row, EventKind.EXPIRED, now, row.reason)
+            return
+        self.write(row, EventKind.EXPIRED, now, who, token, row.reason)
+        if row.cancel_asked:
+            self.take_off(row, now, None, token)
+        else:
+            row.reason = row.last_error = used_up(row, row.reason)
+            self.discard(row, now, None, token, row.reason)
+
+    def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
+        """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
+        if None in self.paused:
+            return None
+        if self.unclaimed.first(names, self.paused) is not None:
+            return now
+        first = self.timers.first(names, self.paused)
+        return None if first is None else first[0]
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    def tell(self, row: Row, kind: EventKind, now: float, who: str | None = None, reason: str | None = None) -> None:
-        """Write a line of history, and hand the event to those who listen; they only enqueue it."""
-        entry = row.entry
-        token = entry.token or None
-        entry.last_modified = now
-        if kind not in UNRECORDED:
-            row.lines.append((kind, who, now, token, reason))
-        if self.listeners:
-            self.broadcast(kind, entry.uuid, entry.name, who, token, now, reason)
-
-    def broadcast(
-        self, kind: EventKind, uuid: str | None, name: str | None, who: str | None, token: int | None, at: float,
+    def write(
+        self,
+        row: Row,
+        kind: EventKind,
+        now: float,
+        who: str | None = None,
+        token: int | None = None,
         reason: str | None = None,
-    ) -> None:  # fmt: skip
-        for tell, kinds in self.listeners:
-            if kind in kinds:
-                tell(JobEvent(kind, uuid, name, who, token, moment(at), reason))
+    ) -> None:
+        """Write a line of a row's history, and tell of it."""
+        row.note(kind, who, now, token, reason)
+        if self.listeners:
+            self.tell(JobEvent(kind, row.uuid, row.name, who, token, moment(now), reason))
 
-    def wake(self) -> None:
-        self.changes += 1
-        self.changed.notify_all()
+    def tell(self, event: JobEvent) -> None:
+        """Tell everybody who listens; under the lock, which keeps the order of each job."""
+        for kinds, tell in list(self.listeners.values()):
+            if event.kind in kinds:
+                try:
+                    tell(event)
+                except Exception:
+                    # A listener's fault must not leave a change half made.
+                    logger.exception("a listener failed on %s", event.kind)
 
-    # -- steps -----------------------------------------------------------------------------------------------------
-
-    def add(self, row: Row) -> None:
-        """Put a new row on the shelf; its state is entered afterwards."""
-        entry = row.entry
-        self.rows[entry.uuid] = row
-        self.listing.add(row.place, entry.uuid)
-        self.counts[entry.name, entry.state] += 1
-        if entry.key is not None:
-            self.keys[entry.name, entry.key] = entry.uuid
-
-    def remove(self, row: Row) -> None:
-        self._leave_board(row)
-        del self.rows[row.entry.uuid]
-        self.listing.remove(row.place)
-        self.counts[row.entry.name, row.entry.state] -= 1
-
-    def enter(self, row: Row, state: JobState, due: float | None = None) -> None:
-        """Change the state, and whatever follows from it."""
-        entry = row.entry
-        self.counts[entry.name, entry.state] -= 1
-        self.counts[entry.name, state] += 1
-        entry.state = state
-        if state is not JobState.CLAIMED:
-            entry.claim_id = entry.expires_at = None
-            if state is not JobState.COMPLETE:
-                entry.owner = None
-        if state not in LIVE:
-            self._leave_board(row)
-        if state is JobState.UNCLAIMED:
-            self.ready.add(entry.name, row.place, entry.uuid)
-            self.wake()
-        self.set_due(row, due)
-
-    def set_due(self, row: Row, due: float | None) -> None:
-        row.due = due
-        if due is None:
-            return
-        soonest = self.due.next()
-        self.due.add(due, row.entry.uuid)
-        if soonest is None or due < soonest:
-            self.wake()
-
-    def place_again(self, row: Row, priority: int) -> None:
-        """Move a job to its place under another priority."""
-        self.listing.remove(row.place)
-        row.entry.priority = priority
-        self.listing.add(row.place, row.entry.uuid)
-
-    def complete(self, row: Row, retain_until: float) -> None:
-        """Take a job off the board, and remember it for a while."""
-        row.retain_until = retain_until
-        self.enter(row, JobState.COMPLETE)
-        heapq.heappush(self.over, (retain_until + RETRY_WINDOW, row.entry.uuid))
-
-    def put_aside(self, row: Row, now: float, who: str | None, reason: str | None, error: str | None) -> None:
-        entry = row.entry
-        entry.reason, entry.last_error = reason, error or reason or entry.last_error
-        self.enter(row, JobState.TRASHED)
-        self.tell(row, EventKind.TRASHED, now, who, reason)
-
-    def put_back(self, row: Row, now: float, due: float | None) -> None:
-        """Let a job be claimable from ``due`` on; now if that is None or over."""
-        if due is not None and due > now:
-            row.entry.run_at = due
-            self.enter(row, JobState.DELAYED, due)
-        else:
-            self.enter(row, JobState.UNCLAIMED)
-
-    def take_back(self, row: Row, now: float, kind: EventKind, reason: str) -> None:
-        """End a claim without its owner: onto the board, into the trash, or off the board."""
-        entry = row.entry
-        self.tell(row, kind, now, entry.owner, reason)
-        entry.reason = reason
-        if self.is_cancelled(row, now):
-            return
-        if kind is EventKind.EXPIRED and self.is_used_up(row):
-            self.put_aside(row, now, None, used_up(entry, reason), None)
-        else:
-            self.put_back(row, now, None)
-
-    def is_cancelled(self, row: Row, now: float) -> bool:
-        """Take the job off the board if that was asked for."""
-        if not row.entry.cancel_asked:
-            return False
-        self.complete(row, now)
-        row.entry.owner = None
-        self.tell(row, EventKind.CANCELLED, now)
-        return True
-
-    def is_used_up(self, row: Row) -> bool:
-        return row.entry.max_attempts is not None and row.entry.attempts >= row.entry.max_attempts
-
-    def settle(self, now: float) -> None:
-        """Take back what expired, and let go what has become due."""
-        while (uuid := self.due.take(now)) is not None:
-            row = self.rows[uuid]
-            if row.entry.state is JobState.DELAYED:
-                self.enter(row, JobState.UNCLAIMED)
-                self.tell(row, EventKind.DUE, now)
-            else:
-                self.take_back(row, now, EventKind.EXPIRED, f"the claim of {row.entry.owner!r} expired")
-
-    def visible(self, uuid: str, now: float) -> Row | None:
-        """Return a row that readers may see."""
-        row = self.rows.get(uuid)
-        if row is None or (row.retain_until is not None and row.retain_until <= now):
-            return None
-        return row
-
-    def claimable_names(self, names: frozenset[str] | None) -> list[str]:
-        """Return the names that may be claimed from, without looking at any job."""
-        if None in self.paused:
-            return []
-        wanted = self.ready.names() if names is None else names
-        return [name for name in wanted if name not in self.paused]
-
-    def _leave_board(self, row: Row) -> None:
-        entry = row.entry
-        if entry.key is not None and self.keys.get((entry.name, entry.key)) == entry.uuid:
-            del self.keys[entry.name, entry.key]
-
-    def _is_ready(self, place: Place, uuid: str) -> bool:
-        row = self.rows.get(uuid)
-        return row is not None and row.entry.state is JobState.UNCLAIMED and row.place == place
-
-    def _is_due(self, due: float, uuid: str) -> bool:
-        row = self.rows.get(uuid)
-        return row is not None and row.due == due
+    def stir(self, name: str | None, at: float) -> None:
+        """Tell those who wait that a job of this name (None: any) may be ready at that moment."""
+        for waiter in self.waiters:
+            waiter.stir(name, at)
 
 
-def used_up(entry: Entry, reason: str | None) -> str:
-    """Say why a job goes to the trash by itself."""
-    said = f"all {entry.max_attempts} attempts are used up"
-    return f"{said}; the last: {reason}" if reason else said
+def end_of_claim(expiry: float, now: float) -> float | None:
+    """Return when a claim ends that lasts ``expiry`` seconds from now; None if never."""
+    end = now + expiry
+    return None if end == float("inf") else end

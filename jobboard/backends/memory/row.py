@@ -1,0 +1,117 @@
+"""What the shelf keeps of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from operator import attrgetter
+
+from jobboard.arguments import moment
+from jobboard.backends.memory.order import Line, Order
+from jobboard.entry import Entry, JobState, NewEntry
+from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+
+_all_fields = attrgetter(*(field.name for field in fields(Entry)))
+
+#: Above every sequence, so that a priority and a sequence make one number.
+_SEQUENCES = 1 << 48
+
+#: A line of the history as it is kept: kind, who, when, token, reason.
+_Note = tuple[EventKind, str | None, float, int | None, str | None]
+
+
+class Row(Entry):
+    """An entry, and where it stands; callers get copies.
+
+    ``line`` is None for what is only remembered, so that a repeated request is known: the job was cancelled, or its
+    retention is over. ``due`` is the moment for which it is in the timers. ``aliases`` are the uuids of the postings
+    that replaced its content.
+    """
+
+    __slots__ = ("aliases", "due", "line", "notes", "place")
+
+    line: Line[int] | None
+    due: float | None
+    place: int
+    notes: list[_Note]
+    aliases: list[str]
+
+    @property
+    def entry(self) -> Entry:
+        """The row as the entry that it is; what is changed in it is changed on the shelf."""
+        return self
+
+    def rank(self) -> None:
+        """Take the place that priority and sequence give: a lower one is claimed earlier."""
+        self.place = self.sequence - self.priority * _SEQUENCES
+
+    def copy(self) -> Entry:
+        """Return what callers may have."""
+        return Entry(*_all_fields(self))
+
+    def note(self, kind: EventKind, who: str | None, at: float, token: int | None, reason: str | None) -> None:
+        """Add a line to the history."""
+        self.last_modified = at
+        self.notes.append((kind, who, at, token, reason))
+        if len(self.notes) > HISTORY_LENGTH:
+            del self.notes[0]
+
+    def told(self) -> list[HistoryEntry]:
+        """Return the lines of the history, oldest first."""
+        return [HistoryEntry(kind, who, moment(at), token, reason) for kind, who, at, token, reason in self.notes]
+
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
+        return any(
+            kind in kinds and token in (None, its_token) and who in (None, its_who)
+            for kind, its_who, _, its_token, _ in self.notes
+        )
+
+
+def sequence_of(place: int) -> int:
+    """Return the sequence of the row that has this place."""
+    return place % _SEQUENCES
+
+
+def first_of_each_priority(places: Order[int]) -> Iterator[int]:
+    """Iterate over the first place of each priority that is there."""
+    place = places.first()
+    while place is not None:
+        yield place
+        end_of_priority = place - sequence_of(place) + _SEQUENCES - 1
+        place = next(places.after(end_of_priority), None)
+
+
+def draft(new: NewEntry, now: float) -> Row:
+    """Return the row that a posting becomes, which stands nowhere yet."""
+    row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
+    row.line, row.due, row.notes, row.aliases = None, None, [], []
+    fill(row, new, now)
+    return row
+
+
+def fill(row: Row, new: NewEntry, now: float) -> None:
+    """Take over the content of a posting."""
+    row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
+    row.run_at = now + new.delay if new.delay else new.run_at
+    row.state = state_at(row, now)
+
+
+def state_at(row: Row, now: float) -> JobState:
+    """Return where a row belongs that nobody holds: delayed until its moment has come."""
+    return JobState.UNCLAIMED if row.run_at is None or row.run_at <= now else JobState.DELAYED
+
+
+def end_claim(row: Row) -> None:
+    row.owner = row.claim_id = row.expires_at = None
+
+
+def is_used_up(row: Row) -> bool:
+    """Whether a counted return of this row goes to the trash."""
+    return row.max_attempts is not None and row.attempts >= row.max_attempts
+
+
+def used_up(row: Row, reason: str | None) -> str:
+    """Say why a job goes to the trash by itself."""
+    said = f"all {row.max_attempts} attempts are used up"
+    return f"{said}; the last: {reason}" if reason else said

@@ -1,0 +1,151 @@
+"""What the memory backend costs: counted, not timed; and what it keeps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from memory_seam import HandClock, claim_next, client_of, consume, fill, fresh_name, hold_of, post, posting
+
+from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.memory import MemoryBackend
+from jobboard.entry import LIVE, Discard, Entry, IfExists, JobState, Renewal
+
+
+@pytest.fixture
+def backend() -> Iterator[MemoryBackend]:
+    backend = client_of(fresh_name())
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def clock(backend: MemoryBackend) -> HandClock:
+    clock = HandClock()
+    backend.shelf.clock = clock
+    return clock
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Count the functions that some work calls, of Python and of C."""
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_claim_calls_as_much_with_many_waiting_as_with_few() -> None:
+    def cost(backlog: int) -> int:
+        backend = client_of(fresh_name())
+        for _ in range(backlog // 1_000):
+            fill(backend, 1_000)
+        fill(backend, backlog % 1_000)
+        return calls_of(lambda: consume(backend, claim_next(backend)))
+
+    few, many = cost(100), cost(50_000)
+    assert 0 < many <= few + 5
+
+
+def test_a_claim_calls_as_much_with_many_names_as_with_one(backend: MemoryBackend) -> None:
+    post(backend, "n0")
+    few = calls_of(lambda: consume(backend, claim_next(backend)))
+    for number in range(2_000):
+        post(backend, f"n{number}")
+    assert calls_of(lambda: consume(backend, claim_next(backend))) <= few + 5
+
+
+def test_paused_jobs_are_not_skipped_one_by_one(backend: MemoryBackend) -> None:
+    post(backend, "free")
+    few = calls_of(lambda: claim_next(backend))
+    fill(backend, 5_000, "paused", priority=5)
+    post(backend, "free")
+    backend.pause("paused")
+    claimed: list[Entry] = []
+    assert calls_of(lambda: claimed.extend(claim_next(backend))) <= few + 30
+    assert [entry.name for entry in claimed] == ["free"]
+
+
+def test_a_name_filter_does_not_skip_others_one_by_one(backend: MemoryBackend) -> None:
+    post(backend, "wanted")
+    few = calls_of(lambda: claim_next(backend, {"wanted"}))
+    fill(backend, 5_000, "unwanted", priority=5)
+    post(backend, "wanted")
+    claimed: list[Entry] = []
+    assert calls_of(lambda: claimed.extend(claim_next(backend, {"wanted", "absent"}))) <= few + 10
+    assert [entry.name for entry in claimed] == ["wanted"]
+
+
+@pytest.mark.parametrize("states", [{JobState.TRASHED}, {JobState.UNCLAIMED}, {JobState.COMPLETE}], ids=str)
+def test_a_page_looks_at_nothing_but_what_it_shows(backend: MemoryBackend, states: set[JobState]) -> None:
+    post(backend, "rare", priority=1)
+
+    def look() -> None:
+        backend.page(states, frozenset({"rare"}), None, 500)
+
+    few = calls_of(look)
+    consume(backend, claim_next(backend, {"often"}, limit=1_000))
+    fill(backend, 3_000, "often")
+    consume(backend, claim_next(backend, {"often"}, limit=1_000))
+    backend.trash([Discard(entry.uuid, None) for entry in backend.page(LIVE, None, None, 1_000).entries])
+    assert calls_of(look) <= few + 40
+
+
+def test_stats_and_counts_look_at_no_job(backend: MemoryBackend) -> None:
+    post(backend)
+    few = calls_of(backend.stats) + calls_of(backend.count)
+    fill(backend, 5_000)
+    assert calls_of(backend.stats) + calls_of(backend.count) <= few + 10
+
+
+def test_renewals_leave_nothing_behind(backend: MemoryBackend, clock: HandClock) -> None:
+    fill(backend, 50)
+    held = claim_next(backend, limit=50)
+    for expiry in itertools.islice(itertools.cycle([30.0, 60.0, 5.0, math.inf]), 400):
+        clock.time += 1.0
+        backend.extend([Renewal(hold_of(entry), expiry) for entry in held])
+        assert len(backend.shelf.timers) == (0 if math.isinf(expiry) else 50)
+    assert backend.audit(False) == []
+
+
+def test_used_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBackend, clock: HandClock) -> None:
+    most = 0
+    for _ in range(300):
+        fill(backend, 10)
+        consume(backend, claim_next(backend, limit=10), retention=0.0)
+        clock.time += RETRY_WINDOW / 20
+        most = max(most, len(backend.shelf.rows))
+    assert most <= 10 * 20 + 20
+
+
+def test_cancelled_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBackend, clock: HandClock) -> None:
+    for _ in range(300):
+        backend.cancel([post(backend).uuid])
+        clock.time += RETRY_WINDOW / 20
+    assert len(backend.shelf.rows) <= 25
+
+
+def test_nothing_is_left_of_jobs_that_are_forgotten(backend: MemoryBackend, clock: HandClock) -> None:
+    for number in range(40):
+        key = str(number % 7)
+        backend.post([posting(key=key, if_exists=IfExists.REPLACE, delay=float(number % 2))])
+    clock.time += 1.0
+    consume(backend, claim_next(backend, limit=99))
+    clock.time += 3600.0 + RETRY_WINDOW
+    assert backend.tidy(3) == 3
+    assert backend.tidy(99) == 4
+    assert backend.tidy(99) == 0
+    shelf = backend.shelf
+    leftovers = (shelf.rows, shelf.by_sequence, shelf.keys, shelf.aliases, shelf.retained, shelf.remembered)
+    assert [len(part) for part in (*leftovers, shelf.timers)] == [0] * 7
+    assert [len(line) for _, line in shelf.lines()] == [0] * 5
