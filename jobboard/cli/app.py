@@ -1,0 +1,81 @@
+"""The root of the command line: the global options, and what errors and signals turn into."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+
+from jobboard.cli.conducting import add_conducting
+from jobboard.cli.demo import add_demo
+from jobboard.cli.looking import add_looking
+from jobboard.cli.operating import add_operating
+from jobboard.cli.output import Output, let_the_reader_go
+from jobboard.cli.posting import add_posting
+from jobboard.cli.session import Session
+from jobboard.errors import BoardUnavailable, JobBoardError
+
+OK, REFUSED, USAGE, UNAVAILABLE, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
+
+_EPILOG = """\b
+Environment:
+  JOBBOARD_URI    the board's URI, such as sqlite:///jobs.db
+  JOBBOARD_NAME   the board's name, its namespace in the store (default: jobs)
+  NO_COLOR        no colours
+\b
+Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 the store can't be used, 130 interrupted.
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--board", "uri", envvar="JOBBOARD_URI", metavar="URI", help="Where the board is: sqlite:///jobs.db, ...")
+@click.option("--name", envvar="JOBBOARD_NAME", default="jobs", show_default=True, help="The board's name.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON instead of a table.")
+@click.version_option(package_name="jobboard")
+@click.pass_context
+def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> None:
+    """Post jobs on a board, look at them, operate it, and work on it."""
+    output: Output = context.obj
+    output.json = as_json
+    context.obj = Session(uri, name, output)
+
+
+for add in (add_posting, add_looking, add_operating, add_conducting, add_demo):
+    add(cli)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command line, and return the exit status; whatever goes wrong is one line on standard error."""
+    output = Output()
+    try:
+        given = sys.argv[1:] if arguments is None else arguments
+        with cli.make_context("jobboard", list(given), obj=output) as context:
+            cli.invoke(context)
+        return OK
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return USAGE
+    except click.UsageError as error:
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        output.error(error.format_message() + hint)
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        let_the_reader_go()
+        return REFUSED
+    except BoardUnavailable as error:
+        output.error(str(error))
+        return UNAVAILABLE
+    except (JobBoardError, ValueError, TypeError, OSError, click.ClickException) as error:
+        output.error(error.format_message() if isinstance(error, click.ClickException) else str(error))
+        return REFUSED
+    except Exception as error:
+        if os.environ.get("JOBBOARD_DEBUG"):
+            traceback.print_exc()
+        output.error(f"this is a bug: {error!r}; JOBBOARD_DEBUG=1 shows where")
+        return BUG

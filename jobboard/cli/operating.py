@@ -1,0 +1,184 @@
+"""The operators' commands: release, trash, trashed, restore, purge, pause, resume, check."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from jobboard.board import JobBoard
+from jobboard.cli.session import Session, command, pass_session
+from jobboard.job import Job
+from jobboard.operate.finding import find_job
+from jobboard.operate.trash import purge_all, restore_all, select_trashed
+from jobboard.operate.views import row_of
+
+
+def _me() -> str:
+    """Who the history names for what an operator does."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "operator"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which entries of the trash: one, some by a filter, or all."""
+    options = (
+        click.argument("job", required=False),
+        click.option("--all", "everything", is_flag=True, help="All of the trash."),
+        click.option("--job-name", "name", help="Those of this name."),
+        click.option("--reason", help="Those whose reason has this text in it."),
+        click.option("--older-than", type=float, metavar="SECONDS", help="Those trashed longer ago than this."),
+        click.option("--yes", is_flag=True, help="Don't ask."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def add_operating(group: click.Group) -> None:
+    """Add the commands to the group."""
+
+    @command(group, "release", examples="""
+jobboard release 3f2a --reason 'its host is gone'
+""")  # fmt: skip
+    @click.argument("job")
+    @click.option("--reason", default="released by an operator", show_default=True)
+    @pass_session
+    def release(session: Session, job: str, reason: str) -> None:
+        """Break the claim of a job: it is claimable again at once, and its owner can't end it any more."""
+        board = session.board()
+        found = find_job(board, job)
+        board.release(found, reason=f"{reason} ({_me()})")
+        _tell(session, board, found, "is released")
+
+    @command(group, "trash", examples="""
+jobboard trash 3f2a --reason 'its input is broken'
+""")  # fmt: skip
+    @click.argument("job")
+    @click.option("--reason", default="trashed by an operator", show_default=True)
+    @pass_session
+    def trash(session: Session, job: str, reason: str) -> None:
+        """Set a job aside, whoever holds it."""
+        board = session.board()
+        found = find_job(board, job)
+        board.trash(found, _me(), reason=reason, force=True)
+        _tell(session, board, found, "is in the trash")
+
+    @command(group, "trashed", examples="""
+jobboard trashed
+jobboard trashed --job-name resize
+""")  # fmt: skip
+    @click.option("--job-name", "name", help="Only those of this name.")
+    @pass_session
+    def trashed(session: Session, name: str | None) -> None:
+        """List the trash."""
+        jobs = select_trashed(session.board(), name=name)
+        rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
+        session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
+
+    @command(group, "restore", examples="""
+jobboard restore 3f2a
+jobboard restore --job-name resize --reason 'disk full'
+jobboard restore --all --yes
+""")  # fmt: skip
+    @_selection
+    @pass_session
+    def restore(session: Session, /, yes: bool, **which: Any) -> None:
+        """Bring jobs back from the trash, with no attempts used."""
+        _for_selected(session, "restore", restore_all, yes, **which)
+
+    @command(group, "purge", examples="""
+jobboard purge 3f2a
+jobboard purge --older-than 604800 --yes
+""")  # fmt: skip
+    @_selection
+    @pass_session
+    def purge(session: Session, /, yes: bool, **which: Any) -> None:
+        """Delete jobs from the trash for good."""
+        _for_selected(session, "purge", purge_all, yes, **which)
+
+    @command(group, "pause", examples="""
+jobboard pause resize
+jobboard pause
+""")  # fmt: skip
+    @click.argument("name", required=False)
+    @pass_session
+    def pause(session: Session, name: str | None) -> None:
+        """Let no more jobs of this name be claimed; without a name, none at all."""
+        board = session.board()
+        board.pause(name)
+        _tell_paused(session, board)
+
+    @command(group, "resume", examples="""
+jobboard resume resize
+jobboard resume
+""")  # fmt: skip
+    @click.argument("name", required=False)
+    @pass_session
+    def resume(session: Session, name: str | None) -> None:
+        """Undo a pause of this name; without one, that of the whole board."""
+        board = session.board()
+        board.resume(name)
+        _tell_paused(session, board)
+
+    @command(group, "check", examples="""
+jobboard check
+jobboard check --repair
+""")  # fmt: skip
+    @click.option("--repair", is_flag=True, help="Mend what is found.")
+    @pass_session
+    def check(session: Session, repair: bool) -> None:
+        """Look for records that contradict each other; exit status 1 if there are any left."""
+        findings = session.board().audit(repair=repair)
+        rows = [{"uuid": found.uuid, "problem": found.problem, "repaired": found.repaired} for found in findings]
+        session.output.table(("uuid", "problem", "repaired"), rows, empty="all records agree")
+        if any(not found.repaired for found in findings):
+            raise click.exceptions.Exit(1)
+
+
+def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
+    if session.output.json:
+        session.output.data(row_of(board.get(job.uuid)))
+    session.output.say(f"{job.uuid} {what}")
+
+
+def _tell_paused(session: Session, board: JobBoard) -> None:
+    paused = board.paused()
+    if session.output.json:
+        session.output.data({"board": None in paused, "names": sorted(name for name in paused if name is not None)})
+    names = sorted("the whole board" if name is None else name for name in paused)
+    session.output.say(f"paused: {', '.join(names)}" if names else "nothing is paused")
+
+
+def _for_selected(
+    session: Session,
+    verb: str,
+    act: Callable[..., tuple[int, list[str]]],
+    yes: bool,
+    *,
+    job: str | None,
+    everything: bool,
+    **filters: Any,
+) -> None:
+    is_filtered = any(value is not None for value in filters.values())
+    if (job is not None) + everything + is_filtered != 1:
+        raise click.UsageError("name one JOB, or a filter, or --all")
+    board = session.board()
+    jobs = [find_job(board, job)] if job is not None else list(select_trashed(board, **filters))
+    if job is None and jobs and not yes:
+        click.confirm(f"{verb} {len(jobs)} jobs?", abort=True, err=True)
+    with session.output.progress(verb, len(jobs)) as step:
+        done, refused = act(board, jobs, step)
+    if session.output.json:
+        session.output.data({verb + "d": done, "refused": refused})
+    session.output.say(f"{done} {verb}d")
+    for line in refused:
+        session.output.error(line)
+    if refused:
+        raise click.exceptions.Exit(1)

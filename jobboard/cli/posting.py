@@ -1,0 +1,88 @@
+"""The producers' commands: post, cancel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jobboard.cli.session import Session, command, pass_session
+from jobboard.operate.finding import find_job
+from jobboard.operate.views import view_of
+from jobboard.posting import JobPriority
+
+
+def add_posting(group: click.Group) -> None:
+    """Add the commands to the group."""
+
+    @command(group, "post", examples="""
+jobboard post resize --details '{"path": "/a.png"}'
+jobboard post invoice --key 4711 --if-exists replace --delay 3600 --details @invoice.json
+generate | jobboard post import --details -
+""")  # fmt: skip
+    @click.argument("name")
+    @click.option("--details", help="A JSON object; @FILE reads one from a file, and - from standard input.")
+    @click.option("--key", help="Unique among the live jobs of this name.")
+    @click.option("--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True)
+    @click.option(
+        "--priority",
+        type=click.Choice([priority.name.lower() for priority in reversed(JobPriority)], case_sensitive=False),
+        default="normal",
+        show_default=True,
+    )
+    @click.option("--run-at", metavar="TIME", help="Not before this time: ISO 8601, with a zone or offset.")
+    @click.option("--delay", type=float, metavar="SECONDS", help="Not before so many seconds have passed.")
+    @click.option("--max-attempts", type=int, metavar="N", help="Into the trash after N attempts.")
+    @click.option("--uuid", help="The job's identity; posting the same one twice is one job.")
+    @pass_session
+    def post(session: Session, /, details: str | None, run_at: str | None, **options: Any) -> None:
+        """Post a job, and print its uuid: the tracking id."""
+        options["details"] = _details_of(details)
+        options["run_at"] = None if run_at is None else _moment_of(run_at)
+        job = session.board().post(**options)
+        if session.output.json:
+            session.output.data(view_of(job))
+        else:
+            print(job.uuid)
+
+    @command(group, "cancel", examples="""
+jobboard cancel 3f2a
+jobboard cancel invoice:4711
+""")  # fmt: skip
+    @click.argument("job")
+    @pass_session
+    def cancel(session: Session, job: str) -> None:
+        """Take a job off the board; if it is claimed, tell its owner to end."""
+        board = session.board()
+        found = find_job(board, job)
+        gone = board.cancel(found)
+        if session.output.json:
+            session.output.data({"uuid": found.uuid, "gone": gone})
+        session.output.say(f"{found.uuid} " + ("is cancelled" if gone else "is claimed; its owner has been told"))
+
+
+def _details_of(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        text = Path(text[1:]).read_text(encoding="utf-8")
+    try:
+        details = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"--details is no JSON: {error}") from None
+    if not isinstance(details, dict):
+        raise click.UsageError('--details must be a JSON object, such as \'{"path": "/a.png"}\'')
+    return details
+
+
+def _moment_of(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"--run-at is no ISO 8601 time: {text!r}; write 2030-01-31T09:00+01:00") from None

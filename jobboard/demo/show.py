@@ -1,0 +1,46 @@
+"""What the demo shows on a terminal while it runs: a bar, and who owns what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from jobboard.demo.crew import Crew
+
+
+class Show:
+    """A live display; does nothing when it is not on a terminal."""
+
+    def __init__(self, live: Live | None, total: int) -> None:
+        self._live = live
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns)
+        self._task: TaskID = self._bar.add_task("hashing", total=total)
+
+    def update(self, done: int, crew: Crew, held: dict[str | None, int]) -> None:
+        """Show how many are done, and how many each conductor holds."""
+        if self._live is None:
+            return
+        self._bar.update(self._task, completed=done)
+        table = Table("conductor", "pid", "state", "holds", box=None, pad_edge=False)
+        for member in crew.members:
+            state = "killed" if member.killed else "works" if member.running else "ended"
+            style = "red" if member.killed else ""
+            table.add_row(member.label, str(member.process.pid), state, str(held.get(member.owner, 0)), style=style)
+        self._live.update(Group(self._bar, table))
+
+
+@contextmanager
+def show(total: int, wanted: bool) -> Iterator[Show]:
+    """Open the display on standard error, if that is a terminal and it is wanted."""
+    console = Console(stderr=True)
+    if not (wanted and console.is_terminal):
+        yield Show(None, total)
+        return
+    with Live(console=console, refresh_per_second=10) as live:
+        yield Show(live, total)

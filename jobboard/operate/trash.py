@@ -1,0 +1,51 @@
+"""The trash as a whole: which entries, and what to do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from jobboard.board import JobBoard
+from jobboard.errors import AlreadyPosted, NotFound
+from jobboard.job import Job
+
+
+def select_trashed(
+    board: JobBoard, *, name: str | None = None, reason: str | None = None, older_than: float | None = None
+) -> Iterator[Job]:
+    """Iterate over what in the trash matches all that is given.
+
+    :param name: the job's name. :param reason: a part of its reason. :param older_than: seconds in the trash.
+    """
+    before = None if older_than is None else datetime.now(UTC) - timedelta(seconds=older_than)
+    for job in board.trashed():
+        record = job.record
+        if name is not None and job.name != name:
+            continue
+        if reason is not None and reason not in (record.reason or ""):
+            continue
+        if before is not None and record.last_modified > before:
+            continue
+        yield job
+
+
+def restore_all(board: JobBoard, jobs: list[Job], step: Callable[[], None]) -> tuple[int, list[str]]:
+    """Restore each; returns how many were, and one line for each that could not be."""
+    return _each(jobs, lambda job: board.restore(job.uuid), step)
+
+
+def purge_all(board: JobBoard, jobs: list[Job], step: Callable[[], None]) -> tuple[int, list[str]]:
+    """Purge each; what somebody else has restored or purged meanwhile is told, and left alone."""
+    return _each(jobs, lambda job: board.purge(job.uuid), step)
+
+
+def _each(jobs: list[Job], act: Callable[[Job], object], step: Callable[[], None]) -> tuple[int, list[str]]:
+    done, refused = 0, []
+    for job in jobs:
+        try:
+            act(job)
+            done += 1
+        except (AlreadyPosted, NotFound) as error:
+            refused.append(str(error))
+        step()
+    return done, refused

@@ -1,0 +1,138 @@
+"""Jobs, participants and events as plain dicts, for tables and JSON. Details are shown only when asked for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from jobboard.board import JobBoard
+from jobboard.entity import Entity
+from jobboard.entry import JobState
+from jobboard.events import HistoryEntry, JobEvent
+from jobboard.job import Job
+from jobboard.stats import BoardStats
+
+
+def row_of(job: Job) -> dict[str, Any]:
+    """Return what a list of jobs shows."""
+    record = job.record
+    return {
+        "uuid": job.uuid,
+        "name": job.name,
+        "state": record.state.value,
+        "priority": job.priority.name,
+        "sequence": job.sequence,
+        "key": job.key,
+        "attempts": record.attempts,
+        "owner": record.owner,
+        "created_on": job.created_on,
+    }
+
+
+def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
+    """Return all that there is to see of a job; its details, result and checkpoint only if asked for."""
+    record = job.record
+    view = row_of(job) | {
+        "max_attempts": job.max_attempts,
+        "token": record.token,
+        "run_at": record.run_at,
+        "expires_at": record.expires_at,
+        "last_modified": record.last_modified,
+        "cancel_asked": record.cancel_asked,
+        "reason": record.reason,
+        "last_error": record.last_error,
+        "progress": record.progress,
+        "book_uuid": job.book_uuid,
+        "book_name": job.book_name,
+        "schedule_id": job.schedule_id,
+        "fire_time": job.fire_time,
+        "has_checkpoint": record.checkpoint is not None,
+        "has_result": record.result is not None,
+        "history": [line_of(line) for line in record.history],
+    }
+    if with_details:
+        view |= {"details": job.details, "checkpoint": record.checkpoint, "result": record.result}
+        if job.details is None:
+            view["raw"] = job.raw
+    return view
+
+
+def line_of(line: HistoryEntry) -> dict[str, Any]:
+    return {"at": line.at, "kind": line.kind.value, "who": line.who, "token": line.token, "reason": line.reason}
+
+
+def event_view(event: JobEvent) -> dict[str, Any]:
+    return {
+        "at": event.at,
+        "kind": event.kind.value,
+        "uuid": event.uuid,
+        "name": event.name,
+        "who": event.who,
+        "token": event.token,
+        "reason": event.reason,
+    }
+
+
+def entity_view(entity: Entity) -> dict[str, Any]:
+    return {
+        "kind": entity.kind,
+        "name": entity.name,
+        "alive": entity.alive,
+        "last_seen": entity.last_seen,
+        **{name: entity.metadata.get(name) for name in ("host", "pid", "executor", "concurrency", "running", "names")},
+    }
+
+
+def stats_view(stats: BoardStats) -> dict[str, Any]:
+    names = {
+        name: {
+            "delayed": found.delayed,
+            "unclaimed": found.unclaimed,
+            "claimed": found.claimed,
+            "trashed": found.trashed,
+        }
+        for name, found in stats.names.items()
+    }
+    return {
+        "delayed": stats.delayed,
+        "unclaimed": stats.unclaimed,
+        "claimed": stats.claimed,
+        "trashed": stats.trashed,
+        "oldest_unclaimed": stats.oldest_unclaimed,
+        "names": names,
+    }
+
+
+def owners(board: JobBoard) -> list[dict[str, Any]]:
+    """Return who holds how many jobs, the one with most first, and whether that participant is alive."""
+    alive = {entity.name: entity.alive for entity in board.entities()}
+    held: dict[str, list[Job]] = {}
+    for job in board.iterjobs(states={JobState.CLAIMED}):
+        held.setdefault(job.record.owner or "", []).append(job)
+    return [
+        {
+            "owner": owner,
+            "jobs": len(jobs),
+            "names": sorted({job.name for job in jobs}),
+            "next_expiry": min((at for job in jobs if (at := job.record.expires_at)), default=None),
+            "alive": alive.get(owner),
+        }
+        for owner, jobs in sorted(held.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON carries: datetimes as ISO 8601, bytes as base64."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value)
