@@ -42,7 +42,8 @@ def test_every_public_call_of_a_board_is_tried_after_a_close() -> None:
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
     source = inspect.getsource(retries)
     reads = {
-        "open", "close", "connected", "now", "refresh", "waiter", "listen", "tidy", "audit", "claimed_under", "load_book",
+        "open", "close", "connected", "now", "refresh", "waiter", "listen", "tidy", "audit", "claimed_under",
+        "load_book",
     }  # fmt: skip
     assert {name for name in Backend.__abstractmethods__ - reads if f'"{name}"' not in source} == set()
 
@@ -113,7 +114,9 @@ def test_a_suite_that_shrank_fails(
     monkeypatch.setattr(counting, "Contract", Case)
     monkeypatch.setattr(counting, "CONTRACT_CASES", collected)
     pytester.makepyfile(test_small=SUITE.format(expected=expected, reason=reason))
-    result = pytester.runpytest_inprocess("-p", "jobboard.testing.counting", "-p", "no:hypothesispytest", "-p", "no:xdist", *arguments)
+    result = pytester.runpytest_inprocess(
+        "-p", "jobboard.testing.counting", "-p", "no:hypothesispytest", "-p", "no:xdist", *arguments
+    )
     if says is None:
         assert result.ret == pytest.ExitCode.OK
     else:

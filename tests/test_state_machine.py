@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from embedded import MemoryHarness
+from embedded_sqlite import SqliteHarness
 from hypothesis import HealthCheck, settings
 
 from jobboard.testing import Harness
 from jobboard.testing.machine import BoardMachine
 
-BOUNDED = settings(max_examples=100, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck))
+BOUNDED = settings(stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class MemoryMachine(BoardMachine):
@@ -16,5 +20,17 @@ class MemoryMachine(BoardMachine):
         return MemoryHarness()
 
 
+class SqliteMachine(BoardMachine):
+    #: One file for all histories, each of which has a board of its own in it.
+    directory = tempfile.TemporaryDirectory()
+
+    def open_harness(self) -> Harness:
+        return SqliteHarness(Path(self.directory.name))
+
+
 class TestMemoryMachine(MemoryMachine.TestCase):  # type: ignore[name-defined,misc]
-    settings = BOUNDED
+    settings = settings(BOUNDED, max_examples=200)
+
+
+class TestSqliteMachine(SqliteMachine.TestCase):  # type: ignore[name-defined,misc]
+    settings = settings(BOUNDED, max_examples=60)

@@ -23,8 +23,9 @@ A backend's whole test module::
     class TestMyStore(Contract):
         executed_cases = 300
 
-and ``pytest_plugins = ["jobboard.testing.counting"]`` in the top ``conftest.py``, which holds ``executed_cases`` against
-what really ran. :class:`jobboard.testing.machine.BoardMachine` compares a backend with a model by random histories.
+and ``pytest_plugins = ["jobboard.testing.counting"]`` in the top ``conftest.py``, which holds ``executed_cases``
+against what really ran. :class:`jobboard.testing.machine.BoardMachine` compares a backend with a model by random
+histories.
 
 Needs the extra ``jobboard[testing]``.
 """

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from jobboard.board import JobBoard
 from jobboard.entry import LIVE, JobState
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job
@@ -39,7 +40,10 @@ NAMES = ["resize", "größe/{a}*", "with spaces"]
 OWNERS = ["alice", "bob"]
 KEYS = ["k", "k/2"]
 ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
+CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge"]
 FAR = 86_400.0
+#: With more jobs than this, a history would hardly ever do two things to one of them.
+FEW = 4
 
 names = st.sampled_from(NAMES)
 owners = st.sampled_from(OWNERS)
@@ -69,6 +73,7 @@ class BoardMachine(RuleBasedStateMachine):
         self.model = Model()
         #: Every claim that was ever made: its handle, and by whom.
         self.claims: list[tuple[Job, str]] = []
+        self.post_many(0, [(name, JobPriority.NORMAL, number) for number, name in enumerate(NAMES)])
 
     def teardown(self) -> None:
         if hasattr(self, "harness"):
@@ -84,6 +89,7 @@ class BoardMachine(RuleBasedStateMachine):
 
     # -- producers -------------------------------------------------------------------------------------------------
 
+    @precondition(lambda self: len(self.model.in_order()) < FEW)
     @rule(client=clients, name=names, priority=priorities, content=contents, most=mosts, delayed=st.booleans())
     def post(
         self, client: int, name: str, priority: JobPriority, content: int, most: int | None, delayed: bool
@@ -93,7 +99,8 @@ class BoardMachine(RuleBasedStateMachine):
         )
         self.model.post(job.uuid, name, None, priority, content, most, delayed)
 
-    @rule(client=clients, batch=st.lists(st.tuples(names, priorities, contents), min_size=1, max_size=5))
+    @precondition(lambda self: len(self.model.in_order()) < FEW)
+    @rule(client=clients, batch=st.lists(st.tuples(names, priorities, contents), min_size=1, max_size=4))
     def post_many(self, client: int, batch: list[tuple[str, JobPriority, int]]) -> None:
         postings = [Posting(name, details={"n": content}, priority=priority) for name, priority, content in batch]
         for job, (name, priority, content) in zip(self.boards[client].post_many(postings), batch, strict=True):
@@ -135,32 +142,13 @@ class BoardMachine(RuleBasedStateMachine):
             live.priority, live.content, live.max_attempts = priority, content, most
             live.state = JobState.DELAYED if delayed else JobState.UNCLAIMED
 
-    @precondition(lambda self: self.model.jobs)
-    @rule(client=clients, pick=picks)
-    def post_again(self, client: int, pick: int) -> None:
-        job = self._any(pick)
-        assert self.boards[client].post("another name", uuid=job.uuid).name == job.name
-
-    @precondition(lambda self: self.model.jobs)
-    @rule(client=clients, pick=picks)
-    def cancel(self, client: int, pick: int) -> None:
-        job = self._any(pick)
-        if job.state not in LIVE:
-            with pytest.raises(NotFound):
-                self.boards[client].cancel(job.uuid)
-        elif job.state is JobState.CLAIMED:
-            assert self.boards[client].cancel(job.uuid) is False
-            job.cancel_asked = True
-        else:
-            assert self.boards[client].cancel(job.uuid) is True
-            del self.model.jobs[job.uuid]
-
     # -- consumers -------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.model.jobs)
     @rule(client=clients, pick=picks, who=owners)
     def claim(self, client: int, pick: int, who: str) -> None:
-        job, board = self._any(pick), self.boards[client]
+        board, claimable = self.boards[client], self.model.claimable(None, FEW)
+        job = claimable[pick % len(claimable)] if claimable and pick % 4 else self._any(pick)
         handle = board.get(job.uuid)
         if self.model.is_claimable(job):
             self.model.claim(job, who, board.claim(handle, who, math.inf))
@@ -237,35 +225,44 @@ class BoardMachine(RuleBasedStateMachine):
     # -- operators -------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.model.jobs)
-    @rule(client=clients, pick=picks)
-    def release(self, client: int, pick: int) -> None:
-        job = self._any(pick)
+    @rule(client=clients, pick=picks, call=st.sampled_from(CALLS))
+    def operate(self, client: int, pick: int, call: str) -> None:
+        getattr(self, f"_{call}")(self.boards[client], self._any(pick))
+
+    def _post_again(self, board: JobBoard, job: ModelJob) -> None:
+        assert board.post("another name", uuid=job.uuid).name == job.name
+
+    def _cancel(self, board: JobBoard, job: ModelJob) -> None:
+        if job.state not in LIVE:
+            with pytest.raises(NotFound):
+                board.cancel(job.uuid)
+        elif job.state is JobState.CLAIMED:
+            assert board.cancel(job.uuid) is False
+            job.cancel_asked = True
+        else:
+            assert board.cancel(job.uuid) is True
+            del self.model.jobs[job.uuid]
+
+    def _release(self, board: JobBoard, job: ModelJob) -> None:
         if job.state is JobState.CLAIMED:
-            self.boards[client].release(job.uuid, reason="its host is gone")
+            board.release(job.uuid, reason="its host is gone")
             self.model.release(job)
         else:
             with pytest.raises(ClaimLost):
-                self.boards[client].release(job.uuid, reason="its host is gone")
+                board.release(job.uuid, reason="its host is gone")
 
-    @precondition(lambda self: self.model.jobs)
-    @rule(client=clients, pick=picks)
-    def trash_by_force(self, client: int, pick: int) -> None:
-        job = self._any(pick)
+    def _trash(self, board: JobBoard, job: ModelJob) -> None:
         if job.state is JobState.COMPLETE:
             with pytest.raises(NotFound):
-                self.boards[client].trash(job.uuid, "an operator", force=True)
+                board.trash(job.uuid, "an operator", force=True)
         else:
-            self.boards[client].trash(job.uuid, "an operator", force=True)
+            board.trash(job.uuid, "an operator", force=True)
             job.end_claim(JobState.TRASHED)
 
-    @precondition(lambda self: self.model.in_order({JobState.TRASHED}))
-    @rule(client=clients, pick=picks, purge=st.booleans())
-    def empty_the_trash(self, client: int, pick: int, purge: bool) -> None:
-        trash, board = self.model.in_order({JobState.TRASHED}), self.boards[client]
-        job = trash[pick % len(trash)]
-        if purge:
-            board.purge(job.uuid)
-            del self.model.jobs[job.uuid]
+    def _restore(self, board: JobBoard, job: ModelJob) -> None:
+        if job.state is not JobState.TRASHED:
+            with pytest.raises(NotFound):
+                board.restore(job.uuid)
         elif job.key is not None and self.model.with_key(job.name, job.key):
             with pytest.raises(AlreadyPosted):
                 board.restore(job.uuid)
@@ -273,22 +270,25 @@ class BoardMachine(RuleBasedStateMachine):
             assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
             self.model.restore(job)
 
-    @precondition(lambda self: self.model.jobs)
-    @rule(client=clients, pick=picks, call=st.sampled_from(["restore", "purge"]))
-    def look_for_it_in_the_trash(self, client: int, pick: int, call: str) -> None:
-        job = self._any(pick)
-        if job.state is not JobState.TRASHED:
+    def _purge(self, board: JobBoard, job: ModelJob) -> None:
+        if job.state is JobState.TRASHED:
+            board.purge(job.uuid)
+            del self.model.jobs[job.uuid]
+        else:
             with pytest.raises(NotFound):
-                getattr(self.boards[client], call)(job.uuid)
+                board.purge(job.uuid)
 
-    @rule(client=clients, name=st.none() | names, pause=st.booleans())
-    def pause_or_resume(self, client: int, name: str | None, pause: bool) -> None:
-        if pause:
+    @precondition(lambda self: self.model.paused or self.model.claimable(None, 1))
+    @rule(client=clients, name=st.sampled_from([*NAMES, *NAMES, None]))
+    def pause_or_resume(self, client: int, name: str | None) -> None:
+        """Seldom more than one at a time: while all is paused, little else happens."""
+        paused = min(self.model.paused, key=str, default=None)
+        if self.model.paused and name != paused:
+            self.boards[client].resume(paused)
+            self.model.paused.discard(paused)
+        else:
             self.boards[client].pause(name)
             self.model.paused.add(name)
-        else:
-            self.boards[client].resume(name)
-            self.model.paused.discard(name)
 
     # -- what must hold after each step ----------------------------------------------------------------------------
 
@@ -299,8 +299,8 @@ class BoardMachine(RuleBasedStateMachine):
         assert shown == [_of_model(job) for job in self.model.in_order(set(JobState))]
         assert board.paused() == self.model.paused
 
-    @rule(client=clients, wanted=filters)
-    def count(self, client: int, wanted: set[str] | None) -> None:
+    @rule(client=clients, wanted=filters, name=names, key=st.sampled_from(KEYS))
+    def look(self, client: int, wanted: set[str] | None, name: str, key: str) -> None:
         board, live = self.boards[client], self.model.in_order()
         assert board.job_count == len(live)
         stats = board.stats()
@@ -309,15 +309,12 @@ class BoardMachine(RuleBasedStateMachine):
         chosen = [job.uuid for job in live if wanted is None or job.name in wanted]
         assert [job.uuid for job in board.iterjobs(names=wanted)] == chosen
         assert board.audit() == []
-
-    @rule(client=clients, name=names, key=st.sampled_from(KEYS))
-    def find(self, client: int, name: str, key: str) -> None:
-        live = self.model.with_key(name, key)
-        if live is None:
+        with_key = self.model.with_key(name, key)
+        if with_key is None:
             with pytest.raises(NotFound):
-                self.boards[client].find(name, key)
+                board.find(name, key)
         else:
-            assert self.boards[client].find(name, key).uuid == live.uuid
+            assert board.find(name, key).uuid == with_key.uuid
 
 
 def _of_job(job: Job) -> tuple[Any, ...]:

@@ -42,15 +42,15 @@ from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 706
+CONTRACT_CASES = 707
 
 
 class Contract(
-    PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases, TrashCases,
-    ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases, IteratingCases,
-    RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases, EntityCases, RetryCases,
-    MeanwhileCases,
-    OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases,
+    PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases,
+    TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
+    IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
+    EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases,
+    NamespaceCases, ArgumentCases,
 ):  # fmt: skip
     """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
 

@@ -23,9 +23,9 @@ PLAIN: list[Any] = [
 ]  # fmt: skip
 
 UNICODE = [
-    "resize", "größe", "日本語", "🦊🦊", "a/b/c", "/", "..", "{curly}", "*", "with some spaces", " leading", "trailing ",
-    "quote'; DROP TABLE jobs; --", '"double"', "back\\slash", "percent%_like", "[a-z]?", "semi;colon:colon", "#hash&amp=",
-    "A", "a", "x" * 255, "ß" * 127, "é", "e\u0301",
+    "resize", "größe", "日本語", "🦊🦊", "a/b/c", "/", "..", "{curly}", "*", "with some spaces", " leading",
+    "trailing ", "quote'; DROP TABLE jobs; --", '"double"', "back\\slash", "percent%_like", "[a-z]?",
+    "semi;colon:colon", "#hash&amp=", "A", "a", "x" * 255, "ß" * 127, "é", "e\u0301",
 ]  # fmt: skip
 
 

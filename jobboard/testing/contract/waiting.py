@@ -196,6 +196,17 @@ class WaitingCases(Case):
             assert ended.result(DEADLINE) is True
         assert job.wait(0) is True
 
+    def test_the_handle_learns_of_the_end_without_any_retention(self, harness: Harness) -> None:
+        board, backend = harness.lossy_board(retention=0)
+        other = harness.board(board.name, retention=0)
+        job = board.post("resize")
+        with ThreadPoolExecutor(1) as threads:
+            ended = threads.submit(job.wait, 60)
+            # Only an event tells of this end, and who has looked at the job listens already.
+            eventually(lambda: backend.calls["read"])
+            other.consume(claim_one(other), "alice", "done")
+            assert ended.result(DEADLINE) is True
+
     def test_the_handle_learns_that_its_job_was_trashed(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         with ThreadPoolExecutor(1) as threads:

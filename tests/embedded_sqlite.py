@@ -1,0 +1,31 @@
+"""The harness of the SQLite store."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from jobboard.backends.sql import SqliteBackend
+from jobboard.board import JobBoard
+from jobboard.testing import Harness
+
+
+class SqliteHarness(Harness):
+    """A file in a directory of the tests' own."""
+
+    backend_class = SqliteBackend
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._file = directory / "jobs.db"
+
+    def uri(self) -> str:
+        return f"sqlite:///{self._file}"
+
+    def corrupt(self, board: JobBoard, uuid: str) -> None:
+        with closing(sqlite3.connect(self._file)) as connection, connection:
+            changed = connection.execute(
+                "UPDATE jobboard_jobs SET body = ? WHERE uuid = ?", (b"\xc1 no posting", uuid)
+            ).rowcount
+        assert changed == 1

@@ -1,0 +1,27 @@
+"""The contract on the SQLite backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from embedded_sqlite import SqliteHarness
+
+from jobboard.testing import Contract, Harness
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all cases: each has a board of its own in it."""
+    return tmp_path_factory.mktemp("sqlite")
+
+
+@pytest.fixture
+def harness(directory: Path) -> Iterator[Harness]:
+    with SqliteHarness(directory) as harness:
+        yield harness
+
+
+class TestSqlite(Contract):
+    executed_cases = 707
