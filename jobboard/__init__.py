@@ -4,7 +4,7 @@
 # ``from jobboard.backend import Backend`` works all the same.
 from jobboard.board import JobBoard
 from jobboard.book import LogBook
-from jobboard.conductor import Backoff, Conductor, Handlers, RunAgain
+from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
 from jobboard.entity import Entity
 from jobboard.entry import JobState
 from jobboard.errors import (
@@ -30,6 +30,8 @@ __all__ = [
     "Backoff",
     "BoardStats",
     "BoardUnavailable",
+    "Broken",
+    "Cancelled",
     "ClaimLost",
     "Conductor",
     "Entity",
@@ -49,6 +51,7 @@ __all__ = [
     "Posting",
     "Record",
     "RunAgain",
+    "RunningJob",
     "StaleBook",
     "UnclaimableJob",
     "UnknownBackend",

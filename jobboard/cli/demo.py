@@ -101,6 +101,8 @@ def _tell(out: Output, report: Report, output: Path) -> None:
         out.say(f"  {owner}: {number}")
     if report.killed:
         out.say(f"{report.killed} was killed; {report.taken_over} jobs that it held were taken over and done by others")
+    elif report.kill_wanted and report.jobs:
+        out.say("no conductor was killed: all was done before one could be caught with a job in its hands")
     if report.skipped:
         out.say(f"{report.skipped} entries are no files, and were skipped")
     out.say(f"{output} is written; check it with: sha256sum -c --quiet {output}")

@@ -3,8 +3,8 @@
 from jobboard.conductor.backoff import Backoff
 from jobboard.conductor.conductor import Conductor
 from jobboard.conductor.handlers import Handlers
-from jobboard.conductor.outcome import Cancelled, RunAgain
+from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running import RunningJob
 from jobboard.conductor.signals import stop_on_signals
 
-__all__ = ["Backoff", "Cancelled", "Conductor", "Handlers", "RunAgain", "RunningJob", "stop_on_signals"]
+__all__ = ["Backoff", "Broken", "Cancelled", "Conductor", "Handlers", "RunAgain", "RunningJob", "stop_on_signals"]

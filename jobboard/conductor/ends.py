@@ -108,7 +108,7 @@ class Ends:
     def _fail(self, task: Task, failed: Failed) -> None:
         attempts = task.facts.attempts
         logger.info("job %s failed at attempt %d: %s", task.job.uuid, attempts, failed.reason)
-        if attempts >= allowed_attempts(task):
+        if failed.final or attempts >= allowed_attempts(task):
             self._board.trash(task.job, self._who, reason=failed.reason, error=failed.error)
         else:
             delay = task.handler.backoff.delay(attempts)

@@ -32,6 +32,10 @@ class Cancelled(Exception):
     """Raise it from a handler that saw ``job.cancelled`` and stopped; the job goes off the board."""
 
 
+class Broken(Exception):
+    """Raise it from a handler when no further attempt can help: the job goes to the trash, with this reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """The handler returned."""
@@ -41,10 +45,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler raised, took too long, or its process died."""
+    """The handler raised, took too long, or its process died; ``final`` if no further attempt can help."""
 
     reason: str
     error: str | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +92,10 @@ def outcome_of_error(error: BaseException) -> Outcome:
         return Again(error.at, error.after)
     if isinstance(error, (Cancelled, asyncio.CancelledError)):
         return GivenUp("the handler stopped because it was cancelled")
-    text = "".join(traceback.format_exception(error))
-    return Failed(_in_one_line(error), text[-_LONGEST_TRACEBACK:])
+    text = "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
+    if isinstance(error, Broken):
+        return Failed(str(error) or "its handler found it broken", text, final=True)
+    return Failed(_in_one_line(error), text)
 
 
 #: The end of a traceback says most; more than this would only fill the store.

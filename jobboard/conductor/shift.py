@@ -131,7 +131,9 @@ class Shift:
         self._keeper.hold(task)
         if task.facts.attempts > allowed_attempts(task):
             # Each of those attempts took its conductor along, or none would be left over.
-            self._settle(task, Failed(f"all {allowed_attempts(task)} attempts are used up, and no end was told"))
+            self._settle(
+                task, Failed(f"all {allowed_attempts(task)} attempts are used up, and no end was told", final=True)
+            )
             return
         self._slots.take()
         self._deadlines.watch(task)

@@ -22,7 +22,6 @@ from jobboard.fetching import backend
 from jobboard.posting import Posting
 
 _BATCH = 500
-_ATTEMPTS = 5
 _LOOK_EVERY = 0.1
 #: Results must outlive the work; the demo's board is its own, so nobody else's records are kept longer.
 _RETENTION = 86_400.0
@@ -36,6 +35,7 @@ class Report:
     seconds: float = 0.0
     skipped: int = 0
     unreadable: list[tuple[bytes, str]] = field(default_factory=list)
+    kill_wanted: bool = False
     killed: str | None = None
     taken_over: int = 0
     owners: dict[str, int] = field(default_factory=dict)
@@ -56,10 +56,9 @@ class Demo:
         self._output = output
         self._conductors = conductors
         self._slots = slots
-        self._kill = kill
         self._display = display
         self._held_by_the_dead: set[str] = set()
-        self._report = Report()
+        self._report = Report(kill_wanted=kill and conductors > 1)
 
     def run(self) -> Report:
         """Do it all; raises ``JobBoardError`` if it can't be done, and leaves no process behind."""
@@ -81,8 +80,7 @@ class Demo:
         tree = Tree(self._directory, self._output)
         files, total = tree.files(), 0
         while batch := list(itertools.islice(files, _BATCH)):
-            # Its conductor may die under a job a few times before that is held against it.
-            board.post_many([Posting(NAME, details={"path": path}, max_attempts=_ATTEMPTS) for path in batch])
+            board.post_many([Posting(NAME, details={"path": path}) for path in batch])
             total += len(batch)
         self._report.skipped = tree.skipped
         self._report.unreadable += tree.unreadable
@@ -90,7 +88,7 @@ class Demo:
 
     def _watch(self, board: JobBoard, crew: Crew, total: int, shown: Show) -> None:
         """Look on until nothing is left on the board; kill one conductor when half of it is done."""
-        wants_kill = self._kill and self._conductors > 1
+        wants_kill = self._report.kill_wanted
         while live := board.job_count:
             crew.check()
             crew.meet()
