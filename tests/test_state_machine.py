@@ -29,8 +29,8 @@ class SqliteMachine(BoardMachine):
 
 
 class TestMemoryMachine(MemoryMachine.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(BOUNDED, max_examples=200)
+    settings = settings(BOUNDED, max_examples=120)
 
 
 class TestSqliteMachine(SqliteMachine.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(BOUNDED, max_examples=60)
+    settings = settings(BOUNDED, max_examples=40)
