@@ -101,6 +101,15 @@ def test_what_was_emptied_leaves_no_small_blocks_behind(left: int) -> None:
     assert order.blocks <= 1 + len(order) * 8 // LARGEST_BLOCK
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_no_block_grows_beyond_its_size(step: int) -> None:
+    order: Order[int] = Order()
+    for key in range(40_000)[::step]:
+        order.add(key)
+    assert list(order) == list(range(40_000))
+    assert order.blocks >= 40_000 / LARGEST_BLOCK
+
+
 def test_an_emptied_order_can_be_used_again() -> None:
     order = _order_of(range(3_000))
     for key in range(3_000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -122,14 +123,21 @@ def test_a_wait_ends_with_an_abandon(backend: MemoryBackend, threads: ThreadPool
     waiting.result(DEADLINE)
 
 
-def test_what_others_wait_for_wakes_nobody(backend: MemoryBackend, threads: ThreadPoolExecutor) -> None:
-    wanted, unwanted = backend.waiter(WANTED), backend.waiter(frozenset({"unwanted"}))
-    waiting, sleeping = begin_to_wait(threads, wanted), begin_to_wait(threads, unwanted)
-    post(backend, "wanted")
-    waiting.result(DEADLINE)
-    assert not sleeping.done()
-    unwanted.interrupt()
-    sleeping.result(DEADLINE)
+def seconds_of(waiter: Waiter, timeout: float) -> float:
+    """Return how long a wait lasts."""
+    began = time.monotonic()
+    waiter.wait(timeout)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("delay", [None, 0.001])
+def test_what_others_wait_for_wakes_nobody(backend: MemoryBackend, delay: float | None) -> None:
+    waiter = backend.waiter(WANTED)
+    assert waiter.ready_in() is None
+    post(backend, "unwanted", delay=delay)
+    backend.pause("unwanted")
+    backend.resume("unwanted")
+    assert seconds_of(waiter, 0.05) >= 0.05
 
 
 def test_one_post_wakes_every_waiter_of_its_name(backend: MemoryBackend, threads: ThreadPoolExecutor) -> None:
@@ -140,21 +148,20 @@ def test_one_post_wakes_every_waiter_of_its_name(backend: MemoryBackend, threads
         future.result(DEADLINE)
 
 
-def test_an_interrupt_ends_the_present_or_the_next_wait_and_no_other(
-    backend: MemoryBackend, threads: ThreadPoolExecutor
-) -> None:
+def test_an_interrupt_ends_the_present_wait(backend: MemoryBackend, threads: ThreadPoolExecutor) -> None:
     waiter = backend.waiter(None)
     waiting = begin_to_wait(threads, waiter)
     waiter.interrupt()
     waiting.result(DEADLINE)
+
+
+def test_interrupts_end_the_next_wait_and_no_other(backend: MemoryBackend) -> None:
+    waiter = backend.waiter(None)
     waiter.interrupt()
     waiter.interrupt()
     assert waiter.ready_in() is None
     waiter.wait(None)
-    waiting = begin_to_wait(threads, waiter)
-    assert not waiting.done()
-    post(backend)
-    waiting.result(DEADLINE)
+    assert seconds_of(waiter, 0.05) >= 0.05
 
 
 def test_a_close_wakes_its_own_waiters_and_ends_its_listeners_only(
@@ -172,7 +179,6 @@ def test_a_close_wakes_its_own_waiters_and_ends_its_listeners_only(
     for call in (lambda: mine.wait(0.0), mine.ready_in):
         with pytest.raises(BoardUnavailable):
             call()
-    assert not going.done()
     post(backend)
     going.result(DEADLINE)
     assert ([event.kind for event in heard[backend]], heard[other]) == ([EventKind.POSTED], [])
@@ -193,11 +199,23 @@ def test_nothing_is_left_of_waiters_and_listeners(backend: MemoryBackend) -> Non
     assert (len(backend.shelf.waiters), len(backend.shelf.listeners)) == (0, 0)
 
 
-def test_a_timeout_ends_a_wait(backend: MemoryBackend) -> None:
+@pytest.mark.parametrize(
+    "call", [lambda backend: backend.waiter(None), lambda backend: backend.listen(print, frozenset())]
+)
+def test_nobody_waits_or_listens_on_what_is_closed(
+    backend: MemoryBackend, call: Callable[[MemoryBackend], object]
+) -> None:
+    backend.close()
+    with pytest.raises(BoardUnavailable):
+        call(backend)
+    assert (len(backend.shelf.waiters), len(backend.shelf.listeners)) == (0, 0)
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.02])
+def test_a_timeout_ends_a_wait(backend: MemoryBackend, timeout: float) -> None:
     waiter = backend.waiter(None)
     assert waiter.ready_in() is None
-    waiter.wait(0.0)
-    waiter.wait(0.01)
+    assert timeout <= seconds_of(waiter, timeout) < DEADLINE
 
 
 def test_a_listener_that_fails_harms_neither_the_change_nor_the_others(
