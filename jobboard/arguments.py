@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 #: The longest name, key or owner, in bytes of UTF-8: it must fit a znode's name and an index of every SQL server.
 LONGEST_TEXT = 255
 
+#: The longest expiry or delay, in seconds: a hundred years; later moments have no place in a calendar.
+LONGEST_TIME = 100 * 365.25 * 86_400
+
 
 def check_text(what: str, value: object) -> str:
     """Return ``value`` if it can be a name, a key or an owner in every store."""
@@ -54,13 +57,15 @@ def check_expiry(value: object) -> float:
     seconds = check_number("expiry", value)
     if seconds <= 0:
         raise ValueError(f"expiry must be more than 0 seconds, or math.inf for never; got {value!r}")
+    if LONGEST_TIME < seconds < math.inf:
+        raise ValueError(f"expiry must be at most a hundred years, or math.inf for never; got {value!r}")
     return seconds
 
 
 def check_delay(value: object, what: str = "delay") -> float:
     seconds = check_number(what, value)
-    if seconds < 0 or math.isinf(seconds):
-        raise ValueError(f"{what} must be 0 or more seconds, and finite; got {value!r}")
+    if not 0 <= seconds <= LONGEST_TIME:
+        raise ValueError(f"{what} must be from 0 seconds to a hundred years; got {value!r}")
     return seconds
 
 

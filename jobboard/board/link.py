@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-_TIDY_EVERY, _TIDY_AT_ONCE = 5.0, 1000
+_TIDY_EVERY, _TIDY_AGAIN, _TIDY_AT_ONCE = 5.0, 0.1, 1000
 
 
 class Link:
@@ -163,6 +163,8 @@ class Link:
             return
         self._tidied = now
         try:
-            self._backend.tidy(_TIDY_AT_ONCE)
+            if self._backend.tidy(_TIDY_AT_ONCE) >= _TIDY_AT_ONCE:
+                # There is more than one go takes; so that no call pays for all of it, the next one goes on.
+                self._tidied = now - _TIDY_EVERY + _TIDY_AGAIN
         except BoardUnavailable as error:
             logger.debug("board %s: tidying is put off: %s", self._name, error)
