@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jobboard.arguments import (
     LONGEST_TEXT,
+    LONGEST_TIME,
     check_count,
     check_delay,
     check_expiry,
@@ -75,9 +76,17 @@ def test_what_is_no_uuid_is_refused(value: Any, error: type[Exception]) -> None:
         check_uuid(value)
 
 
-@given(st.floats(min_value=1e-9, allow_nan=False))
+@given(st.floats(min_value=1e-9, max_value=LONGEST_TIME) | st.just(math.inf))
 def test_every_positive_number_is_an_expiry_also_infinity(seconds: float) -> None:
     assert check_expiry(seconds) == seconds
+
+
+@given(st.floats(min_value=LONGEST_TIME * 1.001, allow_infinity=False))
+def test_more_than_a_hundred_years_has_no_place_in_a_calendar(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"a hundred years, or math\.inf"):
+        check_expiry(seconds)
+    with pytest.raises(ValueError, match="a hundred years"):
+        check_delay(seconds)
 
 
 Check = Callable[[Any], Any]
@@ -105,7 +114,7 @@ def test_an_expiry_of_nothing_or_less_is_refused(value: float) -> None:
 
 @pytest.mark.parametrize("value", [-1e-9, math.inf, -math.inf])
 def test_a_delay_is_finite_and_not_negative(value: float) -> None:
-    with pytest.raises(ValueError, match="retention must be 0 or more"):
+    with pytest.raises(ValueError, match="retention must be from 0 seconds"):
         check_delay(value, "retention")
     assert check_delay(0) == 0.0
 

@@ -22,8 +22,8 @@ AWARE = datetime(2040, 1, 1, tzinfo=UTC)
 
 TEXTS: list[Any] = ["", "a\nb", "\x00", "x" * 256, "ß" * 128, "\ud800", None, 7, b"bytes", ["a"]]
 OPTIONAL_TEXTS = [text for text in TEXTS if text is not None]
-EXPIRIES: list[Any] = [0, -1, -0.001, math.nan, -math.inf, "5", True, Decimal(5), [5]]
-DELAYS: list[Any] = [-1, math.nan, math.inf, -math.inf, "5", True]
+EXPIRIES: list[Any] = [0, -1, -0.001, math.nan, -math.inf, 1e12, "5", True, Decimal(5), [5]]
+DELAYS: list[Any] = [-1, math.nan, math.inf, -math.inf, 1e12, "5", True]
 MOMENTS: list[Any] = [NAIVE, "2040-01-01T00:00:00Z", 2_000_000_000]
 COUNTS: list[Any] = [0, -1, 1.5, "1", True, math.nan]
 TIMEOUTS: list[Any] = [-1, math.nan, "5", True]

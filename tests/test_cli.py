@@ -1,0 +1,309 @@
+"""The command line as users run it: real processes on real SQLite boards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobboard import JobBoard, fetch
+from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE, run
+from jobboard.testing import eventually
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    uri = f"sqlite:///{tmp_path}/jobs.db"
+    monkeypatch.setenv("JOBBOARD_URI", uri)
+    monkeypatch.setenv("JOBBOARD_NAME", "test")
+    return uri
+
+
+@pytest.fixture
+def board(uri: str) -> Iterator[JobBoard]:
+    with fetch("test", uri) as board:
+        yield board
+
+
+@pytest.fixture
+def jobboard(uri: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line in this process; returns what it printed."""
+
+    def call(*arguments: str, status: int = 0) -> str:
+        capsys.readouterr()
+        found = run(list(arguments))
+        out, err = capsys.readouterr()
+        assert found == status, err
+        assert "Traceback" not in out + err
+        if status == 0:
+            assert err == ""
+        else:
+            assert err.startswith("jobboard: ") or "Usage:" in err
+            assert status == USAGE or err.count("\n") == 1, "one clear line"
+        return str(out if status == 0 else err)
+
+    return call
+
+
+def as_json(text: str) -> Any:
+    return json.loads(text)
+
+
+def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jobboard", *arguments]
+    return subprocess.run(command, text=True, capture_output=True, timeout=60, check=False, **options)
+
+
+class TestPosting:
+    def test_post_prints_the_tracking_id(self, jobboard: Run, board: JobBoard) -> None:
+        uuid = jobboard("post", "resize", "--details", '{"path": "/a"}', "--key", "k", "--priority", "HIGH").strip()
+        job = board.get(uuid)
+        assert (job.name, job.details, job.key, job.priority.name) == ("resize", {"path": "/a"}, "k", "HIGH")
+
+    def test_details_come_from_a_file(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
+        file = tmp_path / "details.json"
+        file.write_text('{"n": 1}')
+        assert board.get(jobboard("post", "a", "--details", f"@{file}").strip()).details == {"n": 1}
+
+    def test_details_come_from_standard_input(self, uri: str, board: JobBoard) -> None:
+        done = process("post", "a", "--details", "-", input='{"n": 2}')
+        assert board.get(done.stdout.strip()).details == {"n": 2}
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["post"], ["post", "a", "--details", "[1]"], ["post", "a", "--details", "{"],
+            ["post", "a", "--run-at", "x"],
+            ["post", "a", "--priority", "urgent"], ["nonsense"], ["restore"], ["restore", "--all", "--job-name", "x"],
+            ["conductor", "nonsense"], ["conductor", "no.such:handlers"], ["conductor", "json:handlers"],
+            ["post", "a", "--delay", "soon"],
+        ],
+    )  # fmt: skip
+    def test_wrong_usage_is_status_2(self, jobboard: Run, board: JobBoard, arguments: list[str]) -> None:
+        jobboard(*arguments, status=USAGE)
+        assert board.job_count == 0
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["post", "a", "--run-at", "2030-01-01T00:00"], ["post", "a\n"], ["post", "a", "--delay", "-1"],
+            ["post", "a", "--uuid", "x"], ["post", "a", "--max-attempts", "0"], ["show", "ffffffff"], ["show", "zz"],
+            ["show", "a:b"], ["post", "a", "--details", "@/no/such/file"], ["cancel", "a:b"],
+            ["conductor", "jobboard.demo.handlers:handlers", "--executor", "x"],
+        ],
+    )  # fmt: skip
+    def test_a_refusal_is_one_line_and_status_1(self, jobboard: Run, arguments: list[str]) -> None:
+        jobboard(*arguments, status=REFUSED)
+
+    def test_a_taken_key_is_refused(self, jobboard: Run) -> None:
+        uuid = jobboard("post", "a", "--key", "k").strip()
+        assert uuid in jobboard("post", "a", "--key", "k", status=REFUSED)
+        assert jobboard("post", "a", "--key", "k", "--if-exists", "keep").strip() == uuid
+
+    def test_cancel(self, jobboard: Run, board: JobBoard) -> None:
+        waiting, claimed = board.post("a"), board.post("b")
+        board.claim(claimed, "alice")
+        assert "is cancelled" in jobboard("cancel", waiting.uuid)
+        assert as_json(jobboard("cancel", claimed.uuid, "--json")) == {"uuid": claimed.uuid, "gone": False}
+        jobboard("cancel", waiting.uuid, status=REFUSED)
+
+
+class TestStore:
+    @pytest.mark.parametrize("where", ["sqlite:////no/such/directory/jobs.db", "sqlite:////etc"])
+    def test_a_store_that_cannot_be_used_is_status_3(
+        self, jobboard: Run, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        monkeypatch.setenv("JOBBOARD_URI", where)
+        jobboard("ls", status=UNAVAILABLE)
+
+    @pytest.mark.parametrize("where", ["nonsense://x", "sqlite:///a.db?colour=red", "sqlite://host/a.db", "nonsense"])
+    def test_a_wrong_uri_is_refused(self, jobboard: Run, where: str) -> None:
+        jobboard("--board", where, "ls", status=REFUSED)
+
+    def test_a_board_has_to_be_named(self, jobboard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("JOBBOARD_URI")
+        assert "JOBBOARD_URI" in jobboard("ls", status=USAGE)
+
+
+class TestLooking:
+    def test_ls(self, jobboard: Run, board: JobBoard) -> None:
+        board.post("low", priority="low")
+        board.post("high", priority="high")
+        assert [row["name"] for row in as_json(jobboard("ls", "--json"))] == ["high", "low"]
+        assert [row["name"] for row in as_json(jobboard("--json", "ls", "--job-name", "low"))] == ["low"]
+        assert len(as_json(jobboard("ls", "--limit", "1", "--json"))) == 1
+        lines = jobboard("ls").splitlines()
+        assert lines[0].startswith("uuid\tname\t")
+        assert len(lines) == 3
+        assert jobboard("ls", "--state", "trashed") == "no jobs\n"
+
+    def test_show_by_uuid_by_its_beginning_and_by_key(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("invoice", details={"secret": "x"}, key="4711")
+        for name in (job.uuid, job.uuid[:8], "invoice:4711"):
+            view = as_json(jobboard("show", name, "--json"))
+            assert (view["uuid"], view["history"][0]["kind"]) == (job.uuid, "POSTED")
+            assert "details" not in view
+        assert "secret" not in jobboard("show", job.uuid)
+        assert "secret" in jobboard("show", job.uuid, "--details")
+
+    def test_what_a_job_carries_does_not_steer_the_terminal(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a", details={"x": "\x1b[2J"})
+        board.trash(job, "me", reason="\x1b]0;title\x07", force=True)
+        for line in (jobboard("trashed"), jobboard("show", job.uuid, "--details"), jobboard("why", job.uuid)):
+            assert "\x1b" not in line
+            assert "\x07" not in line
+
+    def test_why(self, jobboard: Run, board: JobBoard) -> None:
+        first, second, delayed = board.post("a"), board.post("a"), board.post("a", delay=1000)
+        assert "No conductor" in jobboard("why", first.uuid)
+        assert "1 jobs of its name come before it" in jobboard("why", second.uuid)
+        assert "delayed until" in jobboard("why", delayed.uuid)
+        board.pause("a")
+        assert "paused" in jobboard("why", first.uuid)
+        board.resume("a")
+        board.claim(first, "alice")
+        assert "claimed by alice" in jobboard("why", first.uuid)
+        board.consume(first, "alice")
+        assert "complete" in jobboard("why", first.uuid)
+        board.trash(second, "me", reason="it is bad", force=True)
+        assert as_json(jobboard("why", second.uuid, "--json"))["reasons"][0].startswith("It is in the trash: it is bad")
+
+    def test_owners_stats_and_entities(self, jobboard: Run, board: JobBoard) -> None:
+        assert jobboard("owners") == "nothing is claimed\n"
+        assert jobboard("entities") == "nobody takes part\n"
+        board.post_many([])
+        for _ in range(3):
+            board.post("a")
+        board.claim_next("alice", limit=2)
+        (row,) = as_json(jobboard("owners", "--json"))
+        assert (row["owner"], row["jobs"], row["names"]) == ("alice", 2, ["a"])
+        stats = as_json(jobboard("stats", "--json"))
+        assert (stats["claimed"], stats["unclaimed"], stats["names"]["a"]["claimed"]) == (2, 1, 2)
+        assert "a\t0\t1\t2\t0" in jobboard("stats")
+
+    def test_watch_tells_what_happens(self, uri: str, board: JobBoard, tmp_path: Path) -> None:
+        told = tmp_path / "told"
+        command = [sys.executable, "-m", "jobboard", "watch", "--kind", "posted", "--json"]
+        with told.open("w") as out:
+            watcher = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)
+
+        def is_told() -> bool:
+            board.post("seen")
+            return bool(told.read_text())
+
+        try:
+            eventually(is_told, every=0.1)
+            assert json.loads(told.read_text().splitlines()[0])["name"] == "seen"
+            watcher.send_signal(signal.SIGINT)
+            _, err = watcher.communicate(timeout=10)
+            assert (watcher.returncode, err) == (130, "")
+        finally:
+            watcher.kill()
+            watcher.communicate()
+
+
+class TestOperating:
+    def test_release_and_trash(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a")
+        board.claim(job, "alice")
+        assert "is released" in jobboard("release", job.uuid, "--reason", "its host is gone")
+        assert board.get(job.uuid).record.state.value == "UNCLAIMED"
+        jobboard("release", job.uuid, status=REFUSED)
+        assert "is in the trash" in jobboard("trash", job.uuid, "--reason", "bad")
+        assert "bad" in jobboard("trashed")
+
+    def test_restore_one_some_all(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = [board.post(name) for name in ("a", "b", "b", "c", "c")]
+        for job, reason in zip(jobs, ("x", "disk full", "net", "disk full", "net"), strict=True):
+            board.trash(job, "me", reason=reason, force=True)
+        assert jobboard("restore", jobs[0].uuid) == "1 restored\n"
+        assert jobboard("restore", "--job-name", "b", "--reason", "disk", "--yes") == "1 restored\n"
+        assert as_json(jobboard("restore", "--older-than", "3600", "--yes", "--json"))["restored"] == 0
+        assert jobboard("restore", "--all", "--yes") == "3 restored\n"
+        assert board.job_count == 5
+
+    def test_without_a_yes_nothing_is_purged(self, uri: str, board: JobBoard) -> None:
+        board.trash(board.post("a"), "me", force=True)
+        assert process("purge", "--all", stdin=subprocess.DEVNULL).returncode != 0
+        assert len(list(board.trashed())) == 1
+        assert process("purge", "--all", "--yes").returncode == 0
+        assert list(board.trashed()) == []
+
+    def test_what_cannot_be_restored_is_told(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a", key="k")
+        board.trash(job, "me", force=True)
+        board.post("a", key="k")
+        jobboard("restore", job.uuid, status=REFUSED)
+
+    def test_pause_and_resume(self, jobboard: Run, board: JobBoard) -> None:
+        assert jobboard("pause", "a") == "paused: a\n"
+        assert as_json(jobboard("pause", "--json")) == {"board": True, "names": ["a"]}
+        assert board.paused() == {None, "a"}
+        jobboard("resume")
+        assert jobboard("resume", "a") == "nothing is paused\n"
+
+    def test_check_finds_and_repairs(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
+        import sqlite3
+
+        job = board.post("a")
+        assert jobboard("check") == "all records agree\n"
+        with sqlite3.connect(tmp_path / "jobs.db") as connection:
+            connection.execute("UPDATE jobboard_jobs SET state = 2 WHERE uuid = ?", (job.uuid,))
+        connection.close()
+        done = process("check", "--json")
+        assert done.returncode == 1
+        assert json.loads(done.stdout)[0]["uuid"] == job.uuid
+        assert as_json(jobboard("check", "--repair", "--json"))[0]["repaired"] is True
+        assert jobboard("check") == "all records agree\n"
+        assert board.claim_next("alice") == [job]
+
+
+class TestProcess:
+    def test_every_command_has_help_with_examples(self, jobboard: Run) -> None:
+        from jobboard.cli.app import cli
+
+        assert "JOBBOARD_URI" in jobboard("--help")
+        for name in cli.commands:
+            assert f"jobboard {name}" in jobboard(name, "--help")
+            assert "Examples:" in jobboard(name, "--help")
+
+    def test_a_reader_that_goes_away_is_no_traceback(self, uri: str, board: JobBoard) -> None:
+        for _ in range(200):
+            board.post("a" * 200)
+        command = f"{sys.executable} -m jobboard ls --limit 0 | head -1"
+        done = subprocess.run(command, shell=True, text=True, capture_output=True, timeout=60, check=False)
+        assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+    def test_a_conductor_works_until_sigterm(self, uri: str, board: JobBoard, tmp_path: Path) -> None:
+        (tmp_path / "mine.py").write_text(
+            "from jobboard import Handlers\nhandlers = Handlers()\n"
+            "@handlers.handler('double')\ndef double(job):\n    return 2 * job.details['n']\n"
+        )
+        command = [sys.executable, "-m", "jobboard", "conductor", "mine:handlers", "--drain", "5"]
+        conductor = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            job = board.post("double", details={"n": 21})
+            assert job.wait(30)
+            assert job.result == 42
+            conductor.send_signal(signal.SIGTERM)
+            out, err = conductor.communicate(timeout=20)
+            assert (conductor.returncode, board.entities()) == (0, [])
+            assert "works on board 'test'" in out
+            assert "Traceback" not in err
+        finally:
+            conductor.kill()
+            conductor.communicate()
+
+    def test_without_click_the_missing_extra_is_named(self) -> None:
+        code = "import sys; sys.modules['click'] = None; import jobboard.cli; jobboard.cli.main()"
+        done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 1
+        assert done.stderr == "jobboard: the command line needs click: pip install 'jobboard[cli]'\n"
