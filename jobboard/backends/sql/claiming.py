@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import heapq
-import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobboard.backend import Backend
-from jobboard.backends.sql import statements
-from jobboard.backends.sql.database import Database, Transaction
-from jobboard.backends.sql.rows import entry_of
+from jobboard.backends.sql import sidelines, statements
+from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.rows import CANCEL_ASKED, ID, OWNER, TOKEN, UUID, Row, entry_of, place_of
 from jobboard.backends.sql.steps import (
     find,
     is_used_up,
     line,
-    line_of,
     put_aside,
     put_back,
     settle,
+    settle_due,
     take_off,
+    trim_history,
     used_up,
+    was_done,
     write_down,
 )
+from jobboard.backends.sql.transaction import Transaction, as_list
 from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind
 
@@ -43,9 +45,7 @@ class Claiming(Backend):
             paused = paused_names(transaction)
             if entry.state is not JobState.UNCLAIMED or None in paused or entry.name in paused:
                 return entry
-            (claimed,) = _claimed(
-                transaction, transaction.rows(statements.CLAIM, uuid=uuid, **_owned(claim, transaction))
-            )
+            (claimed,) = _own(transaction, claim, [entry.sequence])
             return claimed
 
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
@@ -53,16 +53,14 @@ class Claiming(Backend):
             look = transaction.row(statements.DUE_OR_PAUSED)
             assert look is not None
             if look[0]:
-                settle(transaction)
-            owned = _owned(claim, transaction)
+                settle_due(transaction)
             if names is None and not look[1]:
-                return _claimed(transaction, transaction.rows(statements.CLAIM_NEXT, limit=limit, **owned))
+                rows = transaction.rows(statements.CLAIM_NEXT, limit=limit, **_claimed_by(claim, transaction))
+                return _written_down(transaction, rows)
             wanted = claimable_names(transaction, names, paused_names(transaction) if look[1] else frozenset())
             heads = [transaction.rows(statements.HEADS_OF_NAME, name=name, limit=limit) for name in wanted]
-            best = [row[1] for row in heapq.nsmallest(limit, (row for rows in heads for row in rows))]
-            if not best:
-                return []
-            return _claimed(transaction, transaction.rows(statements.CLAIM_IDS, ids=json.dumps(best), **owned))
+            best = heapq.nsmallest(limit, (head for found in heads for head in found))
+            return _own(transaction, claim, [number for _, number in best])
 
     def claimed_under(self, claim_id: str) -> list[Entry]:
         with self.database.write() as transaction:
@@ -72,50 +70,66 @@ class Claiming(Backend):
     def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            return [self._extend(transaction, renewal) for renewal in renewals]
-
-    def _extend(self, transaction: Transaction, renewal: Renewal) -> Verdict:
-        due_at = None if math.isinf(renewal.expiry) else transaction.now + renewal.expiry
-        row = transaction.row(statements.EXTEND, **_fence(renewal.hold), due_at=due_at, progress=renewal.progress)
-        return _told(transaction, EventKind.EXTENDED, renewal.hold, row)
+            held = _Held(transaction, [renewal.hold for renewal in renewals])
+            verdicts, changes, lines = [], [], []
+            for renewal in renewals:
+                row = held.row(renewal.hold)
+                verdicts.append(_told(row))
+                if row is not None:
+                    due_at = _end_of(renewal.expiry, transaction)
+                    changes.append({"id": row[ID], "due_at": due_at, "progress": renewal.progress})
+                    lines.append(_line_under(EventKind.EXTENDED, row))
+            transaction.run_many(statements.EXTEND, changes)
+            transaction.run_many(statements.DROP_UNRECORDED, [{"id": change["id"]} for change in changes])
+            transaction.run_many(statements.WRITE, lines)
+            return verdicts
 
     def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
         with self.database.write() as transaction:
             settle(transaction)
-            row = transaction.row(statements.CHECKPOINT, **_fence(hold), state=state)
-            return _told(transaction, EventKind.CHECKPOINTED, hold, row)
+            row = _Held(transaction, [hold]).row(hold)
+            if row is not None:
+                transaction.run(statements.CHECKPOINT, id=row[ID], checkpoint=state)
+                transaction.run(statements.DROP_UNRECORDED, id=row[ID])
+                transaction.run(statements.WRITE, **_line_under(EventKind.CHECKPOINTED, row))
+            return _told(row)
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            verdicts, lines = [], []
-            for end in ends:
-                hold = end.hold
-                row = transaction.row(
-                    statements.CONSUME, **_fence(hold), result=end.result, retain_until=transaction.now + end.retention
-                )
-                if row is None:
-                    verdicts.append(_repeated(transaction, hold, EventKind.CONSUMED))
-                    continue
-                lines.append(line(EventKind.CONSUMED, row[0], hold.uuid, row[1], hold.who, hold.token))
-                verdicts.append(Verdict.DONE)
-            if lines:
-                transaction.run_many(statements.WRITE, lines)
-            return verdicts
+            held = _Held(transaction, [end.hold for end in ends])
+            rows = [held.take(end.hold) for end in ends]
+            changes, lines = [], []
+            for end, row in zip(ends, rows, strict=True):
+                if row is not None:
+                    until = transaction.now + end.retention
+                    changes.append({"id": row[ID], "result": end.result, "retain_until": until})
+                    lines.append(_line_under(EventKind.CONSUMED, row))
+            transaction.run_many(statements.CONSUME, changes)
+            transaction.run_many(statements.WRITE, lines)
+            return [
+                _repeated(transaction, end.hold, EventKind.CONSUMED) if row is None else Verdict.DONE
+                for end, row in zip(ends, rows, strict=True)
+            ]
 
     def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            return [_abandon(transaction, end) for end in ends]
+            held = _Held(transaction, [end.hold for end in ends])
+            return [_abandon(transaction, held, end) for end in ends]
 
     def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            return [_trash(transaction, end) for end in ends]
+            held = _Held(transaction, [end.hold for end in ends if end.hold is not None])
+            return [_trash(transaction, held, end) for end in ends]
+
+
+# -- what may be claimed -----------------------------------------------------------------------------------------------
 
 
 def paused_names(transaction: Transaction) -> frozenset[str | None]:
-    return frozenset(row[0] or None for row in transaction.rows(statements.PAUSED))
+    return frozenset(row[0] or None for row in transaction.rows(sidelines.PAUSED))
 
 
 def claimable_names(transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None]) -> list[str]:
@@ -133,41 +147,76 @@ def _ready_names(transaction: Transaction) -> Iterable[str]:
         yield name
 
 
-def _owned(claim: Claim, transaction: Transaction) -> dict[str, Any]:
-    due_at = None if math.isinf(claim.expiry) else transaction.now + claim.expiry
-    return {"who": claim.who, "claim_id": claim.claim_id, "due_at": due_at}
+# -- claiming ----------------------------------------------------------------------------------------------------------
 
 
-def _claimed(transaction: Transaction, rows: list[Any]) -> list[Entry]:
-    """Write the claims down; rows that an UPDATE returns have no order of their own."""
-    entries = [entry_of(row) for row in sorted(rows, key=lambda row: (row[3], row[0]))]
-    if entries:
-        transaction.run_many(statements.WRITE, [line_of(EventKind.CLAIMED, entry, entry.owner) for entry in entries])
-    return entries
+def _end_of(expiry: float, transaction: Transaction) -> float | None:
+    return None if math.isinf(expiry) else transaction.now + expiry
 
 
-def _fence(hold: Hold) -> dict[str, Any]:
-    return {"uuid": hold.uuid, "who": hold.who, "token": hold.token}
+def _claimed_by(claim: Claim, transaction: Transaction) -> dict[str, Any]:
+    return {"who": claim.who, "claim_id": claim.claim_id, "due_at": _end_of(claim.expiry, transaction)}
 
 
-def _told(transaction: Transaction, kind: EventKind, hold: Hold, row: Any) -> Verdict:
+def _own(transaction: Transaction, claim: Claim, numbers: list[int]) -> list[Entry]:
+    if not numbers:
+        return []
+    owned = _claimed_by(claim, transaction)
+    return _written_down(transaction, transaction.rows(statements.CLAIM_IDS, ids=as_list(numbers), **owned))
+
+
+def _written_down(transaction: Transaction, rows: list[Row]) -> list[Entry]:
+    """Write claims into the journal; rows that an UPDATE returns have no order of their own."""
+    rows.sort(key=place_of)
+    transaction.run_many(statements.WRITE, [_line_under(EventKind.CLAIMED, row) for row in rows])
+    return [entry_of(row) for row in rows]
+
+
+# -- under a claim -----------------------------------------------------------------------------------------------------
+
+
+class _Held:
+    """The claimed jobs of a batch, read at once; a hold fits if and only if all three are the row's present ones."""
+
+    def __init__(self, transaction: Transaction, holds: list[Hold]) -> None:
+        if len(holds) == 1:
+            rows = transaction.rows(statements.FENCE, uuid=holds[0].uuid)
+        else:
+            rows = transaction.rows(statements.FENCES, uuids=as_list(hold.uuid for hold in holds)) if holds else []
+        self._rows = {row[UUID]: row for row in rows}
+
+    def row(self, hold: Hold) -> Row | None:
+        row = self._rows.get(hold.uuid)
+        return row if row is not None and row[TOKEN] == hold.token and row[OWNER] == hold.who else None
+
+    def take(self, hold: Hold) -> Row | None:
+        """Return the row for one end; a second end in the same batch finds it no more."""
+        row = self.row(hold)
+        if row is not None:
+            self.forget(hold.uuid)
+        return row
+
+    def forget(self, uuid: str) -> None:
+        self._rows.pop(uuid, None)
+
+
+def _line_under(kind: EventKind, row: Row) -> dict[str, Any]:
+    return line(kind, row[ID], row[OWNER], row[TOKEN])
+
+
+def _told(row: Row | None) -> Verdict:
     if row is None:
         return Verdict.LOST
-    transaction.run(statements.DROP_UNRECORDED, job=row[0])
-    transaction.run(statements.WRITE, **line(kind, row[0], hold.uuid, row[1], hold.who, hold.token))
-    return Verdict.CANCEL_ASKED if row[2] else Verdict.DONE
+    return Verdict.CANCEL_ASKED if row[CANCEL_ASKED] else Verdict.DONE
 
 
 def _repeated(transaction: Transaction, hold: Hold, *kinds: EventKind) -> Verdict:
-    """Look into the journal for what this token did before."""
-    names = json.dumps([kind.value for kind in kinds])
-    row = transaction.row(statements.WAS_DONE, uuid=hold.uuid, token=hold.token, kinds=names)
-    return Verdict.LOST if row is None else Verdict.REPEATED
+    return was_done(transaction, hold.uuid, hold.token, *kinds)
 
 
-def _abandon(transaction: Transaction, end: Return) -> Verdict:
+def _abandon(transaction: Transaction, held: _Held, end: Return) -> Verdict:
     hold = end.hold
-    row = transaction.row(statements.FIND_HELD, **_fence(hold))
+    row = held.take(hold)
     if row is None:
         return _repeated(transaction, hold, EventKind.ABANDONED, EventKind.CANCELLED)
     entry = entry_of(row)
@@ -179,7 +228,7 @@ def _abandon(transaction: Transaction, end: Return) -> Verdict:
         take_off(transaction, entry)
         return Verdict.DONE
     write_down(transaction, EventKind.ABANDONED, entry, hold.who, end.reason)
-    transaction.run(statements.TRIM_HISTORY, job=entry.sequence)
+    trim_history(transaction, entry)
     if end.counted and is_used_up(entry):
         put_aside(transaction, entry, hold.who, used_up(entry, end.reason), entry.last_error)
     else:
@@ -187,15 +236,16 @@ def _abandon(transaction: Transaction, end: Return) -> Verdict:
     return Verdict.DONE
 
 
-def _trash(transaction: Transaction, end: Discard) -> Verdict:
+def _trash(transaction: Transaction, held: _Held, end: Discard) -> Verdict:
     if end.hold is not None:
-        row = transaction.row(statements.FIND_HELD, **_fence(end.hold))
+        row = held.take(end.hold)
         if row is None:
             return _repeated(transaction, end.hold, EventKind.TRASHED)
         put_aside(transaction, entry_of(row), end.by, end.reason, end.error)
         return Verdict.DONE
     entry = find(transaction, end.uuid)
     if entry is not None and entry.state in LIVE:
+        held.forget(end.uuid)
         put_aside(transaction, entry, end.by, end.reason, end.error)
         return Verdict.DONE
     return Verdict.REPEATED if entry is not None and entry.state is JobState.TRASHED else Verdict.LOST

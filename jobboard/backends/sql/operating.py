@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobboard.backend import RETRY_WINDOW, Backend
-from jobboard.backends.sql import statements
+from jobboard.backend import Backend
+from jobboard.backends.sql import sidelines, statements
+from jobboard.backends.sql.auditing import audit
 from jobboard.backends.sql.claiming import paused_names
-from jobboard.backends.sql.database import Database, Transaction
-from jobboard.backends.sql.rows import entry_of
-from jobboard.backends.sql.steps import find, line, settle, take_back, write_down
-from jobboard.entry import EntityEntry, Finding, Hold, JobState, Restored, Verdict
+from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.steps import find, settle, take_back, was_done, write_down, write_loose
+from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.events import EventKind
 
 _FORGET_AFTER = 86_400.0
@@ -28,7 +29,7 @@ class Operating(Backend):
             if entry is not None and entry.state is JobState.CLAIMED and entry.token == token:
                 take_back(transaction, entry, EventKind.RELEASED, reason)
                 return Verdict.DONE
-            return was_released(transaction, Hold(uuid, "", token))
+            return was_done(transaction, uuid, token, EventKind.RELEASED)
 
     def restore(self, uuids: Sequence[str]) -> list[Restored]:
         with self.database.write() as transaction:
@@ -37,17 +38,18 @@ class Operating(Backend):
 
     def purge(self, uuids: Sequence[str]) -> list[Restored]:
         with self.database.write() as transaction:
+            settle(transaction)
             return [_purge(transaction, uuid) for uuid in uuids]
 
     def pause(self, name: str | None) -> None:
         with self.database.write() as transaction:
-            if transaction.run(statements.PAUSE, name=name or ""):
-                transaction.run(statements.WRITE, **line(EventKind.PAUSED, None, None, name))
+            if transaction.run(sidelines.PAUSE, name=name or ""):
+                write_loose(transaction, EventKind.PAUSED, None, name)
 
     def resume(self, name: str | None) -> None:
         with self.database.write() as transaction:
-            if transaction.run(statements.RESUME, name=name or ""):
-                transaction.run(statements.WRITE, **line(EventKind.RESUMED, None, None, name))
+            if transaction.run(sidelines.RESUME, name=name or ""):
+                write_loose(transaction, EventKind.RESUMED, None, name)
 
     def paused(self) -> frozenset[str | None]:
         with self.database.read() as transaction:
@@ -55,40 +57,29 @@ class Operating(Backend):
 
     def tidy(self, limit: int) -> int:
         with self.database.write() as transaction:
-            over = transaction.rows(statements.OVER, before=transaction.now - RETRY_WINDOW, limit=limit)
-            for (number,) in over:
-                transaction.run(statements.DELETE_HISTORY, id=number)
-                transaction.run(statements.DELETE, id=number)
-            forgotten = transaction.run(statements.FORGET_ENTITIES, before=transaction.now - _FORGET_AFTER)
-            transaction.run(statements.FORGET_LOOSE_LINES, before=transaction.now - RETRY_WINDOW)
+            over = [row[0] for row in transaction.rows(statements.OVER, limit=limit)]
+            if over:
+                transaction.run(statements.DELETE_HISTORY, ids=as_list(over))
+                transaction.run(statements.DELETE, ids=as_list(over))
+            forgotten = transaction.run(sidelines.FORGET_ENTITIES, before=transaction.now - _FORGET_AFTER)
+            transaction.run(statements.FORGET_LOOSE_LINES)
             return len(over) + forgotten
 
     def audit(self, repair: bool) -> list[Finding]:
-        with self.database.write() as transaction:
-            found = []
-            for problem, wrong in statements.CONTRADICTIONS.items():
-                for row in transaction.rows(wrong):
-                    if repair:
-                        transaction.run(statements.MEND, id=row[0])
-                    found.append(Finding(entry_of(row).uuid, problem, repair))
-            (orphans,) = transaction.row(statements.ORPHANED_LINES) or (0,)
-            if orphans:
-                if repair:
-                    transaction.run(statements.DROP_ORPHANED_LINES)
-                found.append(Finding(None, f"{orphans} lines of history belong to no job", repair))
-            return found
+        with self.database.write() if repair else self.database.read() as transaction:
+            return audit(transaction, repair)
 
     def put_entity(self, entity: EntityEntry) -> None:
         with self.database.write() as transaction:
-            transaction.run(statements.PUT_ENTITY, kind=entity.kind, name=entity.name, body=entity.body, ttl=entity.ttl)
+            transaction.run(sidelines.PUT_ENTITY, kind=entity.kind, name=entity.name, body=entity.body, ttl=entity.ttl)
 
     def remove_entity(self, kind: str, name: str) -> None:
         with self.database.write() as transaction:
-            transaction.run(statements.REMOVE_ENTITY, kind=kind, name=name)
+            transaction.run(sidelines.REMOVE_ENTITY, kind=kind, name=name)
 
     def entities(self) -> list[EntityEntry]:
         with self.database.read() as transaction:
-            rows, now = transaction.rows(statements.ENTITIES), transaction.now
+            rows, now = transaction.rows(sidelines.ENTITIES), transaction.now
         return [
             EntityEntry(kind, name, body, ttl, last_seen, last_seen + ttl - now)
             for kind, name, body, ttl, last_seen in rows
@@ -96,26 +87,21 @@ class Operating(Backend):
 
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
         with self.database.write() as transaction:
-            row = transaction.row(statements.READ_BOOK, uuid=uuid)
+            row = transaction.row(sidelines.READ_BOOK, uuid=uuid)
             present = row[1] if row else None
             if present not in (version, after):
                 return False
-            transaction.run(statements.WRITE_BOOK, uuid=uuid, body=body, version=version)
+            transaction.run(sidelines.WRITE_BOOK, uuid=uuid, body=body, version=version)
             return True
 
     def load_book(self, uuid: str) -> tuple[bytes, str] | None:
         with self.database.read() as transaction:
-            row = transaction.row(statements.READ_BOOK, uuid=uuid)
+            row = transaction.row(sidelines.READ_BOOK, uuid=uuid)
         return None if row is None else (row[0], row[1])
 
     def destroy_book(self, uuid: str) -> bool:
         with self.database.write() as transaction:
-            return transaction.run(statements.DESTROY_BOOK, uuid=uuid) > 0
-
-
-def was_released(transaction: Transaction, hold: Hold) -> Verdict:
-    row = transaction.row(statements.WAS_DONE, uuid=hold.uuid, token=hold.token, kinds='["RELEASED"]')
-    return Verdict.LOST if row is None else Verdict.REPEATED
+            return transaction.run(sidelines.DESTROY_BOOK, uuid=uuid) > 0
 
 
 def _restore(transaction: Transaction, uuid: str) -> Restored:
@@ -136,8 +122,9 @@ def _purge(transaction: Transaction, uuid: str) -> Restored:
     entry = find(transaction, uuid)
     if entry is None or entry.state is not JobState.TRASHED:
         return Restored.MISSING
-    transaction.run(statements.DELETE_HISTORY, id=entry.sequence)
-    transaction.run(statements.DELETE, id=entry.sequence)
+    ids = as_list([entry.sequence])
+    transaction.run(statements.DELETE_HISTORY, ids=ids)
+    transaction.run(statements.DELETE, ids=ids)
     # Of a purged job only the event is left; it belongs to no job, and goes in its time.
-    transaction.run(statements.WRITE, **line(EventKind.PURGED, None, entry.uuid, entry.name, token=entry.token or None))
+    write_loose(transaction, EventKind.PURGED, entry.uuid, entry.name, entry.token or None)
     return Restored.DONE

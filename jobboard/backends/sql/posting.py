@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jobboard.backend import Backend
 from jobboard.backends.sql import statements
-from jobboard.backends.sql.database import Database, Transaction
-from jobboard.backends.sql.rows import entry_of
+from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
-from jobboard.backends.sql.steps import find, line_of, settle, take_off, write_down
+from jobboard.backends.sql.steps import find, line, settle, take_off, write_down
+from jobboard.backends.sql.transaction import Transaction, as_list
 from jobboard.entry import Entry, Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.events import EventKind
-
-
-class _Taken(Exception):
-    """Rolls a batch back."""
-
-    def __init__(self, answers: list[Posted]) -> None:
-        self.answers = answers
 
 
 class Posting(Backend):
@@ -30,75 +25,147 @@ class Posting(Backend):
         try:
             with self.database.write() as transaction:
                 settle(transaction)
-                answers = [self._post(transaction, new) for new in entries]
+                answers = _Batch(transaction, entries).post()
                 if any(answer.outcome is PostOutcome.TAKEN for answer in answers):
                     raise _Taken(answers)
-                posted = [answer.entry for answer in answers if answer.outcome is PostOutcome.POSTED]
-                transaction.run_many(statements.WRITE, [line_of(EventKind.POSTED, entry) for entry in posted])
                 return answers
         except _Taken as taken:
             return taken.answers
-
-    def _post(self, transaction: Transaction, new: NewEntry) -> Posted:
-        known = find(transaction, new.uuid)
-        if known is not None:
-            return Posted(PostOutcome.SAME, known)
-        if new.key is not None:
-            if new.if_exists is IfExists.REPLACE:
-                row = transaction.row(statements.REPLACED_BY, uuid=new.uuid)
-                if row is not None:
-                    return Posted(PostOutcome.SAME, entry_of(row))
-            row = transaction.row(statements.FIND_KEY, name=new.name, key=new.key)
-            if row is not None:
-                return self._meet(transaction, new, entry_of(row))
-        return Posted(PostOutcome.POSTED, self._insert(transaction, new))
-
-    def _insert(self, transaction: Transaction, new: NewEntry) -> Entry:
-        now, due = transaction.now, _due_of(new, transaction.now)
-        state = JobState.UNCLAIMED if due is None else JobState.DELAYED
-        run_at = new.run_at if due is None else due
-        transaction.run(
-            statements.POST,
-            uuid=new.uuid,
-            name=new.name,
-            key=new.key,
-            rank=-new.priority,
-            body=new.body,
-            max_attempts=new.max_attempts,
-            state=CODES[state],
-            due_at=due,
-            run_at=run_at,
-        )
-        return Entry(
-            new.uuid, new.name, new.priority, transaction.last_id, now, new.body, new.key, run_at, new.max_attempts,
-            state, last_modified=now,
-        )  # fmt: skip
-
-    def _meet(self, transaction: Transaction, new: NewEntry, there: Entry) -> Posted:
-        """The key is taken."""
-        if new.if_exists is IfExists.KEEP:
-            return Posted(PostOutcome.KEPT, there)
-        if new.if_exists is IfExists.RAISE or there.state is JobState.CLAIMED:
-            return Posted(PostOutcome.TAKEN, there)
-        due = _due_of(new, transaction.now)
-        transaction.run(
-            statements.REPLACE,
-            id=there.sequence,
-            rank=-new.priority,
-            body=new.body,
-            max_attempts=new.max_attempts,
-            state=CODES[JobState.UNCLAIMED if due is None else JobState.DELAYED],
-            due_at=due,
-            run_at=new.run_at if due is None else due,
-        )
-        write_down(transaction, EventKind.REPLACED, there, reason=new.uuid)
-        replaced = find(transaction, there.uuid)
-        return Posted(PostOutcome.REPLACED, replaced or there)
 
     def cancel(self, uuids: Sequence[str]) -> list[Gone]:
         with self.database.write() as transaction:
             settle(transaction)
             return [_cancel(transaction, uuid) for uuid in uuids]
+
+
+class _Taken(Exception):
+    """Rolls a batch back."""
+
+    def __init__(self, answers: list[Posted]) -> None:
+        self.answers = answers
+
+
+class _Batch:
+    """Postings that go onto the board together; the new ones are inserted at once."""
+
+    def __init__(self, transaction: Transaction, entries: Sequence[NewEntry]) -> None:
+        self._transaction = transaction
+        self._entries = entries
+        self._known = self._find_known()
+        self._waiting: list[Entry] = []
+        self._waiting_keys: dict[tuple[str, str], Entry] = {}
+
+    def _find_known(self) -> dict[str, Entry]:
+        if len(self._entries) == 1:
+            rows = self._transaction.rows(statements.FIND, uuid=self._entries[0].uuid)
+        else:
+            rows = self._transaction.rows(statements.FIND_MANY, uuids=as_list(new.uuid for new in self._entries))
+        return {entry.uuid: entry for entry in map(entry_of, rows)}
+
+    def post(self) -> list[Posted]:
+        answers = [self._post(new) for new in self._entries]
+        self._insert()
+        return answers
+
+    def _post(self, new: NewEntry) -> Posted:
+        there = self._known.get(new.uuid)
+        if there is not None:
+            return Posted(PostOutcome.SAME, there)
+        if new.key is not None:
+            if new.if_exists is IfExists.REPLACE:
+                row = self._transaction.row(statements.REPLACED_BY, uuid=new.uuid)
+                if row is not None:
+                    return Posted(PostOutcome.SAME, entry_of(row))
+            there = self._find_key(new.name, new.key)
+            if there is not None:
+                return self._meet(new, there)
+        return Posted(PostOutcome.POSTED, self._wait(new))
+
+    def _find_key(self, name: str, key: str) -> Entry | None:
+        waiting = self._waiting_keys.get((name, key))
+        if waiting is not None:
+            return waiting
+        row = self._transaction.row(statements.FIND_KEY, name=name, key=key)
+        return None if row is None else entry_of(row)
+
+    def _meet(self, new: NewEntry, there: Entry) -> Posted:
+        """The key is taken."""
+        if new.if_exists is IfExists.KEEP:
+            return Posted(PostOutcome.KEPT, there)
+        if new.if_exists is IfExists.RAISE or there.state is JobState.CLAIMED:
+            return Posted(PostOutcome.TAKEN, there)
+        self._insert()
+        self._transaction.run(statements.REPLACE, id=there.sequence, **self._content_of(new))
+        write_down(self._transaction, EventKind.REPLACED, there, reason=new.uuid)
+        self._transaction.run(statements.TRIM_HISTORY, id=there.sequence)
+        replaced = find(self._transaction, there.uuid)
+        return Posted(PostOutcome.REPLACED, replaced or there)
+
+    def _wait(self, new: NewEntry) -> Entry:
+        now, due = self._transaction.now, _due_of(new, self._transaction.now)
+        entry = Entry(
+            new.uuid, new.name, new.priority, 0, now, new.body, new.key, _run_at_of(new, due), new.max_attempts,
+            JobState.UNCLAIMED if due is None else JobState.DELAYED, last_modified=now,
+        )  # fmt: skip
+        self._known[new.uuid] = entry
+        self._waiting.append(entry)
+        if new.key is not None:
+            self._waiting_keys[new.name, new.key] = entry
+        return entry
+
+    def _insert(self) -> None:
+        """Insert those that wait, in their order, and learn their sequences."""
+        if not self._waiting:
+            return
+        self._transaction.run_many(statements.POST, [_row_of(entry) for entry in self._waiting])
+        uuids = as_list(entry.uuid for entry in self._waiting)
+        sequences: dict[str, int] = dict(self._transaction.rows(statements.SEQUENCES, uuids=uuids))
+        for entry in self._waiting:
+            entry.sequence = sequences[entry.uuid]
+        self._transaction.run_many(
+            statements.WRITE, [line(EventKind.POSTED, entry.sequence) for entry in self._waiting]
+        )
+        self._waiting.clear()
+        self._waiting_keys.clear()
+
+    def _content_of(self, new: NewEntry) -> dict[str, Any]:
+        due = _due_of(new, self._transaction.now)
+        return {
+            "rank": -new.priority,
+            "body": new.body,
+            "max_attempts": _attempts_of(new.max_attempts),
+            "state": CODES[JobState.UNCLAIMED if due is None else JobState.DELAYED],
+            "due_at": due,
+            "run_at": _run_at_of(new, due),
+        }
+
+
+def _row_of(entry: Entry) -> dict[str, Any]:
+    return {
+        "uuid": entry.uuid,
+        "name": entry.name,
+        "key": entry.key,
+        "rank": -entry.priority,
+        "body": entry.body,
+        "max_attempts": _attempts_of(entry.max_attempts),
+        "state": CODES[entry.state],
+        "due_at": entry.run_at if entry.state is JobState.DELAYED else None,
+        "run_at": entry.run_at,
+    }
+
+
+def _due_of(new: NewEntry, now: float) -> float | None:
+    """Return when the job becomes claimable, or None for at once."""
+    due = now + new.delay if new.delay is not None else new.run_at
+    return due if due is not None and due > now else None
+
+
+def _run_at_of(new: NewEntry, due: float | None) -> float | None:
+    return new.run_at if due is None else due
+
+
+def _attempts_of(most: int | None) -> int | None:
+    return None if most is None else min(most, LARGEST)
 
 
 def _cancel(transaction: Transaction, uuid: str) -> Gone:
@@ -115,9 +182,3 @@ def _cancel(transaction: Transaction, uuid: str) -> Gone:
         return Gone.CANCELLED
     last = transaction.row(statements.LAST_LINE, id=entry.sequence)
     return Gone.REPEATED if last == (EventKind.CANCELLED.value,) else Gone.MISSING
-
-
-def _due_of(new: NewEntry, now: float) -> float | None:
-    """Return when the job becomes claimable, or None for at once."""
-    due = now + new.delay if new.delay is not None else new.run_at
-    return due if due is not None and due > now else None

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from jobboard.backend import Backend, Waiter
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.claiming import claimable_names, paused_names
-from jobboard.backends.sql.database import Database, Transaction
-from jobboard.backends.sql.rows import Row, entry_of, history_of
+from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.rows import UUID, Row, entry_of, history_of, place_of
 from jobboard.backends.sql.schema import CODES, STATES
 from jobboard.backends.sql.steps import settle
+from jobboard.backends.sql.transaction import Transaction, as_list
 from jobboard.backends.sql.watching import SqlWaiter, Watcher
 from jobboard.entry import Entry, JobState, Page
 from jobboard.events import EventKind, HistoryEntry, JobEvent
@@ -42,13 +43,15 @@ class Reading(Backend):
 
     def read(self, uuids: Sequence[str]) -> list[Entry | None]:
         with self.settled() as transaction:
-            rows = [transaction.row(statements.FIND_VISIBLE, uuid=uuid) for uuid in uuids]
-        return [None if row is None else entry_of(row) for row in rows]
+            if len(uuids) == 1:
+                rows = transaction.rows(statements.FIND_VISIBLE, uuid=uuids[0])
+            else:
+                rows = transaction.rows(statements.FIND_MANY_VISIBLE, uuids=as_list(uuids))
+        found = {row[UUID]: row for row in rows}
+        return [entry_of(found[uuid]) if uuid in found else None for uuid in uuids]
 
     def history(self, uuid: str) -> list[HistoryEntry]:
         with self.settled() as transaction:
-            if transaction.row(statements.FIND_VISIBLE, uuid=uuid) is None:
-                return []
             return history_of(transaction.rows(statements.HISTORY, uuid=uuid))
 
     def find(self, name: str, key: str) -> Entry | None:
@@ -66,13 +69,11 @@ class Reading(Backend):
             for state in states:
                 code = CODES[state]
                 if names is None:
-                    streams.append(transaction.rows(statements.PAGE, state=code, **after))
+                    streams.append(transaction.rows(statements.PAGE[code], **after))
                 else:
-                    streams += [
-                        transaction.rows(statements.PAGE_OF_NAME, state=code, name=name, **after) for name in names
-                    ]
-        rows = heapq.nsmallest(size, (row for stream in streams for row in stream), key=lambda row: (row[3], row[0]))
-        cursor = (rows[-1][3], rows[-1][0]) if len(rows) == size else None
+                    streams += [transaction.rows(statements.PAGE_OF_NAME[code], name=name, **after) for name in names]
+        rows = heapq.nsmallest(size, (row for stream in streams for row in stream), key=place_of)
+        cursor = place_of(rows[-1]) if len(rows) == size else None
         return Page([entry_of(row) for row in rows], cursor)
 
     def stats(self) -> BoardStats:
@@ -108,6 +109,8 @@ class Reading(Backend):
                 is_ready = any(transaction.row(statements.IS_NAME_READY, name=name) for name in wanted)
             if is_ready:
                 return 0.0
+            if None in paused or (names is not None and names <= paused):
+                return None
             row = transaction.row(statements.NEXT_DUE)
             return None if row is None or row[0] is None else max(0.0, row[0] - transaction.now)
 

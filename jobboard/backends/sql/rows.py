@@ -1,4 +1,4 @@
-"""From rows to entries."""
+"""From rows to entries and lines of history."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from jobboard.events import EventKind, HistoryEntry
 
 Row = tuple[Any, ...]
 
-#: Where what is looked at often stands in a row of ENTRY.
-ID, UUID, NAME, STATE, ATTEMPTS, OWNER, TOKEN = 0, 1, 2, 9, 10, 11, 12
+#: Where what is looked at often stands in a row of ENTRY or RECORD.
+ID, UUID, RANK, OWNER, TOKEN, CANCEL_ASKED = 0, 1, 3, 11, 12, 21
+
+#: The largest whole number that a row can hold.
+LARGEST = 2**63 - 1
 
 
 def entry_of(row: Row) -> Entry:
@@ -28,8 +31,15 @@ def entry_of(row: Row) -> Entry:
     )  # fmt: skip
 
 
+def place_of(row: Row) -> tuple[int, int]:
+    """Return where a row stands in the claim order."""
+    return row[RANK], row[ID]
+
+
 def history_of(rows: list[Row]) -> list[HistoryEntry]:
     """Return lines that were read newest first, oldest first."""
     return [
-        HistoryEntry(EventKind(kind), who, moment(at), token, reason) for kind, who, at, token, reason in reversed(rows)
+        HistoryEntry(EventKind(kind), who, moment(at), token, reason)
+        for kind, who, at, token, reason in reversed(rows)
+        if kind in EventKind.__members__
     ]

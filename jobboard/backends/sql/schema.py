@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import CheckConstraint, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
 from jobboard.entry import JobState
+from jobboard.posting import JobPriority
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
 VERSION = 1
@@ -59,12 +60,19 @@ jobs = Table(
     Column("progress", LargeBinary),
     Column("result", LargeBinary),
     Column("body", LargeBinary, nullable=False),
+    # Whoever else writes into the table can't make a row that no page or claim could be sorted with.
+    CheckConstraint(f"state BETWEEN {DELAYED} AND {TRASHED}"),
+    CheckConstraint(f"rank BETWEEN {-max(JobPriority)} AND {-min(JobPriority)}"),
     sqlite_autoincrement=True,
 )
 
-# With the state in front these serve stores without partial indexes too.
+# With the state in front these serve databases without partial indexes too. Where there are partial ones, a claimed
+# job is no more in the second: every index less that a claim touches is a page less to write.
 Index("jobboard_ready", jobs.c.board, jobs.c.state, jobs.c.rank, jobs.c.id)
-Index("jobboard_ready_by_name", jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.rank, jobs.c.id)
+Index(
+    "jobboard_ready_by_name", jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.rank, jobs.c.id,
+    sqlite_where=text(f"state = {UNCLAIMED}"),
+)  # fmt: skip
 Index("jobboard_uuid", jobs.c.board, jobs.c.uuid, unique=True)
 Index(
     "jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True,
@@ -73,7 +81,8 @@ Index(
 Index("jobboard_due", jobs.c.board, jobs.c.due_at, sqlite_where=text("due_at IS NOT NULL"))
 Index("jobboard_over", jobs.c.board, jobs.c.retain_until, sqlite_where=text("retain_until IS NOT NULL"))
 
-#: Every change of a job is one line: its history by (job, id), and the stream of events by id.
+#: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
+#: again, or a stream would miss lines. Only lines of no job have a uuid and a name of their own.
 journal = Table(
     "jobboard_journal",
     metadata,

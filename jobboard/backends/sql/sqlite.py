@@ -12,10 +12,10 @@ from jobboard.address import Address
 from jobboard.arguments import check_number
 from jobboard.backend import Backend, Capabilities
 from jobboard.backends.sql.claiming import Claiming
-from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.operating import Operating
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading
+from jobboard.backends.sql.sqlite_file import SqliteFile
 from jobboard.backends.sql.watching import Watcher
 from jobboard.errors import BoardUnavailable
 
@@ -38,7 +38,8 @@ def _check_busy_timeout(value: Any) -> float:
 class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
     """A board in an SQLite file: ``sqlite:///jobs.db``, or ``sqlite:////var/lib/jobs.db`` for an absolute path.
 
-    Every primitive is one transaction, so no reply is ever lost: it has happened, or nothing has.
+    Every primitive is one transaction: it has happened, or nothing has. Only a disk that fails in the middle of a
+    commit leaves that open.
 
     :param synchronous: when SQLite waits for the disk: ``FULL`` (the default) at every commit.
     :param busy_timeout: seconds to wait for another process that writes.
@@ -58,11 +59,11 @@ class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
         self._path = _path_of(address)
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
-        self._database: Database | None = None
+        self._database: SqliteFile | None = None
         self._watcher: Watcher | None = None
 
     @property
-    def database(self) -> Database:  # type: ignore[override]
+    def database(self) -> SqliteFile:  # type: ignore[override]
         if self._database is None:
             raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
         return self._database
@@ -74,13 +75,20 @@ class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
         return self._watcher
 
     def open(self, timeout: float) -> None:
-        self._database = Database(self._path, self.board, self._synchronous, min(self._busy_timeout, timeout))
+        if self._database is not None:
+            # A child's open of what its parent opened.
+            self._let_go()
+        self._database = SqliteFile(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
         self._watcher = Watcher(self._database)
 
     def close(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
         database, self._database = self._database, None
         watcher, self._watcher = self._watcher, None
-        if watcher is not None:
+        # A child hasn't the watcher's thread, and its locks may have been held at the fork.
+        if watcher is not None and database is not None and database.usable:
             watcher.close()
         if database is not None:
             database.close()
@@ -99,4 +107,7 @@ def _path_of(address: Address) -> Path:
     path = address.path.removeprefix("/")
     if not path or path == ":memory:":
         raise ValueError("name a file: sqlite:///jobs.db; for a board without one use memory://")
-    return Path(path)
+    if "\0" in path:
+        raise ValueError("the name of a file can't hold a NUL")
+    # Connections are also made later, when the process may be elsewhere.
+    return Path(path).absolute()

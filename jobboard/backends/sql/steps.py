@@ -5,36 +5,50 @@ from __future__ import annotations
 from typing import Any
 
 from jobboard.backends.sql import statements
-from jobboard.backends.sql.database import Transaction
-from jobboard.backends.sql.rows import Row, entry_of
+from jobboard.backends.sql.auditing import MEND
+from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
-from jobboard.entry import Entry, JobState
+from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.entry import Entry, JobState, Verdict
 from jobboard.events import EventKind
 
-# Line numbers of parameters would only repeat the names, so lines are dicts from the start.
 Line = dict[str, Any]
+
+#: A job that was claimed so seldom has no history that needs trimming.
+_FEW_CLAIMS = 5
 
 
 def line(
-    kind: EventKind,
-    job: int | None,
-    uuid: str | None,
-    name: str | None,
-    who: str | None = None,
-    token: int | None = None,
-    reason: str | None = None,
+    kind: EventKind, job: int, who: str | None = None, token: int | None = None, reason: str | None = None
 ) -> Line:
-    return {"kind": kind.value, "job": job, "uuid": uuid, "name": name, "who": who, "token": token, "reason": reason}
-
-
-def line_of(kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None) -> Line:
-    return line(kind, entry.sequence, entry.uuid, entry.name, who, entry.token or None, reason)
+    return {"kind": kind.value, "job": job, "who": who, "token": token, "reason": reason}
 
 
 def write_down(
     transaction: Transaction, kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None
 ) -> None:
-    transaction.run(statements.WRITE, **line_of(kind, entry, who, reason))
+    transaction.run(statements.WRITE, **line(kind, entry.sequence, who, entry.token or None, reason))
+
+
+def write_loose(
+    transaction: Transaction, kind: EventKind, uuid: str | None, name: str | None, token: int | None = None
+) -> None:
+    """Write a line that belongs to no job (any more)."""
+    transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, token=token)
+
+
+def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind) -> Verdict:
+    """Look into the journal for what this token did before."""
+    if token > LARGEST:
+        return Verdict.LOST
+    names = as_list(kind.value for kind in kinds)
+    row = transaction.row(statements.WAS_DONE, uuid=uuid, token=token, kinds=names)
+    return Verdict.LOST if row is None else Verdict.REPEATED
+
+
+def find(transaction: Transaction, uuid: str) -> Entry | None:
+    row = transaction.row(statements.FIND, uuid=uuid)
+    return None if row is None else entry_of(row)
 
 
 def is_used_up(entry: Entry) -> bool:
@@ -47,28 +61,35 @@ def used_up(entry: Entry, reason: str | None) -> str:
     return f"{said}; the last: {reason}" if reason else said
 
 
+# -- settling ----------------------------------------------------------------------------------------------------------
+
+
 def settle(transaction: Transaction) -> None:
     """Take back what expired, and let go what has become due: one look at an index when there is nothing."""
-    while transaction.row(statements.IS_ANY_DUE) is not None:
-        for row in transaction.rows(statements.DUE):
-            settle_row(transaction, entry_of(row))
+    if transaction.row(statements.IS_ANY_DUE) is not None:
+        settle_due(transaction)
 
 
-def settle_row(transaction: Transaction, entry: Entry) -> None:
-    if entry.state is JobState.DELAYED:
-        put_back(transaction, entry, None)
-        write_down(transaction, EventKind.DUE, entry)
-    elif entry.state is JobState.CLAIMED:
+def settle_due(transaction: Transaction) -> None:
+    let_go = transaction.rows(statements.LET_GO)
+    transaction.run_many(statements.WRITE, [line(EventKind.DUE, job, None, token or None) for job, token in let_go])
+    while rows := transaction.rows(statements.DUE):
+        for row in rows:
+            _take_back_expired(transaction, entry_of(row))
+
+
+def _take_back_expired(transaction: Transaction, entry: Entry) -> None:
+    if entry.state is JobState.CLAIMED:
         take_back(transaction, entry, EventKind.EXPIRED, f"the claim of {entry.owner!r} expired")
     else:
         # A row that contradicts itself must not hold up the others.
-        transaction.run(statements.MEND, id=entry.sequence)
+        transaction.run(MEND, id=entry.sequence)
 
 
 def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: str) -> None:
     """End a claim without its owner: onto the board, into the trash, or off the board."""
     write_down(transaction, kind, entry, entry.owner, reason)
-    transaction.run(statements.TRIM_HISTORY, job=entry.sequence)
+    trim_history(transaction, entry)
     entry.reason = reason
     if entry.cancel_asked:
         take_off(transaction, entry)
@@ -76,6 +97,9 @@ def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: s
         put_aside(transaction, entry, None, used_up(entry, reason), None)
     else:
         put_back(transaction, entry, None)
+
+
+# -- moving ------------------------------------------------------------------------------------------------------------
 
 
 def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
@@ -106,6 +130,6 @@ def take_off(transaction: Transaction, entry: Entry) -> None:
     write_down(transaction, EventKind.CANCELLED, entry)
 
 
-def find(transaction: Transaction, uuid: str) -> Entry | None:
-    row: Row | None = transaction.row(statements.FIND, uuid=uuid)
-    return None if row is None else entry_of(row)
+def trim_history(transaction: Transaction, entry: Entry) -> None:
+    if entry.token > _FEW_CLAIMS:
+        transaction.run(statements.TRIM_HISTORY, id=entry.sequence)

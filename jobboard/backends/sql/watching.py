@@ -1,20 +1,26 @@
-"""Noticing that the file has changed: at once for this process, within 20 ms for others."""
+"""Noticing that the database has changed: at once for this process, within 20 ms for others."""
 
 from __future__ import annotations
 
-import sqlite3
+import logging
 import threading
+import time
 from collections.abc import Callable
 
 from jobboard.arguments import moment
 from jobboard.backend import Waiter
 from jobboard.backends.sql import statements
-from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.rows import Row
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 
+logger = logging.getLogger("jobboard.backends.sql")
+
 _POLL_EVERY = 0.02
+#: For so long the thread outlives who waits, since waiting often goes on at once.
+_LINGER = 1.0
+_PAUSE_AFTER_FAULT = 0.5
 
 
 class _Listener:
@@ -23,28 +29,31 @@ class _Listener:
 
 
 class Watcher:
-    """One thread that asks ``PRAGMA data_version`` while somebody waits or listens, and no one else does.
+    """One thread that looks out for other processes' commits while somebody waits or listens.
 
-    That pragma reads a counter in shared memory: no table, no lock. A commit of this process doesn't wait for it.
+    Who waits on a commit of this process doesn't depend on it; events of this process too are told by it.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._changed = threading.Condition()
         self.changes = 0
-        self.closed = False
+        self._closed = False
         self._users = 0
+        self._left_at = 0.0
+        self._thread: threading.Thread | None = None
+        #: Set when the thread has something to do before its next look.
+        self._nudged = threading.Event()
         self._listeners: list[_Listener] = []
         self._last_event = 0
-        self._delivering = threading.Lock()
-        self._nudged = threading.Event()
-        self._thread: threading.Thread | None = None
-        database.hub.add(self._nudge)
+        # Reentrant, because a listener may end itself when it is told something.
+        self._telling = threading.RLock()
+        database.hub.add(database.board_name, self._on_own_commit)
 
     def close(self) -> None:
-        self._database.hub.remove(self._nudge)
+        self._database.hub.remove(self._on_own_commit)
         with self._changed:
-            self.closed = True
+            self._closed = True
             self._changed.notify_all()
             thread = self._thread
         self._nudged.set()
@@ -59,17 +68,18 @@ class Watcher:
             self._check_open()
             self._users += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jobboard-sqlite", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
                 self._thread.start()
+        self._nudged.set()
 
     def leave(self) -> None:
         with self._changed:
             self._users -= 1
-        self._nudged.set()
+            self._left_at = time.monotonic()
 
     def wait_for_change(self, seen: int, timeout: float | None, is_interrupted: Callable[[], bool]) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self.closed or self.changes != seen or is_interrupted(), timeout)
+            self._changed.wait_for(lambda: self._closed or self.changes != seen or is_interrupted(), timeout)
             self._check_open()
 
     def wake(self) -> None:
@@ -77,65 +87,78 @@ class Watcher:
             self._changed.notify_all()
 
     def _check_open(self) -> None:
-        if self.closed:
+        if self._closed:
             raise BoardUnavailable("the board was closed while somebody waited on it")
 
-    def _nudge(self) -> None:
-        """A commit of this process: waiters need no thread to learn of it, listeners' events are read by it."""
+    def _on_own_commit(self) -> None:
         if self._users:
-            with self._changed:
-                self.changes += 1
-                self._changed.notify_all()
+            self._tell_waiters()
             if self._listeners:
                 self._nudged.set()
+
+    def _tell_waiters(self) -> None:
+        with self._changed:
+            self.changes += 1
+            self._changed.notify_all()
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        connection = self._database.connect()
-        try:
-            version = _version_of(connection)
-            while self._is_wanted():
-                self._nudged.wait(_POLL_EVERY)
-                nudged = self._nudged.is_set()
-                self._nudged.clear()
-                seen = _version_of(connection)
-                if seen != version:
-                    version = seen
-                    with self._changed:
-                        self.changes += 1
-                        self._changed.notify_all()
-                    nudged = True
-                if nudged:
-                    self._deliver(connection)
-        except sqlite3.Error:
-            # Waiters look for themselves when their time is up; the next one who waits starts a new thread.
-            with self._changed:
-                self._thread = None
-        finally:
-            connection.close()
+        while self._is_wanted():
+            try:
+                lookout = self._database.lookout()
+                try:
+                    self._look_out(lookout)
+                finally:
+                    lookout.close()
+            except BoardUnavailable as error:
+                logger.warning("board %s: can't see what other processes do: %s", self._database.board_name, error)
+                # Who waits looks for itself, and meets the fault or a change.
+                self._tell_waiters()
+                self._pause()
+
+    def _look_out(self, lookout: Lookout) -> None:
+        # The first look always finds a change: what was committed before it, nobody may have noticed.
+        while self._is_wanted():
+            nudged = self._nudged.is_set()
+            self._nudged.clear()
+            has_changed = lookout.has_changed()
+            if has_changed:
+                self._tell_waiters()
+            if nudged or has_changed:
+                self._tell_listeners(lookout)
+            self._nudged.wait(_POLL_EVERY if self._users else _LINGER)
 
     def _is_wanted(self) -> bool:
+        """Whether to go on; once this is False, the next one who enters starts another thread."""
         with self._changed:
-            if self._users and not self.closed:
+            if not self._closed and (self._users or time.monotonic() - self._left_at < _LINGER):
                 return True
             self._thread = None
             return False
+
+    def _pause(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, _PAUSE_AFTER_FAULT)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         self.enter()
-        with self._database.read() as transaction:
-            row = transaction.row(statements.LAST_EVENT)
-        listener = _Listener(tell, kinds, row[0] if row else 0)
-        with self._delivering:
+        try:
+            with self._database.read() as transaction:
+                (last,) = transaction.row(statements.LAST_EVENT) or (0,)
+        except BaseException:
+            self.leave()
+            raise
+        listener = _Listener(tell, kinds, last)
+        with self._telling:
             if not self._listeners:
-                self._last_event = listener.after
+                self._last_event = last
             self._listeners.append(listener)
 
         def unlisten() -> None:
-            with self._delivering:
+            with self._telling:
                 if listener not in self._listeners:
                     return
                 self._listeners.remove(listener)
@@ -143,29 +166,34 @@ class Watcher:
 
         return unlisten
 
-    def _deliver(self, connection: sqlite3.Connection) -> None:
-        with self._delivering:
+    def _tell_listeners(self, lookout: Lookout) -> None:
+        with self._telling:
             while self._listeners:
-                rows = connection.execute(
-                    statements.EVENTS.sql, {**statements.EVENTS.constants, "last": self._last_event}
-                ).fetchall()
+                rows = lookout.rows(statements.EVENTS, last=self._last_event)
                 for row in rows:
                     self._last_event = row[0]
                     if row[8] == self._database.board:
                         self._tell(row)
-                if len(rows) < 1000:
+                if len(rows) < statements.EVENTS_AT_ONCE:
                     return
 
     def _tell(self, row: Row) -> None:
-        number, kind, uuid, name, who, at, token, reason, _ = row
-        event = JobEvent(EventKind(kind), uuid, name, who, token, moment(at), reason)
-        for listener in self._listeners:
+        try:
+            number, kind, uuid, name, who, token, at, reason, _ = row
+            event = JobEvent(EventKind(kind), uuid, name, who, token, moment(at), reason)
+        except (ValueError, TypeError, OverflowError):
+            # A line that nobody can read must not stop the others.
+            return
+        for listener in list(self._listeners):
             if number > listener.after and event.kind in listener.kinds:
-                listener.tell(event)
+                try:
+                    listener.tell(event)
+                except Exception:
+                    logger.exception("a listener failed on %s", event.kind)
 
 
 class SqlWaiter(Waiter):
-    """Looks at the heads of the indexes, and only after something has changed in the file."""
+    """Looks at the heads of the indexes, and only after something has changed in the database."""
 
     def __init__(self, watcher: Watcher, ready_in: Callable[[], float | None]) -> None:
         self._watcher = watcher
@@ -191,8 +219,3 @@ class SqlWaiter(Waiter):
         if self._entered:
             self._entered = False
             self._watcher.leave()
-
-
-def _version_of(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
-    return version
