@@ -1,0 +1,69 @@
+"""What is installed: entry points, data files, and what a missing extra says."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+
+import jobboard
+from jobboard import UnknownBackend, fetch
+from jobboard.plugins import load_plugin, plugin_names
+
+
+def test_every_public_name_is_there() -> None:
+    for name in jobboard.__all__:
+        assert getattr(jobboard, name) is not None
+    assert sorted(jobboard.__all__) == jobboard.__all__
+
+
+def test_the_function_and_the_module_backend_live_side_by_side() -> None:
+    from jobboard.backend import Backend
+
+    assert callable(jobboard.backend)
+    assert isinstance(Backend, type)
+
+
+@pytest.mark.parametrize("namespace", ["jobboard.backends", "jobboard.executors"])
+def test_every_entry_point_loads(namespace: str) -> None:
+    for name in plugin_names(namespace):
+        assert isinstance(load_plugin(namespace, name), type)
+
+
+def test_the_package_says_that_it_is_typed_and_carries_lua() -> None:
+    assert resources.files("jobboard").joinpath("py.typed").is_file()
+    assert resources.files("jobboard.lua").joinpath("__init__.py").is_file()
+
+
+def test_every_package_is_listed() -> None:
+    """A list, because the folder lua stands at the top and becomes jobboard.lua, which no finder finds."""
+    root = Path(__file__).parent.parent
+    config = configparser.ConfigParser()
+    config.read(root / "setup.cfg")
+    listed = config["options"]["packages"].split()
+    there = [str(file.parent.relative_to(root)).replace("/", ".") for file in root.glob("jobboard/**/__init__.py")]
+    assert sorted(listed) == sorted([*there, "jobboard.lua"])
+
+
+def test_an_unknown_backend_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownBackend, match=r"'rabbit'.*memory.*sqlite"):
+        fetch("jobs", "rabbit://localhost")
+
+
+def test_a_missing_package_says_what_to_install() -> None:
+    code = "import sys; sys.modules['sqlalchemy'] = None\nimport jobboard\njobboard.fetch('jobs', 'sqlite:///x.db')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "sqlalchemy" in done.stderr.splitlines()[-1]
+    assert "pip install 'jobboard[sqlite]'" in done.stderr.splitlines()[-1]
+
+
+def test_the_core_needs_no_more_than_it_says() -> None:
+    needed = [line for line in metadata.requires("jobboard") or [] if "extra ==" not in line]
+    assert sorted(line.split(">")[0].lower() for line in needed) == ["msgpack", "sqlalchemy", "stevedore"]
+    code = "import sys, jobboard; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert {"click", "rich", "redis", "pytest", "sqlalchemy"} & set(done.stdout.split()) == set()
