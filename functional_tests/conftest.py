@@ -1,0 +1,42 @@
+"""What the functional tests share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ("jobboard.testing.counting",)
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start processes of the command line that end with the test, whatever state they are in."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, **options: object) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jobboard", *arguments],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.communicate()

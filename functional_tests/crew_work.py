@@ -1,0 +1,48 @@
+"""Handlers of the conductor processes in the functional tests; what they did is written down outside the board."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from jobboard import Backoff, Handlers, RunningJob
+
+handlers = Handlers()
+QUICK = Backoff(first=0.01, factor=1, jitter=0)
+
+
+def write_down(job: RunningJob, what: str) -> None:
+    """Append one line, which O_APPEND keeps whole."""
+    line = f"{job.uuid} {job.token} {os.getpid()} {what}\n"
+    descriptor = os.open(job.details["diary"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+@handlers.handler("step", max_attempts=50, backoff=QUICK)
+def step(job: RunningJob) -> int:
+    write_down(job, "began")
+    time.sleep(job.details.get("seconds", 0.0))
+    write_down(job, "lost" if job.lost else "ended")
+    return os.getpid()
+
+
+@handlers.handler("poison", max_attempts=3, backoff=QUICK)
+def poison(job: RunningJob) -> None:
+    write_down(job, "began")
+    os.kill(os.getpid(), 9)
+
+
+@handlers.handler("resume", max_attempts=50, backoff=QUICK)
+def resume(job: RunningJob) -> list[int]:
+    """Each step is written to the checkpoint; a second owner goes on where the first one died."""
+    done = list(job.checkpoint or [])
+    while len(done) < 5:
+        done.append(os.getpid())
+        job.checkpoint_state(done)
+        write_down(job, f"step {len(done)}")
+        if len(done) == 2:
+            time.sleep(job.details["seconds"])
+    return done

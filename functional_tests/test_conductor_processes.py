@@ -1,0 +1,163 @@
+"""Real conductor processes on a real SQLite file, killed and stopped at any moment."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobboard import ClaimLost, JobBoard, JobState, Posting, fetch
+from jobboard.testing import eventually
+
+Start = Callable[..., subprocess.Popen[str]]
+EXPIRY = 1.0
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def board(uri: str) -> Iterator[JobBoard]:
+    with fetch("crew", uri) as board:
+        yield board
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    return tmp_path / "diary"
+
+
+def lines_of(diary: Path) -> list[list[str]]:
+    return [line.split(" ", 3) for line in diary.read_text().splitlines()] if diary.exists() else []
+
+
+def conductor(start: Start, uri: str, *options: str) -> subprocess.Popen[str]:
+    return start(
+        "--board", uri, "--name", "crew", "conductor", "crew_work:handlers", "--expiry", str(EXPIRY),
+        "--concurrency", "4", *options,
+    )  # fmt: skip
+
+
+def consumed_by_history(board: JobBoard, uuid: str) -> int:
+    return [line.kind.value for line in board.get(uuid).history].count("CONSUMED")
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_conductors_killed_at_any_moment_lose_nothing_and_do_nothing_twice(
+    start: Start, uri: str, board: JobBoard, diary: Path, executor: str
+) -> None:
+    jobs = board.post_many([Posting("step", details={"diary": str(diary), "seconds": 0.01}) for _ in range(400)])
+    chance = random.Random(7)
+    crew = [conductor(start, uri, "--executor", executor) for _ in range(2)]
+    for _ in range(4):
+        left = board.job_count
+        eventually(lambda left=left: board.job_count < left - chance.randint(5, 40) or board.job_count == 0, 30)
+        victim = crew.pop(0)
+        victim.kill()
+        crew.append(conductor(start, uri, "--executor", executor))
+    eventually(lambda: board.job_count == 0, 60)
+    ended = Counter(board.get(job.uuid).record.state for job in jobs)
+    assert ended == {JobState.COMPLETE: 400}
+    assert {consumed_by_history(board, job.uuid) for job in jobs} == {1}
+    assert {line[0] for line in lines_of(diary) if line[3] == "ended"} == {job.uuid for job in jobs}
+
+
+def test_a_stopped_conductor_that_wakes_up_late_ends_nothing(
+    start: Start, uri: str, board: JobBoard, diary: Path
+) -> None:
+    slow = conductor(start, uri)
+    job = board.post("step", details={"diary": str(diary), "seconds": 0.5})
+    eventually(lambda: lines_of(diary), 20)
+    slow.send_signal(signal.SIGSTOP)
+    late_token = board.get(job.uuid).record.token
+    late_owner = board.get(job.uuid).record.owner or ""
+    eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED, 10)
+    quick = conductor(start, uri)
+    assert job.wait(20)
+    winner = board.get(job.uuid).record
+    slow.send_signal(signal.SIGCONT)
+    slow.send_signal(signal.SIGTERM)
+    assert slow.wait(20) == 0
+    after = board.get(job.uuid).record
+    assert (after.token, after.owner, after.result) == (winner.token, winner.owner, quick.pid)
+    assert winner.token > late_token
+    assert consumed_by_history(board, job.uuid) == 1
+    with pytest.raises(ClaimLost):
+        board.consume(job.uuid, late_owner, token=late_token)
+
+
+def test_poison_stops_after_its_attempts(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    poison = board.post("poison", details={"diary": str(diary)}, max_attempts=3)
+    for _ in range(3):
+        victim = conductor(start, uri)
+        eventually(lambda victim=victim: victim.poll() is not None, 30)
+    healthy = board.post("step", details={"diary": str(diary)})
+    conductor(start, uri)
+    assert healthy.wait(20)
+    eventually(lambda: board.get(poison.uuid).record.state is JobState.TRASHED, 20)
+    assert board.get(poison.uuid).record.attempts == 3
+    assert len([line for line in lines_of(diary) if line[0] == poison.uuid]) == 3
+
+
+def test_the_process_executor_survives_poison(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    survivor = conductor(start, uri, "--executor", "process")
+    poison = board.post("poison", details={"diary": str(diary)})
+    eventually(lambda: board.get(poison.uuid).record.state is JobState.TRASHED, 30)
+    assert "SIGKILL" in (board.get(poison.uuid).record.reason or "")
+    assert survivor.poll() is None
+
+
+def test_a_second_owner_resumes_at_the_checkpoint(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    first = conductor(start, uri)
+    job = board.post("resume", details={"diary": str(diary), "seconds": 5})
+    eventually(lambda: len(lines_of(diary)) == 2, 20)
+    first.kill()
+    second = conductor(start, uri)
+    assert job.wait(20)
+    assert job.result == [first.pid] * 2 + [second.pid] * 3
+
+
+def test_no_worker_process_outlives_its_conductor(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    import psutil
+
+    parent = conductor(start, uri, "--executor", "process")
+    board.post("step", details={"diary": str(diary), "seconds": 30})
+    eventually(lambda: lines_of(diary), 20)
+    children = psutil.Process(parent.pid).children(recursive=True)
+    assert children
+    parent.kill()
+    eventually(lambda: not any(child.is_running() and child.status() != "zombie" for child in children), 20)
+
+
+def test_sigterm_drains_and_a_second_signal_ends_at_once(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    polite = conductor(start, uri, "--drain", "20")
+    short = board.post("step", details={"diary": str(diary), "seconds": 0.3})
+    eventually(lambda: lines_of(diary), 20)
+    polite.send_signal(signal.SIGTERM)
+    assert polite.wait(20) == 0
+    assert short.state is JobState.COMPLETE
+    hasty = conductor(start, uri, "--drain", "60")
+    board.post("step", details={"diary": str(diary), "seconds": 60})
+    eventually(lambda: len(lines_of(diary)) == 3, 20)
+    hasty.send_signal(signal.SIGTERM)
+    threading.Event().wait(0.3)  # two signals at once would be one
+    hasty.send_signal(signal.SIGTERM)
+    assert hasty.wait(10) == 128 + signal.SIGTERM
+
+
+def test_a_drain_that_takes_too_long_gives_the_job_back(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    hasty = conductor(start, uri, "--drain", "0.2")
+    job = board.post("step", details={"diary": str(diary), "seconds": 30})
+    eventually(lambda: lines_of(diary), 20)
+    hasty.send_signal(signal.SIGINT)
+    hasty.wait(30)
+    record = board.get(job.uuid).record
+    assert (record.state, record.attempts) == (JobState.UNCLAIMED, 0)
