@@ -14,4 +14,6 @@ def main() -> None:
             raise
         print(f"jobboard: the command line needs {error.name}: pip install 'jobboard[cli]'", file=sys.stderr)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(run())

@@ -12,7 +12,7 @@ from jobboard.cli.conducting import add_conducting
 from jobboard.cli.demo import add_demo
 from jobboard.cli.looking import add_looking
 from jobboard.cli.operating import add_operating
-from jobboard.cli.output import Output, let_the_reader_go
+from jobboard.cli.output import Output, let_go_of_stdout
 from jobboard.cli.posting import add_posting
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -24,8 +24,11 @@ Environment:
   JOBBOARD_URI    the board's URI, such as sqlite:///jobs.db
   JOBBOARD_NAME   the board's name, its namespace in the store (default: jobs)
   NO_COLOR        no colours
+  JOBBOARD_DEBUG  the whole traceback of what is a bug
 \b
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 the store can't be used, 130 interrupted.
+Exit status:
+  0 done, 1 refused or failed, 2 wrong usage, 3 the store can't be used,
+  70 a bug in jobboard, 130 interrupted
 """
 
 
@@ -49,9 +52,21 @@ for add in (add_posting, add_looking, add_operating, add_conducting, add_demo):
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line, and return the exit status; whatever goes wrong is one line on standard error."""
     output = Output()
+    status = _run(sys.argv[1:] if arguments is None else list(arguments), output)
     try:
-        given = sys.argv[1:] if arguments is None else arguments
-        with cli.make_context("jobboard", list(given), obj=output) as context:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        let_go_of_stdout()
+        if not isinstance(error, BrokenPipeError):
+            output.error(f"standard output: {error.strerror}")
+        return status or REFUSED
+    return status
+
+
+def _run(arguments: list[str], output: Output) -> int:
+    try:
+        with cli.make_context("jobboard", arguments, obj=output) as context:
             cli.invoke(context)
         return OK
     except click.exceptions.Exit as end:
@@ -66,12 +81,15 @@ def run(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        let_the_reader_go()
         return REFUSED
     except BoardUnavailable as error:
         output.error(str(error))
         return UNAVAILABLE
-    except (JobBoardError, ValueError, TypeError, OSError, click.ClickException) as error:
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        output.error(f"{where}{error.strerror or error}")
+        return REFUSED
+    except (JobBoardError, ValueError, TypeError, click.ClickException) as error:
         output.error(error.format_message() if isinstance(error, click.ClickException) else str(error))
         return REFUSED
     except Exception as error:

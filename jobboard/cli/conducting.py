@@ -6,9 +6,12 @@ import importlib
 import logging
 import os
 import sys
+import threading
+from collections.abc import Callable
 
 import click
 
+from jobboard.arguments import check_delay
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.conductor import Conductor, Handlers, stop_on_signals
 
@@ -26,20 +29,47 @@ jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --dra
     @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
     @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
     @click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
+    @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends: with who started it.")
     @pass_session
     def conductor(
-        session: Session, handlers: str, label: str, concurrency: int, executor: str, expiry: float, drain: float
+        session: Session,
+        handlers: str,
+        label: str,
+        concurrency: int,
+        executor: str,
+        expiry: float,
+        drain: float,
+        until_eof: bool,
     ) -> None:
         """Claim jobs and run their handlers until SIGTERM or SIGINT; a second signal ends it at once."""
+        check_delay(drain, "--drain")
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
         worker = Conductor(
             label, session.board(), load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry
         )
-        with stop_on_signals(lambda: worker.stop(timeout=drain)):
+        asked = threading.Event()
+
+        def stop() -> None:
+            asked.set()
+            worker.stop(timeout=drain)
+
+        with stop_on_signals(stop):
             worker.start()
+            if asked.is_set():
+                # That signal came before the start, and found nothing to stop.
+                stop()
+            if until_eof:
+                threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
             session.output.say(f"{worker.who} works on board {session.name!r}")
             sys.stdout.flush()
             worker.wait()
+
+
+def _stop_at_eof(stop: Callable[[], None]) -> None:
+    # Not through sys.stdin: its lock, held here for ever, would make the interpreter's exit fail.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    stop()
 
 
 def load_handlers(text: str) -> Handlers:
@@ -47,13 +77,16 @@ def load_handlers(text: str) -> Handlers:
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
         raise click.UsageError(f"{text!r} is not MODULE:HANDLERS, such as mywork.jobs:handlers")
-    sys.path.insert(0, os.getcwd())
+    if module_name.partition(".")[0] not in sys.modules:
+        sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             raise click.UsageError(f"there is no module {error.name!r} to import") from None
         raise click.ClickException(f"{module_name} can't be imported: {error}") from error
+    except Exception as error:
+        raise click.ClickException(f"{module_name} can't be imported: {error!r}") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, Handlers):
         raise click.UsageError(f"{module_name} has no Handlers named {attribute!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import click
 
-from jobboard.cli.output import Output
+from jobboard.cli.output import Output, count
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.demo.run import Demo, Report
 
@@ -39,15 +40,23 @@ sha256sum -c --quiet SHA256SUMS
     def demo(session: Session, directory: str, output: Path, conductors: int, concurrency: int, kill: bool) -> None:
         """Hash all files below DIRECTORY by several processes, one of which is killed on the way.
 
-        Posts a job a file on a new SQLite board (or on the one that --board names), and writes SHA256SUMS into the
-        present directory. Exit status 1 if a file could not be read.
+        Posts a job a file on a new SQLite board (or on a new board in the store that --board names), and writes
+        SHA256SUMS into the present directory. Links to files are followed, links to directories are not. Exit status 1
+        if a file could not be read.
         """
-        if not output.absolute().parent.is_dir():
-            raise click.UsageError(f"there is no directory {output.absolute().parent} to write to")
-        with _uri_of(session) as uri, _stopped_by_sigterm():
+        with _uri_of(session) as uri, _stopped_by_signals():
             options: dict[str, Any] = {"conductors": conductors, "slots": concurrency, "kill": kill}
-            report = Demo(uri, directory, output, display=not session.output.json, **options).run()
-        _tell(session.output, report, output)
+            run = Demo(uri, directory, output, display=not session.output.json, **options)
+            try:
+                report = run.run()
+            except KeyboardInterrupt:
+                where = f"; what is left is on board {run.board!r}" if session.uri is not None else ""
+                session.output.error(f"interrupted; {output} is not written{where}")
+                raise
+        if session.output.json:
+            session.output.data(_view_of(report, output))
+        else:
+            _tell(session.output, report, output, kill_wanted=kill)
         if report.unreadable:
             raise click.exceptions.Exit(1)
 
@@ -63,46 +72,55 @@ def _uri_of(session: Session) -> Iterator[str]:
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the demo as Ctrl-C does, conductors included."""
+def _stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the demo as Ctrl-C does, conductors included."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _tell(out: Output, report: Report, output: Path) -> None:
-    if out.json:
-        out.data(
-            {
-                "jobs": report.jobs,
-                "seconds": report.seconds,
-                "per_second": report.jobs / report.seconds if report.seconds else 0.0,
-                "skipped": report.skipped,
-                "killed": report.killed,
-                "taken_over": report.taken_over,
-                "owners": report.owners,
-                "unreadable": [{"path": os.fsdecode(path), "reason": reason} for path, reason in report.unreadable],
-                "output": str(output),
-            }
-        )
-        return
+def _view_of(report: Report, output: Path) -> dict[str, Any]:
+    return {
+        "board": report.board,
+        "jobs": report.jobs,
+        "seconds": report.seconds,
+        "per_second": _per_second(report),
+        "skipped": report.skipped,
+        "killed": report.killed,
+        "taken_over": report.taken_over,
+        "owners": report.owners,
+        "unreadable": [{"path": os.fsdecode(path), "reason": reason} for path, reason in report.unreadable],
+        "output": str(output),
+    }
+
+
+def _per_second(report: Report) -> float:
+    return report.jobs / report.seconds if report.seconds else 0.0
+
+
+def _tell(out: Output, report: Report, output: Path, *, kill_wanted: bool) -> None:
     for path, reason in report.unreadable[:_MOST_SHOWN]:
         out.error(f"{os.fsdecode(path)}: {reason}")
     if len(report.unreadable) > _MOST_SHOWN:
         out.error(f"and {len(report.unreadable) - _MOST_SHOWN} more could not be read")
-    out.say(f"{report.jobs} jobs in {report.seconds:.1f} s, {report.jobs / max(report.seconds, 1e-9):.0f} a second")
+    if report.jobs:
+        out.say(f"{count(report.jobs, 'job')} in {report.seconds:.1f} s, {_per_second(report):.0f} a second")
+    else:
+        out.say("0 jobs: there are no files to hash")
     for owner, number in sorted(report.owners.items()):
         out.say(f"  {owner}: {number}")
     if report.killed:
-        out.say(f"{report.killed} was killed; {report.taken_over} jobs that it held were taken over and done by others")
-    elif report.kill_wanted and report.jobs:
-        out.say("no conductor was killed: all was done before one could be caught with a job in its hands")
+        out.say(f"{report.killed} was killed; taken over from it, and done by others: {report.taken_over}")
+    elif kill_wanted and report.jobs:
+        out.say("no conductor was killed: none of them could be spared, or caught with a job in its hands")
     if report.skipped:
-        out.say(f"{report.skipped} entries are no files, and were skipped")
-    out.say(f"{output} is written; check it with: sha256sum -c --quiet {output}")
+        out.say(f"skipped (links to directories, sockets, pipes, devices): {report.skipped}")
+    hint = f"; check it with: sha256sum -c --quiet {shlex.quote(str(output))}" if report.owners else ", and empty"
+    out.say(f"{output} is written{hint}")

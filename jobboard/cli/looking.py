@@ -14,7 +14,7 @@ from jobboard.cli.session import Session, command, pass_session
 from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.finding import find_job
-from jobboard.operate.views import entity_view, event_view, owners, row_of, stats_view, view_of
+from jobboard.operate.views import entity_view, event_view, owners, row_of, stats, view_of
 from jobboard.operate.why import why
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
@@ -43,13 +43,15 @@ jobboard ls --state complete --json | jq -r '.[].uuid'
         jobs = session.board().iterjobs(names=names or None, states=wanted)
         rows = [row_of(job) for job in itertools.islice(jobs, limit or None)]
         session.output.table(_JOB_COLUMNS, rows, empty="no jobs")
+        if limit and next(jobs, None) is not None:
+            session.output.note(f"there are more than these {limit}; --limit 0 lists all")
 
     @command(group, "show", examples="""
 jobboard show 3f2a
 jobboard show invoice:4711 --details
 """)  # fmt: skip
     @click.argument("job")
-    @click.option("--details", is_flag=True, help="Its details, checkpoint and result, too.")
+    @click.option("--details", is_flag=True, help="Its details, too.")
     @pass_session
     def show(session: Session, job: str, details: bool) -> None:
         """Show a job: its posting, its record and its history."""
@@ -73,9 +75,10 @@ jobboard why 3f2a
         found = find_job(board, job)
         reasons = why(board, found)
         if session.output.json:
-            session.output.data({"uuid": found.uuid, "state": found.record.state.value, "reasons": reasons})
+            listed = [{"kind": reason.kind, "text": reason.text} for reason in reasons]
+            session.output.data({"uuid": found.uuid, "state": found.record.state.value, "reasons": listed})
         for reason in reasons:
-            session.output.say(reason)
+            session.output.say(reason.text)
 
     @command(group, "owners", examples="""
 jobboard owners
@@ -83,7 +86,7 @@ jobboard owners
     @pass_session
     def owners_command(session: Session) -> None:
         """Show who holds how many jobs."""
-        columns = ("owner", "jobs", "names", "next_expiry", "alive")
+        columns = ("owner", "jobs", "names", "oldest", "next_expiry", "alive")
         session.output.table(columns, owners(session.board()), empty="nothing is claimed")
 
     @command(group, "entities", examples="""
@@ -100,17 +103,21 @@ jobboard entities
 jobboard stats
 """)  # fmt: skip
     @pass_session
-    def stats(session: Session) -> None:
-        """Count the jobs by state and name."""
-        view = stats_view(session.board().stats())
+    def stats_command(session: Session) -> None:
+        """Count the jobs by state and name, and say what is paused."""
+        view = stats(session.board())
         if session.output.json:
             session.output.data(view)
             return
         rows = [{"name": name, **numbers} for name, numbers in view.pop("names").items()]
-        rows.append({"name": "(all)", **view})
-        session.output.table(("name", "delayed", "unclaimed", "claimed", "trashed"), rows, empty="")
+        session.output.table(
+            ("name", "delayed", "unclaimed", "claimed", "trashed"), [*rows, {"name": "(all)", **view}], empty=""
+        )
         if view["oldest_unclaimed"] is not None:
-            session.output.say(f"the oldest unclaimed job is {view['oldest_unclaimed']:.0f} s old")
+            session.output.note(f"the oldest unclaimed job is {view['oldest_unclaimed']:.0f} s old")
+        paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
+        if paused:
+            session.output.note(f"paused: {', '.join(paused)}")
 
     @command(group, "watch", examples="""
 jobboard watch
@@ -128,6 +135,7 @@ jobboard watch --kind consumed --kind trashed --json
         wanted = [EventKind(kind.upper()) for kind in kinds] or None
         session.board().subscribe(events.put, wanted)
         deadline = None if seconds is None else time.monotonic() + seconds
+        session.output.note(f"watching board {session.name!r}; Ctrl-C ends it")
         while deadline is None or time.monotonic() < deadline:
             try:
                 event = events.get(timeout=0.2)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import getpass
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from jobboard.board import JobBoard
+from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.job import Job
 from jobboard.operate.finding import find_job
 from jobboard.operate.trash import purge_all, restore_all, select_trashed
-from jobboard.operate.views import row_of
+from jobboard.operate.views import paused_view, row_of
 
 
 def _me() -> str:
@@ -84,24 +86,24 @@ jobboard trashed --job-name resize
 
     @command(group, "restore", examples="""
 jobboard restore 3f2a
-jobboard restore --job-name resize --reason 'disk full'
+jobboard restore --job-name resize --reason 'disk full' --yes
 jobboard restore --all --yes
 """)  # fmt: skip
     @_selection
     @pass_session
-    def restore(session: Session, /, yes: bool, **which: Any) -> None:
-        """Bring jobs back from the trash, with no attempts used."""
-        _for_selected(session, "restore", restore_all, yes, **which)
+    def restore(session: Session, /, **which: Any) -> None:
+        """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
+        _for_selected(session, "restore", restore_all, which["job"] is None, **which)
 
     @command(group, "purge", examples="""
-jobboard purge 3f2a
+jobboard purge 3f2a --yes
 jobboard purge --older-than 604800 --yes
 """)  # fmt: skip
     @_selection
     @pass_session
-    def purge(session: Session, /, yes: bool, **which: Any) -> None:
-        """Delete jobs from the trash for good."""
-        _for_selected(session, "purge", purge_all, yes, **which)
+    def purge(session: Session, /, **which: Any) -> None:
+        """Delete jobs from the trash for good; asks first."""
+        _for_selected(session, "purge", purge_all, True, **which)
 
     @command(group, "pause", examples="""
 jobboard pause resize
@@ -149,10 +151,10 @@ def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
 
 
 def _tell_paused(session: Session, board: JobBoard) -> None:
-    paused = board.paused()
+    paused = paused_view(board.paused())
     if session.output.json:
-        session.output.data({"board": None in paused, "names": sorted(name for name in paused if name is not None)})
-    names = sorted("the whole board" if name is None else name for name in paused)
+        session.output.data(paused)
+    names = (["the whole board"] if paused["board"] else []) + paused["names"]
     session.output.say(f"paused: {', '.join(names)}" if names else "nothing is paused")
 
 
@@ -160,25 +162,32 @@ def _for_selected(
     session: Session,
     verb: str,
     act: Callable[..., tuple[int, list[str]]],
-    yes: bool,
+    needs_yes: bool,
     *,
     job: str | None,
     everything: bool,
+    yes: bool,
     **filters: Any,
 ) -> None:
     is_filtered = any(value is not None for value in filters.values())
     if (job is not None) + everything + is_filtered != 1:
         raise click.UsageError("name one JOB, or a filter, or --all")
-    board = session.board()
+    board, output = session.board(), session.output
     jobs = [find_job(board, job)] if job is not None else list(select_trashed(board, **filters))
-    if job is None and jobs and not yes:
-        click.confirm(f"{verb} {len(jobs)} jobs?", abort=True, err=True)
-    with session.output.progress(verb, len(jobs)) as step:
+    if jobs and needs_yes and not yes and not _is_sure(f"{verb} {count(len(jobs), 'job')}?"):
+        raise click.ClickException("nothing was changed")
+    with output.progress(verb, len(jobs)) as step:
         done, refused = act(board, jobs, step)
-    if session.output.json:
-        session.output.data({verb + "d": done, "refused": refused})
-    session.output.say(f"{done} {verb}d")
+    if output.json:
+        output.data({verb + "d": done, "refused": refused})
+    output.say(f"{done} {verb}d")
     for line in refused:
-        session.output.error(line)
+        output.error(line)
     if refused:
         raise click.exceptions.Exit(1)
+
+
+def _is_sure(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on")
+    return click.confirm(question, err=True)

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from jobboard.operate.views import plain
 
 Step = Any
+
+#: What gives way on a narrow terminal; of the other columns a part is worth nothing.
+_FOLDING = {"owner", "who", "name", "names", "reason", "problem"}
+#: Moments that a terminal shows by how far away they are.
+_RELATIVE = {"created_on", "trashed_on", "last_seen", "oldest", "next_expiry"}
+#: A terminal shows a column only if it says something in one of its rows.
+_SAYING_NOTHING = (("priority", "NORMAL"), ("attempts", 0))
 
 
 class Output:
@@ -26,6 +35,10 @@ class Output:
 
     def __init__(self) -> None:
         self.json = False
+        for stream in (sys.stdout, sys.stderr):
+            # A name that the locale can't show must not fail the command that shows it.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         self.console = Console(highlight=False)
         self._errors = Console(stderr=True, highlight=False)
 
@@ -42,21 +55,38 @@ class Output:
         """Write one JSON line."""
         print(json.dumps(plain(value)), flush=True)
 
+    def note(self, text: str) -> None:
+        """Tell something beside the result, on standard error."""
+        if not self.json:
+            self._errors.print(Text(safe(text)), soft_wrap=True)
+
     def table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, empty: str) -> None:
-        """Write rows: all their fields as JSON, or these columns."""
+        """Write rows: all their fields as JSON; or these columns, of which a terminal shows those that hold something.
+
+        In a pipe the first line always names the columns, and ``empty`` goes to standard error.
+        """
         if self.json:
             self.data(rows)
-        elif not rows:
-            self.say(empty)
         elif self.is_terminal:
-            table = Table(*[column.replace("_", " ") for column in columns], box=None, pad_edge=False)
-            for row in rows:
-                table.add_row(*[Text(shown(row.get(column))) for column in columns])
-            self.console.print(table)
+            self._draw([column for column in columns if _says_something(column, rows)], rows, empty)
         else:
             print("\t".join(columns))
             for row in rows:
-                print("\t".join(shown(row.get(column)).replace("\n", " ") for column in columns))
+                print("\t".join(_in_one_cell(shown(row.get(column))) for column in columns))
+            if not rows:
+                self.note(empty)
+
+    def _draw(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str) -> None:
+        if not rows:
+            self.say(empty)
+            return
+        headers = [
+            Column(column.replace("_", " "), no_wrap=column not in _FOLDING, overflow="fold") for column in columns
+        ]
+        table = Table(*headers, box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*[Text(_cell(column, row.get(column))) for column in columns])
+        self.console.print(table)
 
     def record(self, record: dict[str, Any]) -> None:
         """Write one thing, a field a line."""
@@ -71,9 +101,9 @@ class Output:
                 print(f"{field.replace('_', ' '):<{width}}  {indented}")
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Step]:
+    def progress(self, what: str, total: int) -> Iterator[Step]:
         """Show a bar while a long work goes on, on a terminal; gives what to call at each step."""
-        if self.json or not self._errors.is_terminal:
+        if self.json or not total or not self._errors.is_terminal:
             yield lambda: None
             return
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -103,8 +133,29 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(plain(value), ensure_ascii=False)
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return f"{value:.6g}"
     return safe(str(value))
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _says_something(column: str, rows: Sequence[dict[str, Any]]) -> bool:
+    values = (row.get(column) for row in rows)
+    return any(value is not None and (column, value) not in _SAYING_NOTHING for value in values)
+
+
+def _cell(column: str, value: Any) -> str:
+    return _distance(value) if column in _RELATIVE and isinstance(value, datetime) else shown(value)
+
+
+def _distance(moment: datetime) -> str:
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    size = abs(seconds)
+    units = (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800), ("d", 86_400, math.inf))
+    text = next(f"{size / length:.0f} {unit}" for unit, length, end in units if size < end)
+    return f"{text} ago" if seconds >= 0 else f"in {text}"
 
 
 def safe(text: str) -> str:
@@ -117,10 +168,14 @@ def safe(text: str) -> str:
     )
 
 
+def _in_one_cell(text: str) -> str:
+    return text.replace("\n", " ").replace("\t", " ")
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
-def let_the_reader_go() -> None:
-    """After a reader has closed the pipe, keep Python from complaining about it at exit."""
+def let_go_of_stdout() -> None:
+    """After standard output has failed, keep Python from trying it again at exit, and from complaining."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -74,8 +74,8 @@ def _details_of(text: str | None) -> dict[str, Any] | None:
         text = Path(text[1:]).read_text(encoding="utf-8")
     try:
         details = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"--details is no JSON: {error}") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise click.UsageError(f"--details is no JSON that can be read: {error}") from None
     if not isinstance(details, dict):
         raise click.UsageError('--details must be a JSON object, such as \'{"path": "/a.png"}\'')
     return details

@@ -27,27 +27,53 @@ class Session:
         if self.uri is None:
             raise click.UsageError("name the board: --board URI, or JOBBOARD_URI in the environment")
         board = fetch(self.name, self.uri, **options)
+        if not board.capabilities.processes:
+            raise click.UsageError(
+                f"a {board.store} board lives within one process, and would end with this command; "
+                "use one that processes share, such as sqlite:///jobs.db"
+            )
         return click.get_current_context().with_resource(board)
 
 
-def _turn_on_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+def _session_of(context: click.Context) -> Session:
+    session = context.find_object(Session)
+    assert session is not None
+    return session
+
+
+def _take_board(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        _session_of(context).uri = value
+
+
+def _take_name(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        _session_of(context).name = value
+
+
+def _take_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
-        context.find_object(Session).output.json = True  # type: ignore[union-attr]
+        _session_of(context).output.json = True
 
 
-#: Every command takes --json, so that it may stand at either end of the line.
-json_option = click.option(
-    "--json", is_flag=True, expose_value=False, callback=_turn_on_json, help="Write JSON instead of a table."
+#: Every command takes the global options too, so that they may stand at either end of the line.
+_global_options = (
+    click.option(
+        "--board", "board_uri", metavar="URI", expose_value=False, callback=_take_board, help="Where the board is."
+    ),
+    click.option("--name", "board_name", expose_value=False, callback=_take_name, help="The board's name."),
+    click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_take_json, help="Write JSON."),
 )
 
 
 def command(group: click.Group, name: str, *, examples: str) -> Callable[[Command], click.Command]:
-    """Add a command to the group, with --json and examples in its help."""
+    """Add a command to the group, with the global options, and examples in its help."""
     lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
 
-    def add(function: Command) -> click.Command:
-        made = group.command(name, epilog=f"\b\nExamples:\n{lines}")(json_option(function))
-        return made
+    def add(function: Callable[..., Any]) -> click.Command:
+        for option in reversed(_global_options):
+            function = option(function)
+        return group.command(name, epilog=f"\b\nExamples:\n{lines}")(function)
 
     return add
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from typing import IO
 
 from jobboard.board import JobBoard
 from jobboard.entry import JobState
-from jobboard.errors import JobBoardError
+from jobboard.errors import BoardUnavailable, JobBoardError
 
 #: Short, so that the takeover from the killed one can be watched; claims are renewed three times in that time.
 EXPIRY = 2.0
-_FAREWELL = 15.0
+#: Seconds for the conductors to end after a SIGTERM, and for what they still run then.
+_FAREWELL, _DRAIN = 10.0, 2.0
 
 
 @dataclass
@@ -24,7 +27,7 @@ class Member:
 
     label: str
     process: subprocess.Popen[bytes]
-    log: tempfile.SpooledTemporaryFile[bytes] = field(repr=False)
+    log: IO[bytes] = field(repr=False)
     owner: str | None = None
     killed: bool = False
 
@@ -34,14 +37,20 @@ class Member:
 
 
 class Crew:
-    """Starts the conductors, kills one, and stops the rest; a context manager that leaves no process behind."""
+    """Starts the conductors, kills one, and stops the rest; a context manager that leaves no process behind.
+
+    They also end when the demo itself is killed: they stop when their standard input does, which the demo holds open.
+    """
 
     def __init__(self, uri: str, board: JobBoard, size: int, slots: int) -> None:
         self._board = board
+        # -P: the present directory is the user's, and no place to import from.
         self._arguments = [
-            sys.executable, "-m", "jobboard", "--board", uri, "--name", board.name, "conductor",
-            "jobboard.demo.handlers:handlers", "--concurrency", str(slots), "--expiry", str(EXPIRY),
+            sys.executable, "-P", "-m", "jobboard", "conductor", "jobboard.demo.handlers:handlers", "--until-eof",
+            "--concurrency", str(slots), "--expiry", str(EXPIRY), "--drain", str(_DRAIN),
         ]  # fmt: skip
+        # Not among the arguments: there, everybody on the host could read a password in the URI.
+        self._environment = {**os.environ, "JOBBOARD_URI": uri, "JOBBOARD_NAME": board.name}
         self._size = size
         self.members: list[Member] = []
 
@@ -58,29 +67,36 @@ class Crew:
         self._stop()
 
     def _start(self, label: str) -> Member:
-        log: tempfile.SpooledTemporaryFile[bytes] = tempfile.SpooledTemporaryFile()  # noqa: SIM115, closed by _stop
-        # A group of its own: Ctrl-C is for the demo, which then stops its conductors in good order.
+        log = tempfile.TemporaryFile()  # noqa: SIM115, closed by _stop
+        # A session of its own: Ctrl-C is for the demo, which then stops its conductors in good order.
         process = subprocess.Popen(
             [*self._arguments, "--label", label],
-            stdin=subprocess.DEVNULL,
-            stdout=log.fileno(),
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         return Member(label, process, log)
 
     def _stop(self) -> None:
-        for member in self.members:
-            if member.running:
+        try:
+            for member in self.members:
                 member.process.terminate()
-        deadline = time.monotonic() + _FAREWELL
-        for member in self.members:
-            try:
-                member.process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            deadline = time.monotonic() + _FAREWELL
+            for member in self.members:
+                try:
+                    member.process.wait(max(0.1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    continue
+        finally:
+            # Also on a second Ctrl-C.
+            for member in self.members:
                 member.process.kill()
                 member.process.wait()
-            member.log.close()
+                member.log.close()
+                if member.process.stdin is not None:
+                    member.process.stdin.close()
 
     def meet(self) -> None:
         """Learn the owners' names of those who have registered by now."""
@@ -100,14 +116,16 @@ class Crew:
         raise JobBoardError(f"all conductors have ended; the last one said: {words[-1] if words else 'nothing'}")
 
     def kill_one(self) -> set[str] | None:
-        """Kill a conductor while it holds jobs, and return their uuids; None if none of them holds any now.
-
-        It is stopped before it is looked at, so that what it is seen to hold is what it holds when it dies.
-        """
+        """Kill a conductor while it holds jobs, and return their uuids; None if none of them holds any now."""
         for member in self.members:
-            if not member.running or member.owner is None:
-                continue
-            member.process.send_signal(signal.SIGSTOP)
+            if member.running and member.owner is not None and (held := self._kill_if_it_holds(member)):
+                return held
+        return None
+
+    def _kill_if_it_holds(self, member: Member) -> set[str]:
+        """It is stopped before it is looked at, so that what it is seen to hold is what it holds when it dies."""
+        member.process.send_signal(signal.SIGSTOP)
+        try:
             held = {
                 job.uuid for job in self._board.iterjobs(states={JobState.CLAIMED}) if job.record.owner == member.owner
             }
@@ -115,6 +133,9 @@ class Crew:
                 member.process.kill()
                 member.process.wait()
                 member.killed = True
-                return held
+            return held
+        except BoardUnavailable:
+            # It was stopped in the middle of a write that keeps others out.
+            return set()
+        finally:
             member.process.send_signal(signal.SIGCONT)
-        return None

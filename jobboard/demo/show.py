@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from jobboard.demo.crew import Crew
@@ -16,17 +16,23 @@ from jobboard.demo.crew import Crew
 class Show:
     """A live display; does nothing when it is not on a terminal."""
 
-    def __init__(self, live: Live | None, total: int) -> None:
+    def __init__(self, live: Live | None) -> None:
         self._live = live
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns)
-        self._task: TaskID = self._bar.add_task("hashing", total=total)
+        self._task = self._bar.add_task("posting", total=None)
 
-    def update(self, done: int, crew: Crew, held: dict[str | None, int]) -> None:
+    def posted(self, number: int) -> None:
+        """Show how many jobs are on the board so far."""
+        if self._live is not None:
+            self._bar.update(self._task, completed=number)
+            self._live.update(self._bar)
+
+    def working(self, done: int, total: int, crew: Crew, held: Mapping[str | None, int]) -> None:
         """Show how many are done, and how many each conductor holds."""
         if self._live is None:
             return
-        self._bar.update(self._task, completed=done)
+        self._bar.update(self._task, description="hashing", completed=done, total=total)
         table = Table("conductor", "pid", "state", "holds", box=None, pad_edge=False)
         for member in crew.members:
             state = "killed" if member.killed else "works" if member.running else "ended"
@@ -36,11 +42,11 @@ class Show:
 
 
 @contextmanager
-def show(total: int, wanted: bool) -> Iterator[Show]:
+def show(wanted: bool) -> Iterator[Show]:
     """Open the display on standard error, if that is a terminal and it is wanted."""
     console = Console(stderr=True)
     if not (wanted and console.is_terminal):
-        yield Show(None, total)
+        yield Show(None)
         return
     with Live(console=console, refresh_per_second=10) as live:
-        yield Show(live, total)
+        yield Show(live)

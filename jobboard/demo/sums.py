@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from jobboard.errors import JobBoardError
 
 _ESCAPES = ((b"\\", b"\\\\"), (b"\n", b"\\n"), (b"\r", b"\\r"))
 
@@ -19,9 +22,24 @@ def line_of(digest: str, path: bytes) -> bytes:
     return mark + digest.encode() + b"  " + escaped + b"\n"
 
 
+def check_output(file: Path) -> None:
+    """Raise ``JobBoardError`` for what can't be written to: better now than after the work."""
+    directory = file.absolute().parent
+    if file.is_dir():
+        raise JobBoardError(f"{file} is a directory; name a file to write to")
+    if not directory.is_dir():
+        raise JobBoardError(f"there is no directory {directory} to write to")
+    if not os.access(file if file.exists() else directory, os.W_OK):
+        raise JobBoardError(f"{file} can't be written to; name another with -o")
+
+
 def write_sums(file: Path, lines: Iterable[bytes]) -> None:
-    """Write the file as a whole, or not at all."""
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    """Write a file as a whole, or not at all; through links, and to what is no file (``/dev/stdout``), as it comes."""
+    if file.is_symlink() or (file.exists() and not stat.S_ISREG(file.stat().st_mode)):
+        with file.open("wb") as stream:
+            stream.writelines(lines)
+        return
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=".jobboard-demo-")
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.writelines(lines)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 
+from jobboard.arguments import check_delay
 from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.job import Job
@@ -17,14 +18,14 @@ def select_trashed(
 
     :param name: the job's name. :param reason: a part of its reason. :param older_than: seconds in the trash.
     """
-    before = None if older_than is None else datetime.now(UTC) - timedelta(seconds=older_than)
+    before = None if older_than is None else time.time() - check_delay(older_than, "older_than")
     for job in board.trashed():
         record = job.record
         if name is not None and job.name != name:
             continue
         if reason is not None and reason not in (record.reason or ""):
             continue
-        if before is not None and record.last_modified > before:
+        if before is not None and record.last_modified.timestamp() > before:
             continue
         yield job
 

@@ -1,9 +1,10 @@
-"""Jobs, participants and events as plain dicts, for tables and JSON. Details are shown only when asked for."""
+"""Jobs, participants and events as plain dicts, for tables and JSON. Details are left out unless asked for."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from jobboard.entity import Entity
 from jobboard.entry import JobState
 from jobboard.events import HistoryEntry, JobEvent
 from jobboard.job import Job
-from jobboard.stats import BoardStats
+from jobboard.stats import BoardStats, NameStats
 
 
 def row_of(job: Job) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def row_of(job: Job) -> dict[str, Any]:
 
 
 def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
-    """Return all that there is to see of a job; its details, result and checkpoint only if asked for."""
+    """Return all that there is to see of a job; its details only if asked for."""
     record = job.record
     view = row_of(job) | {
         "max_attempts": job.max_attempts,
@@ -44,18 +45,18 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
         "reason": record.reason,
         "last_error": record.last_error,
         "progress": record.progress,
+        "checkpoint": record.checkpoint,
+        "result": record.result,
         "book_uuid": job.book_uuid,
         "book_name": job.book_name,
         "schedule_id": job.schedule_id,
         "fire_time": job.fire_time,
-        "has_checkpoint": record.checkpoint is not None,
-        "has_result": record.result is not None,
         "history": [line_of(line) for line in record.history],
     }
     if with_details:
-        view |= {"details": job.details, "checkpoint": record.checkpoint, "result": record.result}
+        view |= {"details": job.details}
         if job.details is None:
-            view["raw"] = job.raw
+            view |= {"raw": job.raw}
     return view
 
 
@@ -85,28 +86,35 @@ def entity_view(entity: Entity) -> dict[str, Any]:
     }
 
 
-def stats_view(stats: BoardStats) -> dict[str, Any]:
-    names = {
-        name: {
-            "delayed": found.delayed,
-            "unclaimed": found.unclaimed,
-            "claimed": found.claimed,
-            "trashed": found.trashed,
-        }
-        for name, found in stats.names.items()
+def stats(board: JobBoard) -> dict[str, Any]:
+    """Return the numbers of jobs by state, the same by name, and what is paused."""
+    found, paused = board.stats(), board.paused()
+    return {
+        **_numbers(found),
+        "oldest_unclaimed": found.oldest_unclaimed,
+        "names": {name: _numbers(numbers) for name, numbers in sorted(found.names.items())},
+        "paused": paused_view(paused),
     }
+
+
+def _numbers(stats: BoardStats | NameStats) -> dict[str, int]:
     return {
         "delayed": stats.delayed,
         "unclaimed": stats.unclaimed,
         "claimed": stats.claimed,
         "trashed": stats.trashed,
-        "oldest_unclaimed": stats.oldest_unclaimed,
-        "names": names,
     }
 
 
+def paused_view(paused: Collection[str | None]) -> dict[str, Any]:
+    return {"board": None in paused, "names": sorted(name for name in paused if name is not None)}
+
+
 def owners(board: JobBoard) -> list[dict[str, Any]]:
-    """Return who holds how many jobs, the one with most first, and whether that participant is alive."""
+    """Return who holds how many jobs, the one with most first.
+
+    ``oldest`` is when the oldest of them was posted; ``alive`` is None for an owner that never registered.
+    """
     alive = {entity.name: entity.alive for entity in board.entities()}
     held: dict[str, list[Job]] = {}
     for job in board.iterjobs(states={JobState.CLAIMED}):
@@ -116,6 +124,7 @@ def owners(board: JobBoard) -> list[dict[str, Any]]:
             "owner": owner,
             "jobs": len(jobs),
             "names": sorted({job.name for job in jobs}),
+            "oldest": min(job.created_on for job in jobs),
             "next_expiry": min((at for job in jobs if (at := job.record.expires_at)), default=None),
             "alive": alive.get(owner),
         }
@@ -124,13 +133,15 @@ def owners(board: JobBoard) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON carries: datetimes as ISO 8601, bytes as base64."""
+    """Return what JSON carries: datetimes as ISO 8601, bytes as base64, numbers that JSON has not as text."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, Iterable):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
+from datetime import datetime
+
 from jobboard.board import JobBoard
 from jobboard.entity import Entity
 from jobboard.entry import JobState
@@ -11,69 +15,115 @@ from jobboard.job import Job
 _MOST_AHEAD = 1000
 
 
-def why(board: JobBoard, job: Job) -> list[str]:
-    """Return the reasons why a job is not running (or what it does instead), as sentences."""
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: its kind, a word for programs, and a sentence for people."""
+
+    kind: str
+    text: str
+
+
+def why(board: JobBoard, job: Job) -> list[Reason]:
+    """Return the reasons why a job is not running, or what it does instead; never empty.
+
+    Kinds: ``complete``, ``trashed``, ``claimed``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
+    ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``no_free_slot``, ``behind``, ``failed_before``,
+    ``next``.
+    """
     record = job.record
     if record.state is JobState.COMPLETE:
-        return [f"It is complete since {record.last_modified:%Y-%m-%d %H:%M:%S} UTC."]
+        return [Reason("complete", f"It is complete, consumed by {record.owner} at {_when(record.last_modified)}.")]
     if record.state is JobState.TRASHED:
-        return [f"It is in the trash: {record.reason or 'no reason was given'}. Restore it with: restore {job.uuid}"]
+        reason = record.reason or "no reason was given"
+        return [Reason("trashed", f"It is in the trash: {reason}. Bring it back with: restore {job.uuid}")]
     if record.state is JobState.CLAIMED:
         return _why_claimed(board, job)
+    able = [entity for entity in board.entities() if entity.alive and _handles(entity, job.name)]
     reasons = _why_paused(board, job)
-    if record.state is JobState.DELAYED:
-        reasons.append(f"It is delayed until {record.run_at:%Y-%m-%d %H:%M:%S} UTC.")
-    reasons += _why_unhandled(board, job)
+    if record.state is JobState.DELAYED and record.run_at is not None:
+        reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
+    reasons += _why_unhandled(able, job)
     if record.state is JobState.UNCLAIMED:
-        reasons += _why_behind(board, job)
-    if record.last_error:
-        reasons.append(f"Attempt {record.attempts} failed: {record.last_error.strip().splitlines()[-1]}")
-    return reasons or ["Nothing holds it back: it is the next to be claimed by a conductor with a free slot."]
-
-
-def _why_claimed(board: JobBoard, job: Job) -> list[str]:
-    record = job.record
-    until = f" until {record.expires_at:%Y-%m-%d %H:%M:%S} UTC" if record.expires_at else ", without an end"
-    reasons = [f"It is claimed by {record.owner}{until} (attempt {record.attempts}, token {record.token})."]
-    known = next((entity for entity in board.entities() if entity.name == record.owner), None)
-    if known is not None and not known.alive:
-        reasons.append("That owner was not seen lately; the job comes back when the claim expires, or with release.")
-    if record.cancel_asked:
-        reasons.append("Its cancel was asked for; its owner has been told.")
+        reasons += _why_behind(board, job, able)
+    reasons += _why_failed(job)
+    if all(reason.kind == "failed_before" for reason in reasons):
+        reasons.append(Reason("next", "Nothing holds it back: it is the next for a conductor with a free slot."))
     return reasons
 
 
-def _why_paused(board: JobBoard, job: Job) -> list[str]:
+def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
+    record = job.record
+    until = f"until {_when(record.expires_at)}, unless renewed" if record.expires_at else "without an end"
+    attempt = _attempt(job)
+    reasons = [Reason("claimed", f"It is claimed by {record.owner} {until} ({attempt}, token {record.token}).")]
+    owner = next((entity for entity in board.entities() if entity.name == record.owner), None)
+    if owner is None:
+        reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
+    elif not owner.alive:
+        seen = f"was last seen at {_when(owner.last_seen)}" if owner.last_seen else "is gone"
+        text = f"That owner {seen}; the job comes back when its claim ends, or now with: release {job.uuid}"
+        reasons.append(Reason("owner_gone", text))
+    if record.cancel_asked:
+        reasons.append(Reason("cancel_asked", "Its cancel was asked for; its owner has been told."))
+    return reasons
+
+
+def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
     paused, reasons = board.paused(), []
     if None in paused:
-        reasons.append("The whole board is paused. Go on with: resume")
+        reasons.append(Reason("board_paused", "The whole board is paused. Go on with: resume"))
     if job.name in paused:
-        reasons.append(f"Jobs named {job.name!r} are paused. Go on with: resume {job.name}")
+        text = f"Jobs named {job.name!r} are paused. Go on with: resume {shlex.quote(job.name)}"
+        reasons.append(Reason("name_paused", text))
     return reasons
 
 
-def _why_unhandled(board: JobBoard, job: Job) -> list[str]:
-    conductors = [entity for entity in board.entities() if entity.kind == "conductor"]
-    able = [entity for entity in conductors if entity.alive and _handles(entity, job.name)]
+def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
     if not able:
-        return [f"No conductor that is alive has a handler for {job.name!r}."]
+        return [Reason("no_conductor", f"No conductor that is alive has a handler for {job.name!r}.")]
     if all(entity.metadata.get("running", 0) >= entity.metadata.get("concurrency", 1) for entity in able):
-        return [f"All {len(able)} conductors with a handler for {job.name!r} have no free slot."]
+        text = f"No conductor with a handler for {job.name!r} had a free slot when last heard of; alive: {len(able)}."
+        return [Reason("no_free_slot", text)]
     return []
 
 
 def _handles(entity: Entity, name: str) -> bool:
+    return entity.kind == "conductor" and name in _names(entity)
+
+
+def _names(entity: Entity) -> set[str]:
     names = entity.metadata.get("names")
-    return isinstance(names, list) and name in names
+    return set(names) if isinstance(names, (list, tuple)) else set()
 
 
-def _why_behind(board: JobBoard, job: Job) -> list[str]:
+def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
+    """Count what those who could run it would claim first."""
+    names = {job.name}.union(*map(_names, able))
     ahead = 0
-    for other in board.iterjobs(only_unclaimed=True, names=[job.name]):
+    for other in board.iterjobs(only_unclaimed=True, names=names):
         if other == job or ahead == _MOST_AHEAD:
             break
         ahead += 1
     if not ahead:
         return []
-    number = f"{_MOST_AHEAD} or more" if ahead == _MOST_AHEAD else str(ahead)
-    return [f"{number} jobs of its name come before it, by priority or age."]
+    number = "1 job comes" if ahead == 1 else f"{ahead}{' or more' * (ahead == _MOST_AHEAD)} jobs come"
+    return [Reason("behind", f"{number} before it, by priority or age.")]
+
+
+def _why_failed(job: Job) -> list[Reason]:
+    error = (job.record.last_error or "").strip()
+    if not error:
+        return []
+    if not job.record.attempts:
+        # Restored from the trash: the error is of an earlier life.
+        return [Reason("failed_before", f"It was restored; its last error was: {error.splitlines()[-1]}")]
+    return [Reason("failed_before", f"Its last error ({_attempt(job)} so far): {error.splitlines()[-1]}")]
+
+
+def _attempt(job: Job) -> str:
+    most = f" of {job.max_attempts}" if job.max_attempts else ""
+    return f"attempt {job.record.attempts}{most}"
+
+
+def _when(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
