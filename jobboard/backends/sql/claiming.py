@@ -10,7 +10,8 @@ from typing import Any
 from jobboard.backend import Backend
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.database import Database
-from jobboard.backends.sql.rows import CANCEL_ASKED, ID, OWNER, TOKEN, UUID, Row, entry_of, place_of
+from jobboard.backends.sql.rows import CANCEL_ASKED, ID, OWNER, STATE, TOKEN, UUID, Row, entry_of, place_of
+from jobboard.backends.sql.schema import CLAIMED
 from jobboard.backends.sql.steps import (
     find,
     is_used_up,
@@ -183,7 +184,7 @@ class _Held:
             rows = transaction.rows(statements.FENCE, uuid=holds[0].uuid)
         else:
             rows = transaction.rows(statements.FENCES, uuids=as_list(hold.uuid for hold in holds)) if holds else []
-        self._rows = {row[UUID]: row for row in rows}
+        self._rows = {row[UUID]: row for row in rows if row[STATE] == CLAIMED}
 
     def row(self, hold: Hold) -> Row | None:
         row = self._rows.get(hold.uuid)

@@ -62,16 +62,16 @@ class Reading(Backend):
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        rank, last = cursor if isinstance(cursor, tuple) else _HEAD
-        after = {"rank": rank, "id": last, "size": size}
+        after = cursor if isinstance(cursor, tuple) else _HEAD
         with self.settled() as transaction:
             streams: list[list[Row]] = []
             for state in states:
                 code = CODES[state]
                 if names is None:
-                    streams.append(transaction.rows(statements.PAGE[code], **after))
+                    streams.append(_page(transaction, statements.PAGES[code], after, size))
                 else:
-                    streams += [transaction.rows(statements.PAGE_OF_NAME[code], name=name, **after) for name in names]
+                    pages = statements.PAGES_OF_NAME[code]
+                    streams += [_page(transaction, pages, after, size, name=name) for name in names]
         rows = heapq.nsmallest(size, (row for stream in streams for row in stream), key=place_of)
         cursor = place_of(rows[-1]) if len(rows) == size else None
         return Page([entry_of(row) for row in rows], cursor)
@@ -119,3 +119,13 @@ class Reading(Backend):
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self.watcher.listen(tell, kinds)
+
+
+def _page(
+    transaction: Transaction, pages: statements.Pages, after: tuple[int, int], size: int, **wanted: str
+) -> list[Row]:
+    rank, last = after
+    rows = transaction.rows(pages.rest_of_rank, rank=rank, id=last, size=size, **wanted)
+    if len(rows) < size:
+        rows += transaction.rows(pages.later_ranks, rank=rank, size=size - len(rows), **wanted)
+    return rows

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
     Integer,
-    Select,
     case,
     delete,
     exists,
@@ -17,7 +17,6 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    tuple_,
     update,
 )
 
@@ -161,9 +160,10 @@ NEXT_READY_NAME = Statement(select(func.min(jobs.c.name)).where(_ready, jobs.c.n
 
 # -- under a claim -----------------------------------------------------------------------------------------------------
 
-#: What fences are compared with. One job is the common case, and spares the list.
-FENCE = Statement(select(*RECORD).where(_this, jobs.c.state == CLAIMED).with_for_update())
-FENCES = Statement(select(*RECORD).where(_these, jobs.c.state == CLAIMED).with_for_update())
+#: What fences are compared with; the state isn't asked for here, or all claimed jobs might be looked through. One job
+#: is the common case, and spares the list.
+FENCE = Statement(select(*RECORD).where(_this).with_for_update())
+FENCES = Statement(select(*RECORD).where(_these).with_for_update())
 EXTEND = Statement(
     update(jobs)
     .where(row)
@@ -207,18 +207,31 @@ LAST_OF_TRASH = Statement(
 LAST_LINE = Statement(select(journal.c.kind).where(journal.c.job == p("id")).order_by(journal.c.id.desc()).limit(1))
 
 
-def _page(*wanted: Any) -> Select[Any]:
-    # The comparison of pairs is what lets the index begin where the last page ended.
-    after = tuple_(*_in_order) > tuple_(p("rank"), p("id"))
-    return select(*ENTRY).where(mine, *wanted, after, _visible).order_by(*_in_order).limit(p("size"))
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Some jobs in claim order, from a place on: first the rest of its rank, then the later ranks.
+
+    Two statements, because no index of SQLite's begins at a pair of a column and the rowid.
+    """
+
+    rest_of_rank: Statement
+    later_ranks: Statement
+
+
+def _pages(*wanted: Any) -> Pages:
+    page = select(*ENTRY).where(mine, *wanted, _visible).order_by(*_in_order).limit(p("size"))
+    return Pages(
+        Statement(page.where(jobs.c.rank == p("rank"), jobs.c.id > p("id"))),
+        Statement(page.where(jobs.c.rank > p("rank"))),
+    )
 
 
 def _in_state(code: int) -> Any:
     return jobs.c.state == literal_column(str(code))
 
 
-PAGE = {code: Statement(_page(_in_state(code))) for code in schema.STATES}
-PAGE_OF_NAME = {code: Statement(_page(_in_state(code), jobs.c.name == p("name"))) for code in schema.STATES}
+PAGES = {code: _pages(_in_state(code)) for code in schema.STATES}
+PAGES_OF_NAME = {code: _pages(_in_state(code), jobs.c.name == p("name")) for code in schema.STATES}
 COUNT = Statement(select(func.count()).select_from(jobs).where(mine, jobs.c.state < COMPLETE))
 NUMBERS = Statement(
     select(jobs.c.name, jobs.c.state, func.count())

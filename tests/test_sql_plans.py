@@ -1,0 +1,220 @@
+"""What the backend's statements cost: by SQLite's own plans, steps and numbers of statements, not by the clock."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
+
+from jobboard.backends.sql import SqliteBackend, statements
+from jobboard.backends.sql.schema import STATES
+from jobboard.backends.sql.sqlite_file import _DIALECT
+from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.entry import Discard, Entry, JobState
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
+    with opened(tmp_path / "jobs.db") as backend:
+        yield backend
+
+
+def plan_of(backend: SqliteBackend, statement: Statement) -> str:
+    sql, constants = statement.on(_DIALECT)
+    compiled = statement.clause.compile(dialect=_DIALECT)  # type: ignore[attr-defined]
+    parameters = {**dict.fromkeys(compiled.bind_names.values()), **constants}
+    rows = backend.database._reader.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
+    return "\n".join(row[3] for row in rows)
+
+
+BY_INDEX = {
+    "claim_next": (statements.CLAIM_NEXT, "jobboard_ready (board=? AND state=?)"),
+    "the heads of a name": (statements.HEADS_OF_NAME, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
+    "the next ready name": (statements.NEXT_READY_NAME, "jobboard_ready_by_name (board=? AND state=? AND name>?)"),
+    "is anything ready": (statements.IS_READY, "jobboard_ready"),
+    "is a name ready": (statements.IS_NAME_READY, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
+    "is anything due": (statements.IS_ANY_DUE, "jobboard_due (board=? AND due_at<?)"),
+    "due or paused": (statements.DUE_OR_PAUSED, "jobboard_due (board=? AND due_at<?)"),
+    "what is due": (statements.DUE, "jobboard_due (board=? AND due_at<?)"),
+    "let go": (statements.LET_GO, "jobboard_due (board=? AND due_at<?)"),
+    "the next due": (statements.NEXT_DUE, "jobboard_due (board=?"),
+    "a fence": (statements.FENCE, "jobboard_uuid (board=? AND uuid=?)"),
+    "fences": (statements.FENCES, "jobboard_uuid (board=? AND uuid=?)"),
+    "a key": (statements.FIND_KEY, "jobboard_key (board=? AND name=? AND key=?)"),
+    "a replacement": (statements.REPLACED_BY, "jobboard_replaced (board=? AND reason=?)"),
+    "a page of a name": (
+        statements.PAGES_OF_NAME[1].rest_of_rank,
+        "jobboard_ready_by_name (board=? AND state=? AND name=? AND rank=? AND id>?)",
+    ),
+    "a page of a name's later ranks": (
+        statements.PAGES_OF_NAME[1].later_ranks,
+        "jobboard_ready_by_name (board=? AND state=? AND name=? AND rank>?)",
+    ),
+    "history": (statements.HISTORY, "jobboard_history (job=?)"),
+    "trimming": (statements.TRIM_HISTORY, "jobboard_history (job=?)"),
+    "events": (statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
+    "what is over": (statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
+    **{
+        f"a page of {state}": (
+            statements.PAGES[code].rest_of_rank,
+            "jobboard_ready (board=? AND state=? AND rank=? AND id>?)",
+        )
+        for code, state in STATES.items()
+    },
+    **{
+        f"a page of {state}'s later ranks": (
+            statements.PAGES[code].later_ranks,
+            "jobboard_ready (board=? AND state=? AND rank>?)",
+        )
+        for code, state in STATES.items()
+    },
+}
+
+
+@pytest.mark.parametrize("what", BY_INDEX)
+def test_it_is_found_by_an_index_and_nothing_is_scanned_or_sorted(backend: SqliteBackend, what: str) -> None:
+    statement, index = BY_INDEX[what]
+    plan = plan_of(backend, statement)
+    assert index in plan
+    assert "TEMP B-TREE" not in plan
+    assert "SCAN jobboard" not in plan
+
+
+def test_a_plan_that_scans_or_sorts_would_be_seen(backend: SqliteBackend) -> None:
+    assert "SCAN jobboard" in plan_of(backend, Statement(statements.select(statements.jobs.c.reason)))
+    by_time = statements.select(statements.jobs.c.uuid).order_by(statements.jobs.c.last_modified)
+    assert "TEMP B-TREE" in plan_of(backend, Statement(by_time))
+
+
+def steps_of(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
+    """Count the steps of SQLite's machine that some work takes."""
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    connection.set_progress_handler(count, 1)
+    work()
+    connection.set_progress_handler(None, 1)
+    return steps
+
+
+CLAIMS: dict[str, set[str] | None] = {"any name": None, "one name": {"n3"}, "several names": {"n1", "n7", "none"}}
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize("names", CLAIMS.values(), ids=CLAIMS)
+def test_a_claim_takes_as_many_steps_from_ten_thousand_as_from_a_hundred(
+    backend: SqliteBackend, names: set[str] | None, is_paused: bool
+) -> None:
+    ten = [f"n{number}" for number in range(10)]
+    if is_paused:
+        # What is paused stands in front of everything else.
+        fill(backend, 50, "paused")
+        backend.pause("paused")
+    fill(backend, 100, *ten)
+
+    def cost() -> int:
+        return steps_of(backend.database._writer, lambda: backend.consume([consumption(claimed(backend, names=names))]))
+
+    few = max(cost() for _ in range(3))
+    if is_paused:
+        fill(backend, 3000, "paused")
+    fill(backend, 10_000, *ten)
+    assert max(cost() for _ in range(3)) <= few * 1.2
+
+
+def test_looking_whether_to_wait_takes_as_many_steps_with_ten_thousand_paused_and_delayed(
+    backend: SqliteBackend,
+) -> None:
+    def fill_both(count: int) -> None:
+        backend.post([posting("paused") for _ in range(count)])
+        backend.post([posting("later", delay=60.0 + number) for number in range(count)])
+
+    backend.pause("paused")
+    with backend.waiter(frozenset({"paused", "later"})) as some, backend.waiter(None) as any_name:
+        fill_both(10)
+        few = [steps_of(backend.database._reader, waiter.ready_in) for waiter in (some, any_name)]
+        fill_both(5000)
+        assert [steps_of(backend.database._reader, waiter.ready_in) for waiter in (some, any_name)] == few
+        assert 50.0 < (any_name.ready_in() or 0.0) <= 60.0
+
+
+def test_a_later_page_takes_no_more_steps_than_the_first(backend: SqliteBackend) -> None:
+    fill(backend, 5000)
+    cursors: list[object | None] = [None]
+
+    def turn() -> None:
+        cursors.append(backend.page([JobState.UNCLAIMED], None, cursors[-1], 100).cursor)
+
+    costs = [steps_of(backend.database._reader, turn) for _ in range(40)]
+    assert max(costs) <= min(costs) * 1.2
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ways in which statements were sent, one for each; an executemany is one."""
+    sent: list[str] = []
+
+    def count(way: str) -> None:
+        real = getattr(Transaction, way)
+
+        def counted(self: Transaction, *args: Any, **kwargs: Any) -> Any:
+            sent.append(way)
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(Transaction, way, counted)
+
+    for way in ("rows", "run", "run_many"):
+        count(way)
+    return sent
+
+
+def test_batches_take_as_many_statements_as_two_jobs(backend: SqliteBackend, sent: list[str]) -> None:
+    def numbers(size: int) -> list[int]:
+        entries: list[Entry] = []
+        numbers = []
+        for work in (
+            lambda: backend.post([posting() for _ in range(size)]),
+            lambda: entries.extend(claim_next(backend, limit=size)),
+            lambda: backend.extend([renewal(entry) for entry in entries]),
+            lambda: backend.read([entry.uuid for entry in entries]),
+            lambda: backend.consume([consumption(entry) for entry in entries]),
+        ):
+            sent.clear()
+            work()
+            numbers.append(len(sent))
+        assert len(entries) == size
+        return numbers
+
+    few = numbers(2)
+    assert max(few) <= 6
+    assert numbers(100) == few
+
+
+def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBackend) -> None:
+    backend.post([posting() for _ in range(5000)])
+    entries = claim_next(backend, limit=5000)
+    assert len({entry.uuid for entry in entries}) == 5000
+    assert {verdict.name for verdict in backend.consume([consumption(entry) for entry in entries])} == {"DONE"}
+    assert None not in backend.read([entry.uuid for entry in entries])
+
+
+def test_nothing_large_is_read_to_settle_or_end(backend: SqliteBackend) -> None:
+    assert "body" not in statements.DUE.on(_DIALECT)[0].split("WHERE")[0].replace("NULL AS body", "")
+    for end in (
+        lambda entry: backend.abandon([back(entry)]),
+        lambda entry: backend.trash([Discard(entry.uuid, hold_of(entry))]),
+    ):
+        entry = post(backend, body=b"large")
+        end(claimed(backend))
+        (found,) = backend.read([entry.uuid])
+        assert found is not None
+        assert found.body == b"large"
+        backend.cancel([entry.uuid])

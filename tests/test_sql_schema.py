@@ -1,0 +1,98 @@
+"""The schema's version, and who else uses the file."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
+
+from jobboard.errors import BoardUnavailable
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.mark.parametrize("version", ["2", "999", "alien"])
+def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -> None:
+    with opened(path) as backend:
+        post(backend)
+    run_sql(path, "UPDATE jobboard_meta SET value = ? WHERE name = 'version'", version)
+    backend = backend_of(path)
+    with pytest.raises(BoardUnavailable, match="made by a newer jobboard.*upgrade jobboard"):
+        backend.open(5.0)
+    assert not backend.connected
+    assert run_sql(path, "SELECT value FROM jobboard_meta") == [(version,)]
+    assert run_sql(path, "SELECT count(*) FROM jobboard_jobs") == [(1,)]
+
+
+def test_a_newer_file_without_our_tables_is_not_given_them(path: Path) -> None:
+    run_sql(path, "CREATE TABLE jobboard_meta (name TEXT PRIMARY KEY, value TEXT)")
+    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '2')")
+    with pytest.raises(BoardUnavailable):
+        backend_of(path).open(5.0)
+    assert run_sql(path, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("jobboard_meta",)]
+
+
+def test_a_file_is_opened_again_with_what_is_in_it(path: Path) -> None:
+    with opened(path) as backend:
+        entry = post(backend)
+    with opened(path) as backend:
+        assert backend.read([entry.uuid]) == [entry]
+
+
+def test_another_application_may_have_its_tables_in_the_file(path: Path) -> None:
+    run_sql(path, "CREATE TABLE jobs (id INTEGER)")
+    run_sql(path, "INSERT INTO jobs VALUES (7)")
+    with opened(path) as backend:
+        post(backend)
+    assert run_sql(path, "SELECT id FROM jobs") == [(7,)]
+
+
+def test_two_boards_of_one_file_share_nothing(path: Path) -> None:
+    with opened(path, "one") as one, opened(path, "two") as two:
+        entry = post(one, key="k")
+        assert post(two, key="k").uuid != entry.uuid
+        one.pause(None)
+        assert (two.read([entry.uuid]), two.paused(), two.count()) == ([None], frozenset(), 1)
+
+
+@pytest.mark.parametrize("change", ["state = 5", "state = -1", "state = 'gone'", "rank = 0", "rank = 'best'"])
+def test_the_file_itself_refuses_a_row_that_nobody_could_sort(path: Path, change: str) -> None:
+    with opened(path) as backend:
+        post(backend)
+        with (
+            contextlib.closing(sqlite3.connect(path)) as connection,
+            pytest.raises(sqlite3.IntegrityError, match="CHECK"),
+        ):
+            connection.execute(f"UPDATE jobboard_jobs SET {change}")
+
+
+OPEN = """
+import sys
+from pathlib import Path
+from sql_seam import backend_of, post
+print("ready", flush=True)
+input()
+backend = backend_of(Path(sys.argv[1]))
+backend.open(20.0)
+post(backend)
+backend.close()
+print("done", flush=True)
+"""
+
+
+def test_processes_that_make_the_file_at_the_same_time_all_succeed(path: Path) -> None:
+    with contextlib.ExitStack() as processes:
+        crowd = [processes.enter_context(other_process(OPEN, path)) for _ in range(6)]
+        assert [next_line(process) for process in crowd] == ["ready"] * 6
+        for process in crowd:
+            say(process)
+        assert [next_line(process) for process in crowd] == ["done"] * 6
+    with opened(path) as backend:
+        assert backend.count() == 6
+        assert backend.audit(False) == []
