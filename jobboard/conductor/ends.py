@@ -8,7 +8,15 @@ import threading
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
-from jobboard.conductor.outcome import Again, Done, Dropped, Failed, GivenUp, Outcome
+from jobboard.conductor.outcome import (
+    Again,
+    Done,
+    Dropped,
+    Failed,
+    GivenUp,
+    Outcome,
+    result_that_cannot_travel,
+)
 from jobboard.conductor.task import Task
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
 
@@ -49,13 +57,13 @@ class Ends:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            task = self._settled.get()
-            batch = [task] if task is not None else []
-            while not self._settled.empty():
-                task = self._settled.get()
-                if task is not None:
-                    batch.append(task)
-            self._insist(batch)
+            self._insist(self._next_batch())
+
+    def _next_batch(self) -> list[Task]:
+        batch = [self._settled.get()]
+        while not self._settled.empty():
+            batch.append(self._settled.get())
+        return [task for task in batch if task is not None]
 
     def _insist(self, batch: list[Task]) -> None:
         pause = _FIRST_PAUSE
@@ -64,7 +72,10 @@ class Ends:
                 self._send(batch)
                 return
             except BoardUnavailable as error:
-                logger.warning("conductor %s keeps %d ends until the store is back: %s", self._who, len(batch), error)
+                level = logging.WARNING if pause == _FIRST_PAUSE else logging.DEBUG
+                logger.log(
+                    level, "conductor %s keeps %d ends until the store is back: %s", self._who, len(batch), error
+                )
             if self._stopped.wait(pause):
                 return
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -77,17 +88,27 @@ class Ends:
                 self._end(task, task.outcome)
             except ClaimLost as error:
                 logger.info("conductor %s: %s", self._who, error)
+            except BoardUnavailable:
+                raise
+            except Exception:
+                # One end that nobody foresaw must not hold up all others.
+                logger.exception("the end of job %s can't be sent; its claim will run out", task.job.uuid)
             self._ended(task, batch)
 
     def _consume(self, done: list[Task], batch: list[Task]) -> None:
         if not done:
             return
         results = [task.outcome.result for task in done if isinstance(task.outcome, Done)]
-        errors = self._board.consume_many([task.job for task in done], self._who, results=results)
+        try:
+            errors = self._board.consume_many([task.job for task in done], self._who, results=results)
+        except BoardUnavailable:
+            raise
+        except Exception:
+            logger.exception("conductor %s sends %d ends one by one after a fault", self._who, len(done))
+            return
         for task, error in zip(done, errors, strict=True):
             if isinstance(error, InvalidPosting):
-                # The work is done, but its result can't travel: that is the handler's fault, and has to be seen.
-                task.outcome = Failed(f"its result can't be kept: {error}")
+                task.outcome = result_that_cannot_travel(error)
                 continue
             if error is not None:
                 logger.info("conductor %s: %s", self._who, error)
@@ -102,6 +123,8 @@ class Ends:
             )
         elif isinstance(outcome, GivenUp):
             self._board.abandon(task.job, self._who, reason=outcome.reason, counted=False)
+        elif isinstance(outcome, Done):
+            self._board.consume(task.job, self._who, outcome.result)
         elif not isinstance(outcome, Dropped):
             raise AssertionError(f"no end for {outcome!r}")
 
