@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,8 @@ def in_child(work: Callable[[], None]) -> int:
     pid = os.fork()
     if pid == 0:
         code = 1
+        # A child whose test has failed must not wait for it for ever.
+        signal.alarm(round(DEADLINE))
         try:
             work()
             code = 0
