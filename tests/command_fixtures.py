@@ -14,7 +14,8 @@ from jobboard.cli.app import USAGE, run
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    uri = f"sqlite:///{tmp_path}/jobs.db"
+    # What the disk has after a power cut is no question here.
+    uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=OFF"
     monkeypatch.setenv("JOBBOARD_URI", uri)
     monkeypatch.setenv("JOBBOARD_NAME", "test")
     return uri

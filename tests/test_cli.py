@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Run, as_json, process
 
-from jobboard import JobBoard
+from jobboard import JobBoard, Posting
 from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE
 from jobboard.testing import eventually
 
@@ -233,8 +233,7 @@ class TestProcess:
             assert "Examples:" in jobboard(name, "--help")
 
     def test_a_reader_that_goes_away_is_no_traceback(self, uri: str, board: JobBoard) -> None:
-        for _ in range(200):
-            board.post("a" * 200)
+        board.post_many([Posting("a" * 200)] * 200)
         command = f"{sys.executable} -m jobboard ls --limit 0 | head -1"
         done = subprocess.run(command, shell=True, text=True, capture_output=True, timeout=60, check=False)
         assert (done.stdout.count("\n"), done.stderr) == (1, "")

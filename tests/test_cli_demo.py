@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from command_line import Run
 
-from jobboard import JobBoardError
+from jobboard import JobBoard, JobBoardError
+from jobboard.demo.crew import Crew, Member
+from jobboard.demo.interrupts import all_like_ctrl_c, put_off
 from jobboard.demo.sums import check_output, line_of, write_sums
 from jobboard.demo.tree import Tree
+from jobboard.testing import eventually
 
 pytest_plugins = ("command_fixtures",)
 
@@ -105,3 +112,65 @@ class TestSums:
 
 def test_a_board_within_this_process_is_refused(jobboard: Run, tmp_path: Path) -> None:
     assert "several" in jobboard("demo", str(tmp_path), "--board", "memory://", "-o", str(tmp_path / "x"), status=1)
+
+
+class TestInterrupts:
+    def test_they_are_put_off_to_the_end_of_the_block(self) -> None:
+        done = []
+        with pytest.raises(KeyboardInterrupt), put_off():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all")
+        assert done == ["all"]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_others_are_like_ctrl_c(self, number: int) -> None:
+        before = signal.getsignal(number)
+        with pytest.raises(KeyboardInterrupt), all_like_ctrl_c(), put_off():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) == before
+
+
+class TestKilling:
+    @pytest.fixture
+    def crew(self, uri: str, board: JobBoard) -> Iterator[Crew]:
+        """A crew of one, who only sleeps; what it holds is claimed for it."""
+        crew = Crew(uri, board, 1, 1)
+        process = subprocess.Popen(["sleep", "1000"])
+        with tempfile.TemporaryFile() as log:
+            crew.members.append(Member("demo-1", process, log, owner="sleeper"))
+            yield crew
+            crew.__exit__()
+        assert process.poll() is not None
+
+    def test_only_who_holds_something_is_killed(self, crew: Crew, board: JobBoard) -> None:
+        (member,) = crew.members
+        jobs = [board.post("a") for _ in range(3)]
+        board.claim(jobs[0], "another")
+        assert crew.kill_one() is None
+        assert is_awake(member.process.pid)
+        for job in jobs[1:]:
+            board.claim(job, "sleeper")
+        assert crew.kill_one() == {job.uuid for job in jobs[1:]}
+        assert (member.killed, member.process.poll()) == (True, -signal.SIGKILL)
+        assert crew.kill_one() is None
+
+    def test_nobody_is_left_stopped_when_the_board_cannot_be_read(self, crew: Crew, board: JobBoard) -> None:
+        board.close()
+        assert crew.kill_one() is None
+        assert is_awake(crew.members[0].process.pid)
+
+    def test_a_crew_that_has_ended_says_why(self, crew: Crew) -> None:
+        (member,) = crew.members
+        member.log.write(b"first\njobboard: the disk is full\n")
+        crew.check()
+        member.process.kill()
+        member.process.wait()
+        with pytest.raises(JobBoardError, match="the disk is full"):
+            crew.check()
+
+
+def is_awake(pid: int) -> bool:
+    eventually(lambda: psutil.Process(pid).status() != psutil.STATUS_STOPPED)
+    return psutil.pid_exists(pid)

@@ -95,9 +95,8 @@ def _tell(out: Output, report: Report, output: Path, *, kill_wanted: bool) -> No
     if len(report.unreadable) > _MOST_SHOWN:
         out.error(f"and {len(report.unreadable) - _MOST_SHOWN} more could not be read")
     if report.jobs:
-        out.say(
-            f"{count(report.jobs, 'job')} in {report.seconds:.1f} s, {_per_second(report):.{0 if report.jobs > 100 else 1}f} a second"
-        )
+        rate = f"{_per_second(report):.{0 if report.jobs > 100 else 1}f} a second"
+        out.say(f"{count(report.jobs, 'job')} in {report.seconds:.1f} s, {rate}")
     else:
         out.say("0 jobs: there are no files to hash")
     for owner, number in sorted(report.owners.items()):
