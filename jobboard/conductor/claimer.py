@@ -89,7 +89,9 @@ class Claimer:
             logger.warning("conductor %s waits for its store: %s", self._who, error)
         else:
             logger.debug("conductor %s still waits for its store: %s", self._who, error)
+        self._slots.idle(True)
         self._stopping.wait(self._pause)
+        self._slots.idle(False)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _claim_until_stopped(self, waiter: Waiter) -> None:
@@ -98,7 +100,9 @@ class Claimer:
             if not jobs and not self._stopping.is_set():
                 due = waiter.ready_in()
                 if due is None or due > 0 or not self._stopping.wait(_BREATH):
+                    self._slots.idle(True)
                     waiter.wait(due)
+                    self._slots.idle(False)
 
     def _claim(self, free: int) -> list[Job]:
         if self._unsure:

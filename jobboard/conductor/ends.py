@@ -17,12 +17,15 @@ from jobboard.conductor.outcome import (
     Outcome,
     result_that_cannot_travel,
 )
+from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
 
 logger = logging.getLogger("jobboard.conductor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+#: An end gives way to claims for so many seconds at most.
+_LONGEST_COURTESY = 0.005
 
 
 class Ends:
@@ -31,12 +34,14 @@ class Ends:
     Whatever has come in while a request was under way goes out with the next one. What can't be sent is kept, and its
     claim renewed, until the store is back; then it is sent under its token, and the store decides.
 
+    :param slots: ends give way to claims, which idle slots wait for.
     :param on_ended: is told of each task when there is nothing left to do for it.
     """
 
-    def __init__(self, board: JobBoard, who: str, on_ended: Callable[[Task], None]) -> None:
+    def __init__(self, board: JobBoard, who: str, slots: Slots, on_ended: Callable[[Task], None]) -> None:
         self._board = board
         self._who = who
+        self._slots = slots
         self._on_ended = on_ended
         self._settled: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
@@ -61,6 +66,7 @@ class Ends:
 
     def _next_batch(self) -> list[Task]:
         batch = [self._settled.get()]
+        self._slots.give_way(_LONGEST_COURTESY)
         while not self._settled.empty():
             batch.append(self._settled.get())
         return [task for task in batch if task is not None]

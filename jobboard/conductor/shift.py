@@ -56,7 +56,7 @@ class Shift:
         self._slots = slots
         self._presence = presence
         self._executor = new_executor(handlers, self._finished)
-        self._ends = Ends(board, who, self._let_go)
+        self._ends = Ends(board, who, slots, self._let_go)
         self._keeper = Keeper(board, who, expiry, self.lost, self._cancelled, presence)
         self._deadlines = Deadlines(self._keeper.held, self._due)
         self._claimer = Claimer(board, who, handlers.names, expiry, self._slots, self._begin)

@@ -20,6 +20,7 @@ class Slots:
         self._taken = 0
         self._held = 0
         self._interrupted = False
+        self._idle = False
         self._drain_until = float("inf")
 
     @property
@@ -35,11 +36,24 @@ class Slots:
     def _free(self) -> int:
         return min(self._number - self._taken, self._most_held - self._held)
 
+    def idle(self, idle: bool) -> None:
+        """The claimer found nothing to claim, and waits; or it is back."""
+        with self._lock:
+            self._idle = idle
+            self._lock.notify_all()
+
+    def give_way(self, timeout: float) -> None:
+        """Block while the claimer has a slot to fill: who waits for work comes first, and ends gather meanwhile."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._idle or self._interrupted or self._free() <= 0, timeout)
+
     def take(self) -> None:
         """A claimed job goes into a slot."""
         with self._lock:
             self._taken += 1
             self._held += 1
+            if self._free() <= 0:
+                self._lock.notify_all()
 
     def hold(self) -> None:
         """A claimed job is to be ended without having run."""
