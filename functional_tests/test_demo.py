@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -173,4 +174,9 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path, number: in
 def test_a_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     status, _, conductors = interrupted(tmp_path, signal.SIGKILL)
     assert status == -signal.SIGKILL
-    eventually(lambda: none_is_left(conductors), 30)
+    try:
+        eventually(lambda: none_is_left(conductors), 30)
+    finally:
+        for conductor in conductors:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                conductor.kill()
