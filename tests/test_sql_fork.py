@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sql_seam import claimed, consumption, opened, post, run_sql
+from sql_seam import backend_of, claimed, consumption, opened, post, run_sql
 
 from jobboard.backends.sql import SqliteBackend
 from jobboard.entry import Verdict
@@ -33,6 +33,7 @@ def in_child(work: Callable[[], None]) -> int:
     if pid == 0:
         code = 1
         # A child whose test has failed must not wait for it for ever.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(round(DEADLINE))
         try:
             work()
@@ -82,12 +83,14 @@ def test_what_a_child_posts_after_its_parent_has_closed_is_kept(path: Path) -> N
     opened_by_child, closed_by_parent = _Signal(), _Signal()
 
     def work() -> None:
-        backend.open(5.0)
-        post(backend)
+        # A backend of its own, while that of its parent is still there, as after a fetch() in the child.
+        own = backend_of(path)
+        own.open(5.0)
+        post(own)
         opened_by_child.set()
         closed_by_parent.wait()
         for _ in range(5):
-            post(backend)
+            post(own)
         # Whoever is killed doesn't close: what was committed must be in the file all the same.
 
     with ThreadPoolExecutor() as threads:

@@ -26,7 +26,8 @@ from sql_seam import (
 
 from jobboard.backend import Waiter
 from jobboard.backends.sql import SqliteBackend, watching
-from jobboard.backends.sql.sqlite_file import SqliteLookout
+from jobboard.backends.sql.database import Lookout
+from jobboard.backends.sql.sqlite_file import SqliteFile, SqliteLookout
 from jobboard.entry import Discard
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
@@ -116,21 +117,21 @@ def test_what_is_committed_before_the_threads_first_look_is_not_missed(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_look = threading.Event()
-    look = SqliteLookout.has_changed
+    look_out = SqliteFile.lookout
 
-    def late(lookout: SqliteLookout) -> bool:
+    def late(database: SqliteFile) -> Lookout:
         may_look.wait(DEADLINE)
-        return look(lookout)
+        return look_out(database)
 
-    monkeypatch.setattr(SqliteLookout, "has_changed", late)
+    monkeypatch.setattr(SqliteFile, "lookout", late)
     with other_process(POST_ON_DEMAND, path) as process, backend.waiter(None) as waiter:
         assert next_line(process) == "ready"
         assert waiter.ready_in() is None
         say(process, "post")
         next_line(process)
-        waiting = threads.submit(waiter.wait, None)
+        waiting = threads.submit(waiter.wait, DEADLINE)
         may_look.set()
-        waiting.result(DEADLINE)
+        waiting.result(DEADLINE / 2)
         assert waiter.ready_in() == 0.0
 
 
