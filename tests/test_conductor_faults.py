@@ -134,7 +134,7 @@ class TestHandlersFaults:
 
         handlers.add("write", write)
         with conducting(board, handlers) as conductor:
-            conductor._shift._keeper._heard = lambda event: None  # type: ignore[method-assign]
+            conductor._shift._keeper._unsubscribe()
             job = board.post("write")
             assert begun.wait(10)
             board.pause("write")
@@ -142,6 +142,26 @@ class TestHandlersFaults:
             gate.set()
             eventually(lambda: seen)
             assert seen == [True]
+
+    def test_who_claims_a_job_again_has_lost_it_before(self, board: JobBoard, handlers: Handlers) -> None:
+        """Even if no event and no renewal says so: a slot of the same conductor may get the next claim."""
+        lost: list[int] = []
+
+        def wait(job: RunningJob) -> str:
+            if job.token == 1:
+                eventually(lambda: job.lost)
+                lost.append(job.token)
+            return f"done under token {job.token}"
+
+        handlers.add("wait", wait)
+        with conducting(board, handlers, concurrency=2, expiry=3600) as conductor:
+            job = board.post("wait")
+            eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+            conductor._shift._keeper._unsubscribe()
+            board.release(job, reason="a test")
+            assert job.wait(10)
+            assert job.result == "done under token 2"
+            eventually(lambda: lost == [1], 5)
 
     def test_a_handler_sees_the_record_of_its_claim_and_the_board(self, board: JobBoard, handlers: Handlers) -> None:
         def look(job: RunningJob) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
@@ -63,6 +64,8 @@ class Keeper:
         self._stopped = False
         self._failing = False
         self._unsubscribe: Callable[[], None] | None = None
+        # An event may come before its claim is held here.
+        self._unmatched: deque[str | None] = deque(maxlen=16)
         self._renewing = threading.Thread(target=self._run, name="jobboard-keeper", daemon=True)
 
     def start(self) -> None:
@@ -78,8 +81,15 @@ class Keeper:
             self._unsubscribe()
 
     def hold(self, task: Task) -> None:
+        """Renew this task's claim from now on."""
+        uuid = task.job.uuid
         with self._lock:
-            self._tasks[task.job.uuid] = task
+            older, self._tasks[uuid] = self._tasks.get(uuid), task
+        if older is not None:
+            # Whoever gets a claim of the same job proves that the one before is lost.
+            self._on_lost(older)
+        if uuid in self._unmatched:
+            self._renew_within(_TO_LEARN)
 
     def let_go(self, task: Task) -> None:
         """Renew this task's claim no more; a newer claim of the same job stays held."""
@@ -112,6 +122,8 @@ class Keeper:
     def _heard(self, event: JobEvent) -> None:
         if event.uuid in self._tasks:
             self._renew_within(_TO_LEARN)
+        else:
+            self._unmatched.append(event.uuid)
 
     def _run(self) -> None:
         while self._wait_for_next():
