@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,7 +102,7 @@ class TestHandlersFaults:
             eventually(lambda: job.cancelled)
             raise how
 
-        handlers.add("fail", lambda job: end(job, ValueError("never mind")))
+        handlers.add("fail", lambda job: end(job, ValueError("never mind")), max_attempts=1)
         handlers.add("again", lambda job: end(job, RunAgain()))
         with conducting(board, handlers, concurrency=2):
             jobs = [board.post("fail"), board.post("again")]
@@ -285,13 +286,14 @@ class TestRequests:
 
     def test_many_reports_of_progress_are_few_requests(self, handlers: Handlers) -> None:
         def report(job: RunningJob) -> None:
-            for number in range(10_000):
-                job.progress(number)
+            until = time.monotonic() + 0.3
+            while time.monotonic() < until:
+                job.progress(until)
 
         handlers.add("report", report)
         with lossy_board() as (board, backend), conducting(board, handlers):
             assert board.post("report").wait(10)
-            assert backend.calls["extend"] <= 5
+            assert backend.calls["extend"] <= 2
 
 
 def test_a_cancel_and_a_release_reach_the_handler_at_once(board: JobBoard, handlers: Handlers) -> None:

@@ -18,6 +18,7 @@ import pytest
 from conducting import conducting, state_of
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard, JobState, fetch
+from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.testing import eventually
 
 
@@ -69,6 +70,14 @@ class TestWhatIsKilled:
                 assert {job.attempts for job in others} == {1}
                 assert lost.result == "the second time"
             assert len(seen) == 3
+
+    def test_a_kill_that_comes_too_late_kills_nothing(self, board: JobBoard) -> None:
+        worker = WorkerProcess({"pid": chores.pid})
+        assert worker.wait_until_ready(20)
+        worker.kill_if_running(object())  # type: ignore[arg-type]
+        assert worker.usable
+        worker.dismiss()
+        assert not worker.usable
 
     def test_an_idle_worker_that_dies_is_replaced_and_no_job_blamed(self, board: JobBoard) -> None:
         with conducting(board, chores.handlers, "process"):
