@@ -191,6 +191,7 @@ class TestEveryExecutor:
         conductor = conduct(executor)
         job = board.post("wait for lost")
         eventually(lambda: state_of(board, job) is JobState.CLAIMED, 20)
+        eventually(lambda: conductor._shift._slots.taken, 20)
         assert conductor.stop(drain=False) is False
         record = board.get(job.uuid).record
         assert (record.state, record.attempts, record.reason) == (JobState.UNCLAIMED, 0, "its conductor stopped")
@@ -312,6 +313,7 @@ class TestWork:
         stopped: list[bool] = []
         stopper = threading.Thread(target=lambda: stopped.append(conductor.stop(timeout=10)))
         stopper.start()
+        eventually(lambda: conductor._shift.stopping)
         gate.set()
         stopper.join(10)
         assert (stopped, state_of(board, job), state_of(board, untouched)) == (
