@@ -192,7 +192,8 @@ class TestEveryExecutor:
         job = board.post("wait for lost")
         eventually(lambda: state_of(board, job) is JobState.CLAIMED, 20)
         eventually(lambda: conductor._shift._slots.taken, 20)
-        assert conductor.stop(drain=False) is False
+        # Whether it answers True depends on whether the handler had begun by then.
+        conductor.stop(drain=False)
         record = board.get(job.uuid).record
         assert (record.state, record.attempts, record.reason) == (JobState.UNCLAIMED, 0, "its conductor stopped")
 
