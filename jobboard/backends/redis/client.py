@@ -42,12 +42,12 @@ class Client(Backend):
         **options: Any,
     ) -> None:
         super().__init__(board, address)
-        self._key = key_of(board)
+        self.key = key_of(board)
         self._scripts: dict[str, Script] = load_scripts()
         self._durability = Durability.parse(durability)
         self._allow_eviction = allow_eviction
         self._is_open = False
-        self._server = Server(self._place_of(address, options), self._durability)
+        self.server = Server(self._place_of(address, options), self._durability)
 
     def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
         """Return where the server is; ``options`` are all that this class does not know itself."""
@@ -56,13 +56,13 @@ class Client(Backend):
     # -- connection ------------------------------------------------------------------------------------------------
 
     def open(self, timeout: float) -> None:
-        self._server.open()
+        self.server.open()
         deadline = time.monotonic() + timeout
         pause = 0.05
         try:
             while True:
                 try:
-                    check_server(self._server, self._durability, self._allow_eviction)
+                    check_server(self.server, self._durability, self._allow_eviction)
                     self._load()
                     break
                 except BoardUnavailable:
@@ -71,7 +71,7 @@ class Client(Backend):
                 time.sleep(pause)
                 pause = min(2 * pause, 0.5)
         except BaseException:
-            self._server.close()
+            self.server.close()
             raise
         self._is_open = True
 
@@ -81,18 +81,18 @@ class Client(Backend):
     def _load(self) -> None:
         """Load what the server does not know; whatever it forgets later is loaded when it says so."""
         scripts = list(self._scripts.values())
-        known = self._server.send([("SCRIPT", "EXISTS", *(script.sha for script in scripts))])[0]
+        known = self.server.send([("SCRIPT", "EXISTS", *(script.sha for script in scripts))])[0]
         missing = [script for script, is_known in zip(scripts, known, strict=True) if not is_known]
         if missing:
-            self._server.send([("SCRIPT", "LOAD", script.source) for script in missing])
+            self.server.send([("SCRIPT", "LOAD", script.source) for script in missing])
 
     def close(self) -> None:
         self._is_open = False
-        self._server.close()
+        self.server.close()
 
     @property
     def connected(self) -> bool:
-        return self._is_open and self._server.answers
+        return self._is_open and self.server.answers
 
     def now(self) -> float:
         return float(self._look("now")[1]) / 1e6
@@ -101,11 +101,11 @@ class Client(Backend):
 
     def _change(self, script: str, *arguments: Argument) -> list[Any]:
         """Call a script that is a mutation."""
-        return self._server.run(self._scripts[script], (self._key, *arguments), changes=True)
+        return self.server.run(self._scripts[script], (self.key, *arguments), changes=True)
 
     def _look(self, script: str, *arguments: Argument) -> list[Any]:
         """Call a script that looks, or changes what nobody relies on."""
-        return self._server.run(self._scripts[script], (self._key, *arguments), changes=False)
+        return self.server.run(self._scripts[script], (self.key, *arguments), changes=False)
 
     def _change_all(self, script: str, items: Sequence[Any]) -> list[Any]:
         """Call a script for a batch, and return the answer for each item."""
@@ -118,7 +118,7 @@ class Client(Backend):
         """Call a script that works on the whole board: each call settles some of what is due, the last one works."""
         deadline = time.monotonic() + _SETTLING
         while True:
-            reply = self._server.run(self._scripts[script], (self._key, *arguments), changes=changes)
+            reply = self.server.run(self._scripts[script], (self.key, *arguments), changes=changes)
             if reply[0] != b"MORE":
                 return reply
             if time.monotonic() > deadline:

@@ -66,7 +66,7 @@ class Watching(Client):
                 # Neither garbage on the channel nor a listener's fault may end the hearing of the others.
                 logger.exception("a listener failed")
 
-        channels = [f"{self._key}:events:{kind.value}".encode() for kind in sorted(kinds)]
+        channels = [f"{self.key}:events:{kind.value}".encode() for kind in sorted(kinds)]
         return self._open_ear().hear(channels, hear) if channels else lambda: None
 
     # -- for the waiters -------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class Watching(Client):
         with self._watch_lock:
             if self._is_hearing:
                 return
-            channel = f"{self._key}:wake:{self._me}".encode()
+            channel = f"{self.key}:wake:{self._me}".encode()
         ear.hear([channel], self._wake)
         self._is_hearing = True
 
@@ -115,7 +115,7 @@ class Watching(Client):
             return self._ear
 
     def _connect_ear(self) -> AbstractConnection:
-        return self._server.connect()
+        return self.server.connect()
 
     def _check_open(self) -> None:
         if not self._is_open:
