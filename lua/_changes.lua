@@ -1,16 +1,8 @@
 -- include: jobs
 -- include: wake
 -- From changed jobs to everything that must follow: records, orders, timers, owner keys, keys, heads, events, waiters.
--- A transition only changes the job's table and says so by `tell`; what follows is worked out here, in one place.
-
-local HISTORY_LENGTH = 20
-
-local changed = {}
-local is_changed = {}
-local bodies = {}
-local packed = {}
-local events = {}
-local results = {}
+-- A transition only changes the job's table and says so by `tell`; what follows is worked out here, in one place, and
+-- written in one call for each key.
 
 local function mark(job)
   if not is_changed[job.uuid] then
@@ -20,18 +12,29 @@ local function mark(job)
   job.modified = now
 end
 
--- Events of one kind in a row travel as one message, on the channel of that kind.
+-- Events of one kind in a row travel as one message, on the channel of that kind, if anybody hears it.
 local function announce(kind, uuid, name, line)
-  local last = events[#events]
-  if not last or last.kind ~= kind then
-    last = {kind = kind}
-    events[#events + 1] = last
+  if heard[kind] == nil then
+    heard[kind] = redis.call('PUBSUB', 'SHARDNUMSUB', key('events', kind))[2] > 0
   end
-  last[#last + 1] = cmsgpack.pack(uuid, name) .. line
+  if not heard[kind] then
+    return
+  end
+  local run = events[#events]
+  if not run or run.kind ~= kind then
+    run = {kind = kind}
+    events[#events + 1] = run
+  end
+  run[#run + 1] = cmsgpack.pack(uuid, name) .. line
 end
 
+-- In a batch, most lines are the same as the one before.
 local function line_of(kind, who, token, reason)
-  return cmsgpack.pack({kind, now, who or false, token or false, reason or false})
+  if latest.kind ~= kind or latest.who ~= who or latest.token ~= token or latest.reason ~= reason then
+    latest.kind, latest.who, latest.token, latest.reason = kind, who, token, reason
+    latest.line = cmsgpack.pack(kind, now, who or false, token or false, reason or false)
+  end
+  return latest.line
 end
 
 -- An event that is kept out of the history.
@@ -43,31 +46,29 @@ end
 -- A line of the history, and its event.
 local function tell(job, kind, who, token, reason)
   mark(job)
-  local line = line_of(kind, who, token, reason)
-  local lines = histories[job.uuid] .. line
-  job.lines = job.lines + 1
-  if job.lines > HISTORY_LENGTH then
-    lines = string.sub(lines, cmsgpack.unpack_one(lines) + 1)
-    job.lines = HISTORY_LENGTH
+  local uuid, line = job.uuid, line_of(kind, who or nil, token or nil, reason or nil)
+  local lines = histories[uuid] .. line
+  if job.lines < HISTORY_LENGTH then
+    job.lines = job.lines + 1
+  else
+    lines = string.sub(lines, cmsgpack.unpack_limit(lines, LINE_PARTS) + 1)
   end
-  histories[job.uuid] = lines
-  announce(kind, job.uuid, job.name, line)
+  histories[uuid] = lines
+  announce(kind, uuid, job.name, line)
 end
 
-local function push(lists, name, ...)
-  local list = lists[name]
-  if not list then
-    list = {}
-    lists[name] = list
-  end
-  for _, item in ipairs({...}) do
-    list[#list + 1] = item
+local function publish()
+  if #events > 0 then
+    for _, event in ipairs(events) do
+      redis.call('SPUBLISH', key('events', event.kind), table.concat(event))
+    end
+    events = {}
   end
 end
 
 -- Bring what leads to a name's best job in line with its ready order.
 local function set_head(name)
-  local head = redis.call('ZRANGE', order('UNCLAIMED', name), 0, 0, 'WITHSCORES')
+  local head = redis.call('ZRANGE', order('UNCLAIMED', name), '0', '0', 'WITHSCORES')
   if head[2] then
     redis.call('ZADD', key('heads'), head[2], name)
   else
@@ -75,117 +76,128 @@ local function set_head(name)
   end
 end
 
-local function set_owner(job)
-  local owner = decimal(job.token) .. ' ' .. job.owner
-  if job.expires then
-    redis.call('SET', key('owner', job.uuid), owner, 'PXAT', decimal(math.ceil(job.expires / 1000)))
-  else
-    redis.call('SET', key('owner', job.uuid), owner)
+-- The list that belongs to a key; a new one the first time.
+local function list_in(lists, name)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
   end
+  return list
 end
 
--- Move a job that has ended to a key of its own, which goes by itself.
-local function put_by(job)
-  local uuid = job.uuid
-  local parts = finished[uuid]
-  if not parts then
-    parts = {false, redis.call('HGET', key('listings'), uuid) or '', false, false, results[uuid] or false}
-    parts[3] = job.checkpoint and redis.call('HGET', key('checkpoints'), uuid) or false
-    parts[4] = job.progress and redis.call('HGET', key('progress'), uuid) or false
-    finished[uuid] = parts
-  end
-  parts[1] = packed[uuid] .. histories[uuid]
-  if job.retained then
-    local left = job.retained + RETRY_WINDOW - now
-    redis.call('SET', key('done', uuid), cmsgpack.pack(parts), 'PX', decimal(math.ceil(left / 1000)))
-  else
-    redis.call('SET', key('done', uuid), cmsgpack.pack(parts))
-  end
+local function append(list, one, two)
+  local count = #list
+  list[count + 1] = one
+  list[count + 2] = two
 end
 
-local function follow_order(job, was, writes)
-  local spot, shown = place(job), not is_hidden(job)
-  if was and was.state == job.state and was.place == spot and shown then
+local function follow_order(writes, job, was)
+  local state, name, uuid = job.state, job.name, job.uuid
+  if was == state and not moved[uuid] then
     return
   end
   if was then
-    push(writes.removals, order(was.state, job.name), job.uuid)
+    append(list_in(writes.removals, order(was, name)), uuid)
   end
-  if shown then
-    push(writes.adds, order(job.state, job.name), spot, job.uuid)
+  if state == 'UNCLAIMED' then
+    writes.ready[name] = (writes.ready[name] or 0) + 1
+    writes.heads[name] = true
+  elseif was == 'UNCLAIMED' then
+    writes.heads[name] = true
   end
-  if job.state == 'UNCLAIMED' then
-    writes.ready[job.name] = (writes.ready[job.name] or 0) + 1
-  end
-  if job.state == 'UNCLAIMED' or (was and was.state == 'UNCLAIMED') then
-    writes.heads[job.name] = true
+  if state ~= 'COMPLETE' or not is_hidden(job) then
+    append(list_in(writes.adds, order(state, name)), job.place, uuid)
   end
 end
 
-local function follow_time(job, was, writes)
+local function follow_time(writes, job, was)
   local moment = due(job)
-  if was and was.due and (was.state ~= job.state or not moment) then
-    push(writes.removals, key(was.state == 'CLAIMED' and 'leases' or 'delayed'), job.uuid)
+  if was and TIMERS[was] and not (moment and was == job.state) then
+    append(list_in(writes.removals, key(TIMERS[was])), job.uuid)
   end
-  if moment and not (was and was.state == job.state and was.due == moment) then
-    push(writes.adds, key(job.state == 'CLAIMED' and 'leases' or 'delayed'), moment, job.uuid)
+  if moment then
+    append(list_in(writes.adds, key(TIMERS[job.state])), decimal(moment), job.uuid)
     if moment - now < SOON then
       writes.soon[job.name] = true
     end
   end
 end
 
-local function follow_owner(job, was, writes)
+-- The TTL is up to a millisecond longer than the claim, which `leases` ends to the microsecond.
+local function follow_owner(writes, job, was)
   if job.state == 'CLAIMED' then
-    if not (was and was.state == 'CLAIMED' and was.token == job.token and was.due == job.expires) then
-      set_owner(job)
+    if job.expires then
+      redis.call('SET', key('owner', job.uuid), job.owner, 'PXAT', decimal(math.ceil(job.expires / 1000)))
+    else
+      redis.call('SET', key('owner', job.uuid), job.owner)
     end
-  elseif was and was.state == 'CLAIMED' then
-    push(writes.owners, 'DEL', key('owner', job.uuid))
+  elseif was == 'CLAIMED' then
+    append(writes.owners, key('owner', job.uuid))
   end
 end
 
-local function follow_key(job, was, writes)
-  if not job.key then
-    return
-  end
-  local was_live, live = was and is_live(was), is_live(job)
+local function follow_key(writes, job, was)
+  local was_live, live = LIVE[was or false], LIVE[job.state]
   if live and not was_live then
-    push(writes.fields, 'keys', field(job.name, job.key), job.uuid)
+    append(list_in(writes.fields, 'keys'), field(job.name, job.key), job.uuid)
   elseif was_live and not live then
-    push(writes.lost_fields, 'keys', field(job.name, job.key))
+    append(list_in(writes.lost_fields, 'keys'), field(job.name, job.key))
   end
 end
 
-local function follow_record(job, was, writes)
+local function follow_record(writes, job, was)
   local uuid = job.uuid
-  packed[uuid] = cmsgpack.pack(job)
+  local record = cmsgpack.pack(job)
+  packed[uuid] = record
   if job.state == 'COMPLETE' then
-    put_by(job)
-    for _, hash in ipairs({'records', 'listings'}) do
-      push(writes.lost_fields, hash, uuid)
-    end
-    if job.checkpoint then
-      push(writes.lost_fields, 'checkpoints', uuid)
-    end
-    if job.progress then
-      push(writes.lost_fields, 'progress', uuid)
-    end
-    if job.retained and not is_hidden(job) then
-      push(writes.adds, key('retained'), job.retained, uuid .. job.name)
-    end
+    append(writes.ended, uuid)
     return
   end
-  push(writes.fields, 'records', uuid, packed[uuid] .. histories[uuid])
+  append(list_in(writes.fields, 'records'), uuid, record .. histories[uuid])
   if bodies[uuid] then
-    push(writes.fields, 'listings', uuid, bodies[uuid])
+    append(list_in(writes.fields, 'listings'), uuid, bodies[uuid])
   end
   if not was then
     writes.names[job.name] = true
   end
 end
 
+-- Move jobs that have ended to keys of their own, which go by themselves.
+local function put_by(writes)
+  local uuids = writes.ended
+  local postings = redis.call('HMGET', key('listings'), unpack(uuids))
+  for index, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    local checkpoint, progress = false, false
+    if job.checkpoint then
+      checkpoint = redis.call('HGET', key('checkpoints'), uuid)
+      append(list_in(writes.lost_fields, 'checkpoints'), uuid)
+    end
+    if job.progress then
+      progress = redis.call('HGET', key('progress'), uuid)
+      append(list_in(writes.lost_fields, 'progress'), uuid)
+    end
+    finished[uuid] = {postings[index] or '', checkpoint, progress, results[uuid] or false}
+    local value = cmsgpack.pack(packed[uuid], histories[uuid], unpack(finished[uuid]))
+    if job.retained then
+      local left = decimal(math.ceil((job.retained + RETRY_WINDOW - now) / 1000))
+      redis.call('SET', key('done', uuid), value, 'PX', left)
+      if not is_hidden(job) then
+        append(list_in(writes.adds, key('retained')), decimal(job.retained), uuid .. job.name)
+      end
+    else
+      redis.call('SET', key('done', uuid), value)
+    end
+  end
+  redis.call('HDEL', key('records'), unpack(uuids))
+  redis.call('HDEL', key('listings'), unpack(uuids))
+end
+
 local function write(writes)
+  if #writes.ended > 0 then
+    put_by(writes)
+  end
   for hash, fields in pairs(writes.lost_fields) do
     redis.call('HDEL', key(hash), unpack(fields))
   end
@@ -199,40 +211,38 @@ local function write(writes)
     redis.call('ZADD', name, unpack(members))
   end
   for name in pairs(writes.names) do
-    redis.call('ZADD', key('names'), 'NX', 0, name)
+    redis.call('ZADD', key('names'), 'NX', '0', name)
   end
-  for command, keys in pairs(writes.owners) do
-    redis.call(command, unpack(keys))
+  if #writes.owners > 0 then
+    redis.call('DEL', unpack(writes.owners))
   end
   for name in pairs(writes.heads) do
     set_head(name)
   end
 end
 
-local function publish()
-  for _, event in ipairs(events) do
-    redis.call('SPUBLISH', key('events', event.kind), table.concat(event))
-  end
-  events = {}
-end
-
--- Write everything back; may be called several times.
+-- Write everything back; may be called several times, each job being changed before one of them only.
 local function flush()
   if #changed > 0 then
     local writes = {
-      adds = {}, removals = {}, fields = {}, lost_fields = {}, names = {}, owners = {}, heads = {}, ready = {}, soon = {},
+      adds = {}, removals = {}, fields = {}, lost_fields = {}, owners = {}, ended = {}, names = {}, heads = {},
+      ready = {}, soon = {},
     }
     for _, job in ipairs(changed) do
       local was = before[job.uuid]
-      follow_order(job, was, writes)
-      follow_time(job, was, writes)
-      follow_owner(job, was, writes)
-      follow_key(job, was, writes)
-      follow_record(job, was, writes)
-      remember(job)
+      follow_order(writes, job, was)
+      follow_time(writes, job, was)
+      follow_owner(writes, job, was)
+      if job.key then
+        follow_key(writes, job, was)
+      end
+      follow_record(writes, job, was)
+    end
+    for _, job in ipairs(changed) do
+      before[job.uuid] = job.state
     end
     write(writes)
-    changed, is_changed = {}, {}
+    changed, is_changed, moved = {}, {}, {}
     publish()
     stir(writes.ready, writes.soon)
   else

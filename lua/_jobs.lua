@@ -1,17 +1,11 @@
 -- include: board
 -- Jobs as this script sees them. Each is loaded once and changed as a table; `flush` of _changes.lua writes it back.
 --
--- A record is a msgpack map, followed by the lines of the history, each a msgpack array. A job that is complete or
--- cancelled is a key of its own with a TTL: a msgpack array of record and lines, posting, checkpoint, progress, result.
+-- A record is a msgpack map, followed by the lines of the history: kind, moment, owner, token and reason of each, one
+-- after the other. A job that is complete or cancelled is a key of its own with a TTL, and holds one after the other:
+-- record, lines, posting, checkpoint, progress, result. False stands for what there is not.
 
-local jobs = {}
-local histories = {}
-local before = {}
-local finished = {}
-
-local function place(job)
-  return job.sequence - job.priority * PLACES_OF_PRIORITY
-end
+-- `histories` has the lines, `before` the state in which a job was found, and `finished` the rest of what has ended.
 
 -- The moment for which a job is in `delayed` or in `leases`.
 local function due(job)
@@ -22,7 +16,7 @@ local function due(job)
 end
 
 local function is_live(job)
-  return job.state == 'UNCLAIMED' or job.state == 'CLAIMED' or job.state == 'DELAYED'
+  return LIVE[job.state]
 end
 
 -- Completed jobs are remembered for longer than they are shown.
@@ -30,17 +24,15 @@ local function is_hidden(job)
   return job.state == 'COMPLETE' and job.retained ~= nil and job.retained <= now
 end
 
-local function unfold(uuid, value)
+-- Take a record apart; false if it can't be read, and then there is no such job until an audit has found it.
+local function unfold(uuid, value, lines)
   local readable, rest, job = pcall(cmsgpack.unpack_one, value)
   if not readable or type(job) ~= 'table' or job.uuid ~= uuid or not ORDERS[job.state] then
     return false
   end
-  histories[uuid] = rest >= 0 and string.sub(value, rest + 1) or ''
+  histories[uuid] = lines or rest >= 0 and string.sub(value, rest + 1) or ''
+  before[uuid] = job.state
   return job
-end
-
-local function remember(job)
-  before[job.uuid] = {state = job.state, place = place(job), due = due(job), token = job.token}
 end
 
 -- Load what is not loaded yet, in one call.
@@ -58,11 +50,7 @@ local function fetch(uuids)
   local values = redis.call('HMGET', key('records'), unpack(missing))
   for index, uuid in ipairs(missing) do
     if values[index] then
-      local job = unfold(uuid, values[index])
-      jobs[uuid] = job
-      if job then
-        remember(job)
-      end
+      jobs[uuid] = unfold(uuid, values[index])
     end
   end
 end
@@ -82,13 +70,9 @@ local function fetch_finished(uuids)
   local values = redis.call('MGET', unpack(keys))
   for index, uuid in ipairs(missing) do
     if values[index] then
-      local readable, parts = pcall(cmsgpack.unpack, values[index])
-      local job = readable and type(parts) == 'table' and unfold(uuid, parts[1])
-      if job then
-        jobs[uuid] = job
-        finished[uuid] = parts
-        remember(job)
-      end
+      local parts = {pcall(cmsgpack.unpack, values[index])}
+      jobs[uuid] = parts[1] and unfold(uuid, parts[2], parts[3])
+      finished[uuid] = {unpack(parts, 4)}
     end
   end
 end
@@ -107,8 +91,9 @@ end
 
 -- Whether the history has a line of one of these kinds, under this token and by this owner if they are given.
 local function has_line(job, kinds, token, who)
-  for _, line in ipairs({cmsgpack.unpack(histories[job.uuid])}) do
-    if kinds[line[1]] and (token == nil or line[4] == token) and (who == nil or line[3] == who) then
+  local parts = {cmsgpack.unpack(histories[job.uuid])}
+  for at = 1, #parts, LINE_PARTS do
+    if kinds[parts[at]] and (token == nil or parts[at + 3] == token) and (who == nil or parts[at + 2] == who) then
       return true
     end
   end

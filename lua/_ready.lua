@@ -19,7 +19,7 @@ local function ready_names(names, most)
     return found
   end
   if not names then
-    for _, name in ipairs(redis.call('ZRANGE', key('heads'), 0, most + count - 1)) do
+    for _, name in ipairs(redis.call('ZRANGE', key('heads'), '0', most + count - 1)) do
       if not paused[name] and #found < most then
         found[#found + 1] = name
       end

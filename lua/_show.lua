@@ -12,7 +12,7 @@ local function show(list)
     local at = index * 5
     shown[at - 4] = packed[uuid] or cmsgpack.pack(job)
     if parts then
-      shown[at - 3], shown[at - 2], shown[at - 1], shown[at] = parts[2], parts[3], parts[4], parts[5]
+      shown[at - 3], shown[at - 2], shown[at - 1], shown[at] = unpack(parts)
     else
       shown[at - 3] = postings[index] or bodies[uuid] or ''
       shown[at - 2] = job.checkpoint and redis.call('HGET', key('checkpoints'), uuid) or false

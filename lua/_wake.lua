@@ -1,6 +1,7 @@
 -- include: board
 -- Who waits is armed: in `waiters` with the names that it waits for ('' is any), in `armed` with the moment until which
--- it sleeps, and under each of its names. One claimable job wakes one of them; a client that hears nothing is passed over.
+-- it sleeps, and under each of its names. One claimable job wakes one of them; a client that hears nothing is passed
+-- over.
 
 local function disarm(id)
   local names = redis.call('HGET', key('waiters'), id)
@@ -17,7 +18,7 @@ end
 local function wake(name, count)
   for _, room in ipairs({name, ''}) do
     while count > 0 do
-      local id = redis.call('ZRANGEBYSCORE', key('waiting', room), now, '+inf', 'LIMIT', 0, 1)[1]
+      local id = redis.call('ZRANGEBYSCORE', key('waiting', room), now_text, '+inf', 'LIMIT', '0', '1')[1]
       if not id then
         break
       end

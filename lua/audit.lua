@@ -9,7 +9,7 @@
 --
 -- include: settle
 
-settle(100)
+settle('100')
 
 local CHUNK = 200
 local mend = ARGV[1] == '1'
@@ -36,8 +36,9 @@ local function mend_unreadable(uuid, value)
   redis.call('HSET', key('unreadable'), uuid, value)
   local sequence = redis.call('HINCRBY', key('counters'), 'sequence', 1)
   local job = {
-    uuid = uuid, name = '?', priority = 3, sequence = sequence, created = now, attempts = 0, token = now, lines = 0,
-    modified = now, state = 'TRASHED', reason = 'its record could not be read',
+    uuid = uuid, name = '?', priority = 3, sequence = sequence, place = decimal(sequence - 3 * PLACES_OF_PRIORITY),
+    created = now, attempts = 0, token = now, lines = 0, modified = now, state = 'TRASHED',
+    reason = 'its record could not be read',
   }
   jobs[uuid], histories[uuid] = job, ''
   tell(job, 'TRASHED', nil, nil, job.reason)
@@ -70,7 +71,7 @@ end
 local function misplacement_of(job)
   for _, state in ipairs(STATES) do
     local score = redis.call('ZSCORE', order(state, job.name), job.uuid)
-    if state == job.state and (not score or tonumber(score) ~= place(job)) then
+    if state == job.state and (not score or score ~= job.place) then
       return 'it is ' .. state .. ', but not listed as such'
     end
     if state ~= job.state and score then

@@ -9,7 +9,7 @@
 -- include: holds
 -- include: prune
 
-settle(100)
+settle('100')
 
 local ends = cmsgpack.unpack(ARGV[1])
 heed(ends)

@@ -2,12 +2,12 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 uuid
--- Returns: MISSING, or OK and the lines, each a msgpack array [kind, at, who, token, reason]
+-- Returns: MISSING, or OK and the lines: kind, moment, owner, token and reason of each, in msgpack, one after the other
 -- Changes nothing but what time has changed.
 --
 -- include: settle
 
-settle(100)
+settle('100')
 
 local job = settle_job(recall(ARGV[1]))
 flush()

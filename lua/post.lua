@@ -1,7 +1,8 @@
 -- Put a batch on the board, or nothing of it.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, max_attempts or nil], ...]
+-- ARGV: 1 msgpack [[uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, max_attempts or nil],
+--       ...]
 --       2.. the postings, one for each
 -- Returns: OK or TAKEN; now; for each either its sequence (newly posted, just as sent) or its outcome; then the jobs
 --       of those with an outcome, in order.
@@ -11,7 +12,7 @@
 -- include: settle
 -- include: show
 
-settle(100)
+settle('100')
 
 local items = cmsgpack.unpack(ARGV[1])
 local aliases = {}
@@ -51,6 +52,11 @@ local function fetch_all()
   end
   fetch(others)
   fetch_finished(others)
+end
+
+-- The lowest place is claimed first: by priority, then by sequence.
+local function set_place(job)
+  job.place = string.format('%.0f', job.sequence - job.priority * PLACES_OF_PRIORITY)
 end
 
 local function fill(job, item, posting)
@@ -107,6 +113,7 @@ local function number(outcomes, found)
     if outcome == 'POSTED' then
       sequence = sequence + 1
       found[index].sequence = sequence
+      set_place(found[index])
     end
   end
 end
@@ -118,8 +125,10 @@ local function enter(outcomes, found)
     if outcome == 'POSTED' then
       tell(job, 'POSTED')
     elseif outcome == 'REPLACED' then
+      moved[job.uuid] = true
       fill(job, items[index], ARGV[index + 1])
-      redis.call('SET', key('alias', items[index][1]), job.uuid, 'PX', decimal(RETRY_WINDOW / 1000))
+      set_place(job)
+      redis.call('SET', key('alias', items[index][1]), job.uuid, 'PX', RETRY_WINDOW / 1000)
       tell(job, 'REPLACED', nil, nil, items[index][1])
     end
   end

@@ -9,7 +9,7 @@
 -- include: prune
 -- include: sweep
 
-settle(100)
+settle('100')
 sweep()
 
 local DAY = 86400 * 1000000

@@ -55,12 +55,12 @@ class RedisBackend(Posting, Claiming, Reading, Operating, Watching):
 
     def _settings_of(self, address: Address, options: dict[str, Any]) -> dict[str, Any]:
         """Return what redis-py's connections are made with; everything else has been taken out of the options."""
-        self._socket_timeout: float = options.setdefault("socket_timeout", _SOCKET_TIMEOUT)
+        self.patience = options.setdefault("socket_timeout", _SOCKET_TIMEOUT)
         return {
             **options,
             "username": address.username,
             "password": address.password,
-            "socket_connect_timeout": self._socket_timeout,
+            "socket_connect_timeout": self.patience,
             "protocol": 2,
             "health_check_interval": 0,
         }
@@ -77,7 +77,7 @@ class RedisSentinelBackend(RedisBackend):
     def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
         service, _, path = address.path.strip("/").partition("/")
         if not service:
-            raise ValueError("a board behind Sentinels is redis+sentinel://HOST:PORT,.../SERVICE/DB; SERVICE is missing")
+            raise ValueError("a board behind Sentinels is redis+sentinel://HOST:PORT,.../SERVICE/DB; give a SERVICE")
         if path:
             options["db"] = database(path)
         credentials = {

@@ -37,9 +37,7 @@ class Claiming(Client):
         return self._verdicts("extend", items)
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        items = [
-            [*hold_of(end.hold), span(end.retention) if end.retention > 0 else 0, end.result] for end in ends
-        ]
+        items = [[*hold_of(end.hold), span(end.retention) if end.retention > 0 else 0, end.result] for end in ends]
         return self._verdicts("consume", items)
 
     def abandon(self, ends: Sequence[Return]) -> list[Verdict]:

@@ -32,6 +32,9 @@ def key_of(board: str) -> str:
 class Client(Backend):
     """What the parts of the Redis backend stand on."""
 
+    #: For how long a reply is waited for, in seconds.
+    patience: float
+
     def __init__(
         self,
         board: str,

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Collection
 
 from redis import exceptions
-from redis.connection import AbstractConnection
 
+from jobboard.backends.redis.places import Connection
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.redis")
@@ -26,16 +26,14 @@ class Ear:
     :param rejoined: called after every break, since something may have been missed.
     """
 
-    def __init__(
-        self, connect: Callable[[], AbstractConnection], patience: float, rejoined: Callable[[], None]
-    ) -> None:
+    def __init__(self, connect: Callable[[], Connection], patience: float, rejoined: Callable[[], None]) -> None:
         self._connect = connect
         self._patience = patience
         self._rejoined = rejoined
         self._changed = threading.Condition()
         self._wanted: dict[bytes, list[Hear]] = {}
         self._subscribed: set[bytes] = set()
-        self._connection: AbstractConnection | None = None
+        self._connection: Connection | None = None
         self._fault: Exception | None = None
         self._thread: threading.Thread | None = None
         self._closed = False

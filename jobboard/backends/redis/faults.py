@@ -36,7 +36,7 @@ def refused(where: str, error: Exception) -> BoardUnavailable:
     """Say that the server answered by an error, and did nothing."""
     text = _text(error)
     hint = next((hint for word, hint in _HINTS.items() if word in text.split(" ", 1)[0] or _is(error, word)), None)
-    return BoardUnavailable(f"Redis at {where} refuses: {hint} ({text})" if hint else f"Redis at {where} refuses: {text}")
+    return BoardUnavailable(f"Redis at {where} refuses: " + (f"{hint} ({text})" if hint else text))
 
 
 #: The library cuts the first word off some answers and gives them a class instead.

@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, Protocol
 
+from redis import connection as library
 from redis import exceptions
-from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.crc import key_slot
 from redis.sentinel import Sentinel
 
-from jobboard.errors import BoardUnavailable
-
 Host = tuple[str, int]
+
+
+class Connection(Protocol):
+    """What is used of redis-py's connections, which have no types of their own."""
+
+    def connect(self) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+    def pack_command(self, *parts: object) -> list[bytes]: ...
+
+    def send_packed_command(self, command: list[bytes], check_health: bool = True) -> None: ...
+
+    def send_command(self, *parts: object, check_health: bool = True) -> None: ...
+
+    def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
+
+
+#: The library's classes, seen without their types.
+_TCP: Any = library.Connection
+_TLS: Any = library.SSLConnection
+_UNIX: Any = library.UnixDomainSocketConnection
+_SENTINEL: Any = Sentinel
 
 
 class Place(abc.ABC):
     """Knows the way to the server; makes connections that are not connected yet."""
 
     @abc.abstractmethod
-    def find(self) -> AbstractConnection:
+    def find(self) -> Connection:
         """Return a new connection to where the board is now; raises what redis-py raises."""
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027, most places are always the same
         """Look anew at the next ``find``: the server was lost, or is not the right one any more."""
 
-    def moved(self, host: str, port: int) -> None:
+    def moved(self, host: str, port: int) -> None:  # noqa: B027
         """Learn from a redirection where the board is now."""
 
     @abc.abstractmethod
@@ -37,12 +58,13 @@ class Network:
     """Makes connections to any host, with the same credentials and TLS options."""
 
     def __init__(self, tls: bool, settings: dict[str, Any]) -> None:
-        self._kind = SSLConnection if tls else Connection
+        self._kind = _TLS if tls else _TCP
         self.settings = settings
         self.tls = tls
 
-    def connection(self, host: Host) -> AbstractConnection:
-        return self._kind(host=host[0], port=host[1], **self.settings)
+    def connection(self, host: Host) -> Connection:
+        made: Connection = self._kind(host=host[0], port=host[1], **self.settings)
+        return made
 
 
 class Single(Place):
@@ -52,7 +74,7 @@ class Single(Place):
         self._network = network
         self._host = host
 
-    def find(self) -> AbstractConnection:
+    def find(self) -> Connection:
         return self._network.connection(self._host)
 
     def __str__(self) -> str:
@@ -66,8 +88,9 @@ class Local(Place):
         self._path = path
         self._settings = settings
 
-    def find(self) -> AbstractConnection:
-        return UnixDomainSocketConnection(path=self._path, **self._settings)
+    def find(self) -> Connection:
+        made: Connection = _UNIX(path=self._path, **self._settings)
+        return made
 
     def __str__(self) -> str:
         return self._path
@@ -76,13 +99,13 @@ class Local(Place):
 class Watched(Place):
     """The primary that Sentinels name; asked for every new connection, since it may have changed."""
 
-    def __init__(self, network: Network, sentinels: list[Host], service: str, sentinel_settings: dict[str, Any]) -> None:
+    def __init__(self, network: Network, sentinels: list[Host], service: str, settings: dict[str, Any]) -> None:
         self._network = network
         self._service = service
         self._sentinels = sentinels
-        self._sentinel = Sentinel(sentinels, sentinel_kwargs={**sentinel_settings, "ssl": network.tls})
+        self._sentinel = _SENTINEL(sentinels, sentinel_kwargs={**settings, "ssl": network.tls})
 
-    def find(self) -> AbstractConnection:
+    def find(self) -> Connection:
         try:
             host, port = self._sentinel.discover_master(self._service)
         finally:
@@ -103,7 +126,7 @@ class Sharded(Place):
         self._slot = key_slot(key.encode())
         self._node: Host | None = None
 
-    def find(self) -> AbstractConnection:
+    def find(self) -> Connection:
         node = self._node
         if node is None:
             node = self._node = self._ask()
@@ -148,7 +171,3 @@ class Sharded(Place):
 
 def text_of(host: Host) -> str:
     return f"{host[0]}:{host[1]}"
-
-
-def unavailable(place: Place, what: str) -> BoardUnavailable:
-    return BoardUnavailable(f"Redis at {place} {what}")

@@ -41,9 +41,7 @@ class Reading(Client):
 
     def stats(self) -> BoardStats:
         _, counts, age = self._until_settled("stats")
-        names = {
-            name.decode(): NameStats(*numbers) for name, numbers in zip(counts[::2], counts[1::2], strict=True)
-        }
+        names = {name.decode(): NameStats(*numbers) for name, numbers in zip(counts[::2], counts[1::2], strict=True)}
         return BoardStats(
             delayed=sum(stats.delayed for stats in names.values()),
             unclaimed=sum(stats.unclaimed for stats in names.values()),

@@ -31,7 +31,7 @@ def load_scripts() -> dict[str, Script]:
 
 
 def _script_of(name: str, files: dict[str, str]) -> Script:
-    source = "\n".join(_lines_of(name, files, set())).encode() + b"\n"
+    source = "\n".join([*_lines_of(name, files, set()), "end)()", ""]).encode()
     return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from redis import exceptions
-from redis.connection import AbstractConnection
 
 from jobboard.backends.redis.faults import cut_off, refused, unreachable
 from jobboard.backends.redis.options import Durability
-from jobboard.backends.redis.places import Place
+from jobboard.backends.redis.places import Connection, Place
 from jobboard.backends.redis.scripts import Script
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -36,7 +35,7 @@ class Server:
         self.place = place
         self._durability = durability
         self._lock = threading.Lock()
-        self._idle: list[AbstractConnection] = []
+        self._idle: list[Connection] = []
         self._generation = 0
         self._closed = True
         #: Whether the last request was answered.
@@ -97,7 +96,7 @@ class Server:
         error = refused(str(self.place), fault)
         return error if replies[0] is fault else ReplyLost(str(error))
 
-    def _exchange(self, connection: AbstractConnection, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+    def _exchange(self, connection: Connection, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
         try:
             packed: list[Any] = []
             for command in commands:
@@ -120,7 +119,7 @@ class Server:
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    def connect(self) -> AbstractConnection:
+    def connect(self) -> Connection:
         """Return a connection that nobody else knows, connected."""
         if self._closed:
             raise BoardUnavailable("the board is closed")
@@ -137,11 +136,11 @@ class Server:
         except (exceptions.RedisError, OSError) as error:
             self.answers = False
             self.place.forget()
-            say = refused if isinstance(error, (exceptions.AuthenticationError, exceptions.BusyLoadingError)) else unreachable
-            raise say(str(self.place), error) from None
+            is_refusal = isinstance(error, (exceptions.AuthenticationError, exceptions.BusyLoadingError))
+            raise (refused if is_refusal else unreachable)(str(self.place), error) from None
         return connection
 
-    def _take(self) -> tuple[AbstractConnection, int]:
+    def _take(self) -> tuple[Connection, int]:
         if self._closed:
             raise BoardUnavailable("the board is closed")
         with self._lock:
@@ -150,14 +149,14 @@ class Server:
                 return self._idle.pop(), generation
         return self.connect(), generation
 
-    def _give(self, connection: AbstractConnection, generation: int) -> None:
+    def _give(self, connection: Connection, generation: int) -> None:
         with self._lock:
             if not self._closed and generation == self._generation and len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
                 return
         connection.disconnect()
 
-    def _drop(self, connection: AbstractConnection, generation: int) -> None:
+    def _drop(self, connection: Connection, generation: int) -> None:
         """One broken connection means that those of its time are broken too: each would cost a lost reply."""
         connection.disconnect()
         if generation == self._generation:
@@ -172,7 +171,7 @@ class Server:
             connection.disconnect()
 
 
-def _read(connection: AbstractConnection) -> Any:
+def _read(connection: Connection) -> Any:
     """Return a reply; the server's errors are replies too."""
     try:
         return connection.read_response(disconnect_on_error=False)

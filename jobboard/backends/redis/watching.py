@@ -8,11 +8,10 @@ import uuid as uuids
 from collections.abc import Callable
 from typing import Any
 
-from redis.connection import AbstractConnection
-
 from jobboard.backend import Waiter
 from jobboard.backends.redis.client import Client, logger
 from jobboard.backends.redis.ear import Ear
+from jobboard.backends.redis.places import Connection
 from jobboard.backends.redis.wire import events_of, micros, pack
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
@@ -111,10 +110,10 @@ class Watching(Client):
         with self._watch_lock:
             self._check_open()
             if self._ear is None:
-                self._ear = Ear(self._connect_ear, self._socket_timeout, self._wake_all)
+                self._ear = Ear(self._connect_ear, self.patience, self._wake_all)
             return self._ear
 
-    def _connect_ear(self) -> AbstractConnection:
+    def _connect_ear(self) -> Connection:
         return self.server.connect()
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What crosses the wire: moments in microseconds, requests in msgpack that the scripts can read, jobs as they answer."""
+"""What crosses the wire: moments in microseconds, requests in msgpack for the scripts, jobs as they show them."""
 
 from __future__ import annotations
 
@@ -77,16 +77,17 @@ def entry_of(
 
 
 def history_of(lines: bytes) -> list[HistoryEntry]:
+    parts = _objects(lines)
     return [
         HistoryEntry(_KINDS[kind], who or None, moment(at / 1e6), token or None, _text(reason))
-        for kind, at, who, token, reason in _objects(lines)
+        for kind, at, who, token, reason in zip(*[parts] * 5, strict=True)
     ]
 
 
 def events_of(message: bytes) -> Iterable[JobEvent]:
     """Return the events of one message: uuid, name and line of each."""
     parts = _objects(message)
-    for uuid, name, (kind, at, who, token, reason) in zip(parts, parts, parts, strict=True):
+    for uuid, name, kind, at, who, token, reason in zip(*[parts] * 7, strict=True):
         yield JobEvent(
             _KINDS[kind], uuid or None, name or None, who or None, token or None, moment(at / 1e6), _text(reason)
         )
