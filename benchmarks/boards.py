@@ -40,9 +40,9 @@ def _rate_of_pairs(store: str, board: JobBoard, bare: Bare, size: int, batch: in
         _ROUNDS,
     )
     goal = ""
-    if store.startswith("sqlite"):
+    if store == "sqlite-full" and batch == 1:
         goal = "ratio >= 0.5"
-    elif batch > 1:
+    elif store == "memory" and batch > 1:
         goal = ">= 30,000/s"
     return Figure(store, f"claim_next + consume {label}", ours, "/s", bare.beside, limit, ratio, goal)
 

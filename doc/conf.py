@@ -2,7 +2,7 @@
 
 project = "jobboard"
 author = "the jobboard engineers"
-copyright = "the jobboard engineers"  # noqa: A001, Sphinx's name
+copyright = "the jobboard engineers"
 extensions = ["sphinx.ext.autodoc"]
 html_theme = "alabaster"
 exclude_patterns = ["_build"]

@@ -41,6 +41,4 @@ def load_plugin(namespace: str, name: str) -> Any:
 
 def plugin_names(namespace: str) -> list[str]:
     """Return the names of all entry points of a namespace, loading none of them."""
-    return sorted(
-        set(NamedExtensionManager(namespace, names=[]).entry_points_names())
-    )
+    return sorted(set(NamedExtensionManager(namespace, names=[]).entry_points_names()))

@@ -76,12 +76,12 @@ def test_any_name_of_a_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(("synchronous", "number"), [("OFF", 0), ("NORMAL", 1), ("FULL", 2), ("EXTRA", 3)])
 def test_synchronous_reaches_the_connection_that_writes(tmp_path: Path, synchronous: str, number: int) -> None:
     with opened(tmp_path / "jobs.db", synchronous=synchronous) as backend:
-        assert backend.database._writer.execute("PRAGMA synchronous").fetchone() == (number,)
-        assert backend.database._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert backend.database._writer.get().execute("PRAGMA synchronous").fetchone() == (number,)
+        assert backend.database._writer.get().execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_full_is_the_default(tmp_path: Path) -> None:
     backend = SqliteBackend("board", Address("sqlite", path=f"/{tmp_path}/jobs.db"))
     backend.open(5.0)
-    assert backend.database._writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert backend.database._writer.get().execute("PRAGMA synchronous").fetchone() == (2,)
     backend.close()

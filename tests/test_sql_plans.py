@@ -28,7 +28,7 @@ def plan_of(backend: SqliteBackend, statement: Statement) -> str:
     sql, constants = statement.on(_DIALECT)
     compiled = statement.clause.compile(dialect=_DIALECT)  # type: ignore[attr-defined]
     parameters = {**dict.fromkeys(compiled.bind_names.values()), **constants}
-    rows = backend.database._reader.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
+    rows = backend.database._reader.get().execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
     return "\n".join(row[3] for row in rows)
 
 
@@ -121,7 +121,9 @@ def test_a_claim_takes_as_many_steps_from_ten_thousand_as_from_a_hundred(
     fill(backend, 100, *ten)
 
     def cost() -> int:
-        return steps_of(backend.database._writer, lambda: backend.consume([consumption(claimed(backend, names=names))]))
+        return steps_of(
+            backend.database._writer.get(), lambda: backend.consume([consumption(claimed(backend, names=names))])
+        )
 
     few = max(cost() for _ in range(3))
     if is_paused:
@@ -140,9 +142,9 @@ def test_looking_whether_to_wait_takes_as_many_steps_with_ten_thousand_paused_an
     backend.pause("paused")
     with backend.waiter(frozenset({"paused", "later"})) as some, backend.waiter(None) as any_name:
         fill_both(10)
-        few = [steps_of(backend.database._reader, waiter.ready_in) for waiter in (some, any_name)]
+        few = [steps_of(backend.database._reader.get(), waiter.ready_in) for waiter in (some, any_name)]
         fill_both(5000)
-        assert [steps_of(backend.database._reader, waiter.ready_in) for waiter in (some, any_name)] == few
+        assert [steps_of(backend.database._reader.get(), waiter.ready_in) for waiter in (some, any_name)] == few
         assert 50.0 < (any_name.ready_in() or 0.0) <= 60.0
 
 
@@ -153,7 +155,7 @@ def test_a_later_page_takes_no_more_steps_than_the_first(backend: SqliteBackend)
     def turn() -> None:
         cursors.append(backend.page([JobState.UNCLAIMED], None, cursors[-1], 100).cursor)
 
-    costs = [steps_of(backend.database._reader, turn) for _ in range(40)]
+    costs = [steps_of(backend.database._reader.get(), turn) for _ in range(40)]
     assert max(costs) <= min(costs) * 1.2
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from jobboard.cli.output import Output, count
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.demo.interrupts import all_like_ctrl_c
 from jobboard.demo.run import Demo, Report
 
 _MOST_SHOWN = 20
@@ -44,7 +43,7 @@ sha256sum -c --quiet SHA256SUMS
         SHA256SUMS into the present directory. Links to files are followed, links to directories are not. Exit status 1
         if a file could not be read.
         """
-        with _uri_of(session) as uri, _stopped_by_signals():
+        with _uri_of(session) as uri, all_like_ctrl_c():
             options: dict[str, Any] = {"conductors": conductors, "slots": concurrency, "kill": kill}
             run = Demo(uri, directory, output, display=not session.output.json, **options)
             try:
@@ -69,21 +68,6 @@ def _uri_of(session: Session) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="jobboard-demo-") as directory:
         # The file is thrown away in the end, so it need not outlive a power cut.
         yield f"sqlite:///{directory}/jobs.db?synchronous=NORMAL"
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the demo as Ctrl-C does, conductors included."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _view_of(report: Report, output: Path) -> dict[str, Any]:
@@ -111,7 +95,8 @@ def _tell(out: Output, report: Report, output: Path, *, kill_wanted: bool) -> No
     if len(report.unreadable) > _MOST_SHOWN:
         out.error(f"and {len(report.unreadable) - _MOST_SHOWN} more could not be read")
     if report.jobs:
-        out.say(f"{count(report.jobs, 'job')} in {report.seconds:.1f} s, {_per_second(report):.0f} a second")
+        rate = f"{_per_second(report):.{0 if report.jobs > 100 else 1}f} a second"
+        out.say(f"{count(report.jobs, 'job')} in {report.seconds:.1f} s, {rate}")
     else:
         out.say("0 jobs: there are no files to hash")
     for owner, number in sorted(report.owners.items()):

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from jobboard.cli.output import shown
 from jobboard.cli.session import Session, command, pass_session
@@ -43,8 +44,8 @@ jobboard ls --state complete --json | jq -r '.[].uuid'
         jobs = session.board().iterjobs(names=names or None, states=wanted)
         rows = [row_of(job) for job in itertools.islice(jobs, limit or None)]
         session.output.table(_JOB_COLUMNS, rows, empty="no jobs")
-        if limit and next(jobs, None) is not None:
-            session.output.note(f"there are more than these {limit}; --limit 0 lists all")
+        if not _is_given("limit") and next(jobs, None) is not None:
+            session.output.warn(f"there are more than these {limit}; --limit 0 lists all")
 
     @command(group, "show", examples="""
 jobboard show 3f2a
@@ -114,10 +115,10 @@ jobboard stats
             ("name", "delayed", "unclaimed", "claimed", "trashed"), [*rows, {"name": "(all)", **view}], empty=""
         )
         if view["oldest_unclaimed"] is not None:
-            session.output.note(f"the oldest unclaimed job is {view['oldest_unclaimed']:.0f} s old")
+            session.output.hint(f"the oldest unclaimed job is {view['oldest_unclaimed']:.0f} s old")
         paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
         if paused:
-            session.output.note(f"paused: {', '.join(paused)}")
+            session.output.hint(f"paused: {', '.join(paused)}")
 
     @command(group, "watch", examples="""
 jobboard watch
@@ -135,13 +136,17 @@ jobboard watch --kind consumed --kind trashed --json
         wanted = [EventKind(kind.upper()) for kind in kinds] or None
         session.board().subscribe(events.put, wanted)
         deadline = None if seconds is None else time.monotonic() + seconds
-        session.output.note(f"watching board {session.name!r}; Ctrl-C ends it")
+        session.output.hint(f"watching board {session.name!r}; Ctrl-C ends it")
         while deadline is None or time.monotonic() < deadline:
             try:
                 event = events.get(timeout=0.2)
             except queue.Empty:
                 continue
             _print_event(session, event_view(event))
+
+
+def _is_given(parameter: str) -> bool:
+    return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
 
 
 def _print_event(session: Session, view: dict[str, Any]) -> None:

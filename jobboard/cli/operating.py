@@ -139,7 +139,10 @@ jobboard check --repair
         """Look for records that contradict each other; exit status 1 if there are any left."""
         findings = session.board().audit(repair=repair)
         rows = [{"uuid": found.uuid, "problem": found.problem, "repaired": found.repaired} for found in findings]
-        session.output.table(("uuid", "problem", "repaired"), rows, empty="all records agree")
+        if rows or session.output.json:
+            session.output.table(("uuid", "problem", "repaired"), rows, empty="")
+        else:
+            session.output.say("all records agree")
         if any(not found.repaired for found in findings):
             raise click.exceptions.Exit(1)
 

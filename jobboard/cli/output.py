@@ -55,15 +55,19 @@ class Output:
         """Write one JSON line."""
         print(json.dumps(plain(value)), flush=True)
 
-    def note(self, text: str) -> None:
-        """Tell something beside the result, on standard error."""
-        if not self.json:
-            self._errors.print(Text(safe(text)), soft_wrap=True)
+    def hint(self, text: str) -> None:
+        """Tell somebody at a terminal what is good to know."""
+        if self.is_terminal and not self.json:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Tell on standard error what has to be known."""
+        self._errors.print(Text(safe(text)), soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, empty: str) -> None:
         """Write rows: all their fields as JSON; or these columns, of which a terminal shows those that hold something.
 
-        In a pipe the first line always names the columns, and ``empty`` goes to standard error.
+        In a pipe the first line always names the columns; ``empty`` is for terminals.
         """
         if self.json:
             self.data(rows)
@@ -73,8 +77,6 @@ class Output:
             print("\t".join(columns))
             for row in rows:
                 print("\t".join(_in_one_cell(shown(row.get(column))) for column in columns))
-            if not rows:
-                self.note(empty)
 
     def _draw(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str) -> None:
         if not rows:

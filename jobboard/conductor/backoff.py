@@ -31,6 +31,7 @@ class Backoff:
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of this attempt; the first is 1."""
-        # The exponent is bounded so that a job that fails for ever can't overflow a float.
-        plain = min(self.first * self.factor ** min(attempt - 1, 64), self.most)
+        # The exponent is bounded so that a job that fails for ever can't overflow a float; and the longest delay has
+        # to leave room for its jitter.
+        plain = min(self.first * self.factor ** min(attempt - 1, 64), self.most / (1 + self.jitter))
         return plain * (1 + random.uniform(-self.jitter, self.jitter))

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import os
+import queue
 import secrets
 import socket
 import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from jobboard.arguments import check_count, check_delay, check_expiry, check_text, check_timeout
 from jobboard.board import JobBoard
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.keeper import interval_for
+from jobboard.conductor.presence import Presence
 from jobboard.conductor.shift import Shift
-from jobboard.entity import Entity
-from jobboard.errors import BoardUnavailable
+from jobboard.conductor.slots import Slots
+from jobboard.conductor.task import Task
 from jobboard.plugins import load_plugin
 
-logger = logging.getLogger("jobboard.conductor")
-
 _NAMESPACE = "jobboard.executors"
-#: A conductor that did not register for this many of its intervals counts as gone.
-_MISSED_INTERVALS = 4
+
+_Value = TypeVar("_Value")
 
 
 class Conductor:
@@ -33,7 +34,7 @@ class Conductor:
 
     :param name: what operators see; the owner's name in the store is made unique with host, pid and a random part.
     :param board: connected, and stays so; the conductor survives the store's absence.
-    :param handlers: only jobs of their names are claimed.
+    :param handlers: those registered at the start are run; only jobs of their names are claimed.
     :param concurrency: how many handlers run at a time.
     :param executor: ``"thread"``, ``"process"``, ``"asyncio"``, or another entry point of ``jobboard.executors``.
     :param expiry: seconds that a claim lasts without renewal; it is renewed three times in that time.
@@ -85,22 +86,18 @@ class Conductor:
 
         :raises ValueError: a handler can't run in this executor.
         """
-        with self._lock:
-            if self._shift is not None:
-                return
-            shift = Shift(
-                self._who, self._board, self._handlers, self._concurrency, self._expiry, self._grace,
-                self._executor_class, self._register,
-            )  # fmt: skip
-            shift.start()
-            self._shift = shift
-            self._stopped.clear()
-        self._register()
+        if self._is_called_by_handler() and self._is_stopping():
+            raise RuntimeError("a handler can't start its own conductor again, which waits for that handler to end")
+        _apart(self._start)
 
     def run(self) -> None:
-        """Work until somebody calls :meth:`stop`."""
+        """Work until somebody calls :meth:`stop`; an exception such as Ctrl-C's gives all jobs back first."""
         self.start()
-        self.wait()
+        try:
+            self.wait()
+        except BaseException:
+            self.stop(drain=False)
+            raise
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until it has stopped; False after ``timeout`` seconds."""
@@ -109,53 +106,113 @@ class Conductor:
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
         """Claim no more, and come to an end; True if every handler finished and every end was sent.
 
-        Not from within a handler or a signal handler: there, call it from a new thread.
+        From any thread and from a signal handler too. A second call can hurry the first one. Called by one of its own
+        handlers it returns False at once, since that handler has not finished; the rest goes on without it.
 
         :param drain: let running handlers finish; else give their jobs back at once, with the attempt.
         :param timeout: seconds to drain; what still runs then is given back. None waits for all.
         """
         seconds = check_timeout(timeout)
+
+        def stop() -> bool:
+            return self._stop(bool(drain), seconds)
+
+        if self._is_called_by_handler():
+            threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
+            return False
+        return _apart(stop)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        while True:
+            with self._lock:
+                shift = self._shift
+                if shift is None:
+                    self._shift = self._new_shift()
+                    self._stopped.clear()
+                    return
+                if not shift.stopping:
+                    return
+            shift.wait()
+            self._forget(shift)
+
+    def _stop(self, drain: bool, timeout: float | None) -> bool:
         with self._lock:
             shift = self._shift
-            if shift is None:
-                return True
-            finished = shift.stop(drain, seconds)
-            self._shift = None
-            self._unregister()
-            self._stopped.set()
-            return finished
+        if shift is None:
+            return True
+        finished = shift.stop(drain, timeout)
+        self._forget(shift)
+        return finished
 
-    # -- being seen ------------------------------------------------------------------------------------------------
+    def _forget(self, shift: Shift) -> None:
+        with self._lock:
+            if self._shift is shift:
+                self._shift = None
+                self._stopped.set()
 
-    def _entity(self) -> Entity:
+    def _new_shift(self) -> Shift:
+        slots = Slots(self._concurrency)
+        handlers = self._handlers.copy()
+
+        def metadata() -> dict[str, Any]:
+            return {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "executor": self._executor,
+                "concurrency": self._concurrency,
+                "running": slots.taken,
+                "names": sorted(handlers.names),
+                "label": self._name,
+            }
+
+        presence = Presence(self._board, self._who, metadata, max(1.0, interval_for(self._expiry)))
+        shift = Shift(
+            self._who, self._board, handlers, slots, self._expiry, self._grace,
+            lambda handlers, finish: self._executor_class(handlers, self._concurrency, finish), presence,
+        )  # fmt: skip
+        shift.start()
+        presence.register_when_due()
+        return shift
+
+    def _is_called_by_handler(self) -> bool:
+        task = Task.present()
+        return task is not None and task.facts.owner == self._who
+
+    def _is_stopping(self) -> bool:
         shift = self._shift
-        metadata = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "executor": self._executor,
-            "concurrency": self._concurrency,
-            "running": shift.running if shift else 0,
-            "names": sorted(self._handlers.names),
-            "label": self._name,
-        }
-        interval = 10.0 if math.isinf(self._expiry) else min(self._expiry / 3, 10.0)
-        return Entity("conductor", self._who, metadata, ttl=max(1.0, interval * _MISSED_INTERVALS))
-
-    def _register(self) -> None:
-        try:
-            self._board.register_entity(self._entity())
-        except BoardUnavailable as error:
-            logger.debug("conductor %s can't register: %s", self._who, error)
-
-    def _unregister(self) -> None:
-        try:
-            self._board.remove_entity(self._entity())
-        except BoardUnavailable as error:
-            logger.debug("conductor %s can't leave the register: %s", self._who, error)
+        return shift is not None and shift.stopping
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "working"
         return f"<Conductor {self._who!r} on {self._board.name!r}, {state}>"
+
+
+def _apart(function: Callable[[], _Value]) -> _Value:
+    """Call a function in a thread of its own, and return or raise what it does.
+
+    A signal handler runs in between any two steps of the main thread. If it is to stop a conductor, then the main
+    thread must never hold a lock that stopping needs; so it only ever waits here, on a queue that bears this.
+    """
+    answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+    def call() -> None:
+        try:
+            answers.put((True, function()))
+        except BaseException as error:
+            answers.put((False, error))
+
+    try:
+        threading.Thread(target=call, name="jobboard-lifecycle", daemon=True).start()
+    except RuntimeError:
+        # Too late for new threads: the interpreter is on its way out.
+        call()
+    went_well, value = answers.get()
+    if not went_well:
+        raise value
+    answer: _Value = value
+    return answer
 
 
 def _unique(name: str) -> str:

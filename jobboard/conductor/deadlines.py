@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 
 from jobboard.conductor.task import Task
+
+logger = logging.getLogger("jobboard.conductor")
 
 _LONGEST_SLEEP = 1.0
 
@@ -50,7 +54,7 @@ class Deadlines:
                 self._wake_at = now + _LONGEST_SLEEP
             for task in self._tasks():
                 if next_deadline(task) <= now:
-                    self._on_due(task, now)
+                    self._tell(task, now)
                 self.watch(task)
             with self._lock:
                 while not self._stopped and (left := self._wake_at - time.monotonic()) > 0:
@@ -58,13 +62,21 @@ class Deadlines:
                 if self._stopped:
                     return
 
+    def _tell(self, task: Task, now: float) -> None:
+        try:
+            self._on_due(task, now)
+        except Exception:
+            # One executor's fault must not keep the other tasks from their time.
+            logger.exception("a deadline of job %s could not be acted upon", task.job.uuid)
+
 
 def next_deadline(task: Task) -> float:
     """Return the soonest of a task's deadlines that still matter."""
     if task.outcome is not None:
-        return float("inf")
-    return min(
-        task.held_until,
-        float("inf") if task.deadline is None else task.deadline,
-        float("inf") if task.kill_at is None else task.kill_at,
-    )
+        return math.inf
+    soonest = task.held_until
+    if task.deadline is not None and task.deadline < soonest:
+        soonest = task.deadline
+    if task.kill_at is not None and task.kill_at < soonest:
+        soonest = task.kill_at
+    return soonest

@@ -8,13 +8,24 @@ import threading
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
-from jobboard.conductor.outcome import Again, Done, Dropped, Failed, GivenUp, Outcome
+from jobboard.conductor.outcome import (
+    Again,
+    Done,
+    Dropped,
+    Failed,
+    GivenUp,
+    Outcome,
+    result_that_cannot_travel,
+)
+from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
 
 logger = logging.getLogger("jobboard.conductor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+#: An end gives way to claims for so many seconds at most.
+_LONGEST_COURTESY = 0.005
 
 
 class Ends:
@@ -23,12 +34,14 @@ class Ends:
     Whatever has come in while a request was under way goes out with the next one. What can't be sent is kept, and its
     claim renewed, until the store is back; then it is sent under its token, and the store decides.
 
+    :param slots: ends give way to claims, which idle slots wait for.
     :param on_ended: is told of each task when there is nothing left to do for it.
     """
 
-    def __init__(self, board: JobBoard, who: str, on_ended: Callable[[Task], None]) -> None:
+    def __init__(self, board: JobBoard, who: str, slots: Slots, on_ended: Callable[[Task], None]) -> None:
         self._board = board
         self._who = who
+        self._slots = slots
         self._on_ended = on_ended
         self._settled: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
@@ -49,13 +62,14 @@ class Ends:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            task = self._settled.get()
-            batch = [task] if task is not None else []
-            while not self._settled.empty():
-                task = self._settled.get()
-                if task is not None:
-                    batch.append(task)
-            self._insist(batch)
+            self._insist(self._next_batch())
+
+    def _next_batch(self) -> list[Task]:
+        batch = [self._settled.get()]
+        self._slots.give_way(_LONGEST_COURTESY)
+        while not self._settled.empty():
+            batch.append(self._settled.get())
+        return [task for task in batch if task is not None]
 
     def _insist(self, batch: list[Task]) -> None:
         pause = _FIRST_PAUSE
@@ -64,7 +78,10 @@ class Ends:
                 self._send(batch)
                 return
             except BoardUnavailable as error:
-                logger.warning("conductor %s keeps %d ends until the store is back: %s", self._who, len(batch), error)
+                level = logging.WARNING if pause == _FIRST_PAUSE else logging.DEBUG
+                logger.log(
+                    level, "conductor %s keeps %d ends until the store is back: %s", self._who, len(batch), error
+                )
             if self._stopped.wait(pause):
                 return
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -77,17 +94,27 @@ class Ends:
                 self._end(task, task.outcome)
             except ClaimLost as error:
                 logger.info("conductor %s: %s", self._who, error)
+            except BoardUnavailable:
+                raise
+            except Exception:
+                # One end that nobody foresaw must not hold up all others.
+                logger.exception("the end of job %s can't be sent; its claim will run out", task.job.uuid)
             self._ended(task, batch)
 
     def _consume(self, done: list[Task], batch: list[Task]) -> None:
         if not done:
             return
         results = [task.outcome.result for task in done if isinstance(task.outcome, Done)]
-        errors = self._board.consume_many([task.job for task in done], self._who, results=results)
+        try:
+            errors = self._board.consume_many([task.job for task in done], self._who, results=results)
+        except BoardUnavailable:
+            raise
+        except Exception:
+            logger.exception("conductor %s sends %d ends one by one after a fault", self._who, len(done))
+            return
         for task, error in zip(done, errors, strict=True):
             if isinstance(error, InvalidPosting):
-                # The work is done, but its result can't travel: that is the handler's fault, and has to be seen.
-                task.outcome = Failed(f"its result can't be kept: {error}")
+                task.outcome = result_that_cannot_travel(error)
                 continue
             if error is not None:
                 logger.info("conductor %s: %s", self._who, error)
@@ -102,6 +129,8 @@ class Ends:
             )
         elif isinstance(outcome, GivenUp):
             self._board.abandon(task.job, self._who, reason=outcome.reason, counted=False)
+        elif isinstance(outcome, Done):
+            self._board.consume(task.job, self._who, outcome.result)
         elif not isinstance(outcome, Dropped):
             raise AssertionError(f"no end for {outcome!r}")
 

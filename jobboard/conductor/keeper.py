@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
+from jobboard.conductor.presence import Presence
 from jobboard.conductor.task import Task
 from jobboard.entry import Verdict
 from jobboard.errors import BoardUnavailable
@@ -17,11 +19,17 @@ logger = logging.getLogger("jobboard.conductor")
 
 #: However long claims last, a cancel and a break-up are noticed within this many seconds.
 _LONGEST_INTERVAL = 10.0
-#: Renewals that are asked for early, for progress or after an event, come at most this often, in seconds.
-_SHORTEST_INTERVAL = 0.5
+#: How soon after the last one the next renewal may come, in seconds: when there is something to learn; when there is
+#: progress to tell, or the store is absent.
+_TO_LEARN, _TO_TELL = 0.02, 0.5
 
 #: Rare events after which a look at the claims is due; a claim that goes on causes none of them.
 _TELLING = (EventKind.CANCEL_ASKED, EventKind.RELEASED, EventKind.TRASHED, EventKind.EXPIRED)
+
+
+def interval_for(expiry: float) -> float:
+    """Return the seconds between two renewals: a claim outlives two that got lost."""
+    return min(expiry / 3, _LONGEST_INTERVAL)
 
 
 class Keeper:
@@ -30,9 +38,9 @@ class Keeper:
     No handler runs in that thread, and none of its requests is about one task only, so that no handler can keep it
     from its work. (A handler in C that never lets go of the interpreter would: give it the process executor.)
 
-    :param on_lost: is told of each task whose claim is lost, once.
+    :param on_lost: is told of each task whose claim is lost, maybe more than once.
     :param on_cancel: is told of each task whose cancel was asked for, maybe more than once.
-    :param each_time: is called along with every renewal, also when nothing is held.
+    :param presence: is kept up along with the renewals, also when nothing is held.
     """
 
     def __init__(
@@ -42,18 +50,22 @@ class Keeper:
         expiry: float,
         on_lost: Callable[[Task], None],
         on_cancel: Callable[[Task], None],
-        each_time: Callable[[], None],
+        presence: Presence,
     ) -> None:
         self._board = board
         self._who = who
         self._expiry = expiry
-        self._interval = min(expiry / 3, _LONGEST_INTERVAL)
-        self._on_lost, self._on_cancel, self._each_time = on_lost, on_cancel, each_time
+        self._interval = interval_for(expiry)
+        self._on_lost, self._on_cancel, self._presence = on_lost, on_cancel, presence
         self._lock = threading.Condition()
         self._tasks: dict[str, Task] = {}
-        self._early = False
+        self._last = time.monotonic()
+        self._next = self._last + self._interval
         self._stopped = False
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._failing = False
+        self._unsubscribe: Callable[[], None] | None = None
+        # An event may come before its claim is held here.
+        self._unmatched: deque[str | None] = deque(maxlen=16)
         self._renewing = threading.Thread(target=self._run, name="jobboard-keeper", daemon=True)
 
     def start(self) -> None:
@@ -64,33 +76,40 @@ class Keeper:
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
-        self._unsubscribe()
         self._renewing.join(self._interval + 10.0)
+        if self._unsubscribe is not None:
+            self._unsubscribe()
 
     def hold(self, task: Task) -> None:
+        """Renew this task's claim from now on."""
+        uuid = task.job.uuid
         with self._lock:
-            self._tasks[task.job.uuid] = task
+            older, self._tasks[uuid] = self._tasks.get(uuid), task
+        if older is not None:
+            # Whoever gets a claim of the same job proves that the one before is lost.
+            self._on_lost(older)
+        if uuid in self._unmatched:
+            self._renew_within(_TO_LEARN)
 
     def let_go(self, task: Task) -> None:
         """Renew this task's claim no more; a newer claim of the same job stays held."""
         with self._lock:
             if self._tasks.get(task.job.uuid) is task:
                 del self._tasks[task.job.uuid]
-                self._lock.notify_all()
 
     def held(self) -> list[Task]:
         with self._lock:
             return list(self._tasks.values())
 
-    def wait_until_empty(self, timeout: float) -> bool:
-        with self._lock:
-            return self._lock.wait_for(lambda: not self._tasks, timeout)
+    def tell_soon(self) -> None:
+        """Renew before the time, since there is progress to tell; what is told in one go saves requests."""
+        self._renew_within(_TO_TELL)
 
-    def renew_soon(self) -> None:
-        """Renew before the time, since there is something to tell or to learn."""
+    def _renew_within(self, pause: float) -> None:
         with self._lock:
-            if not self._early:
-                self._early = True
+            due = max(time.monotonic(), self._last + min(pause, self._interval))
+            if due < self._next:
+                self._next = due
                 self._lock.notify_all()
 
     def _subscribe(self) -> None:
@@ -102,41 +121,43 @@ class Keeper:
 
     def _heard(self, event: JobEvent) -> None:
         if event.uuid in self._tasks:
-            self.renew_soon()
+            self._renew_within(_TO_LEARN)
+        else:
+            self._unmatched.append(event.uuid)
 
     def _run(self) -> None:
-        last = time.monotonic()
-        while self._wait_for_next(last):
-            last = time.monotonic()
-            self._each_time()
-            tasks = self.held()
-            if tasks:
-                self._renew(tasks)
+        while self._wait_for_next():
+            try:
+                self._renew(self.held())
+                if self._unsubscribe is None:
+                    self._subscribe()
+                self._presence.register_when_due()
+            except Exception:
+                # Without this thread every claim would be lost, so it outlives any fault.
+                logger.exception("conductor %s met a fault while renewing", self._who)
 
-    def _wait_for_next(self, last: float) -> bool:
+    def _wait_for_next(self) -> bool:
         with self._lock:
-            self._lock.wait_for(
-                lambda: self._stopped or self._early, max(0.0, last + self._interval - time.monotonic())
-            )
-            if self._early:
-                # What is told in one go saves requests.
-                self._early = False
-                self._lock.wait_for(lambda: self._stopped, max(0.0, last + self._pause - time.monotonic()))
+            while not self._stopped and (left := self._next - time.monotonic()) > 0:
+                self._lock.wait(left)
+            self._last = time.monotonic()
+            self._next = self._last + self._interval
             return not self._stopped
 
-    @property
-    def _pause(self) -> float:
-        return min(_SHORTEST_INTERVAL, self._interval)
-
     def _renew(self, tasks: list[Task]) -> None:
+        if not tasks:
+            return
         sent = time.monotonic()
         reports = [task.progress for task in tasks]
         try:
             verdicts = self._board.extend_many([task.job for task in tasks], self._who, self._expiry, progress=reports)
         except BoardUnavailable as error:
-            logger.warning("conductor %s can't renew its %d claims: %s", self._who, len(tasks), error)
-            self.renew_soon()
+            level = logging.DEBUG if self._failing else logging.WARNING
+            logger.log(level, "conductor %s can't renew its %d claims: %s", self._who, len(tasks), error)
+            self._failing = True
+            self._renew_within(_TO_TELL)
             return
+        self._failing = False
         for task, report, verdict in zip(tasks, reports, verdicts, strict=True):
             if task.progress is report:
                 task.progress = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +28,10 @@ class RunAgain(Exception):
 
 
 class Cancelled(Exception):
-    """Raise it from a handler that saw ``job.cancelled`` and stopped; the job goes off the board."""
+    """Raise it from a handler that saw ``job.cancelled`` and stopped; the job goes off the board.
+
+    Raised by a handler whose job nobody cancelled, it is a failure like any other.
+    """
 
 
 class Broken(Exception):
@@ -90,12 +92,15 @@ def outcome_of_result(result: Any) -> Outcome:
 def outcome_of_error(error: BaseException) -> Outcome:
     if isinstance(error, RunAgain):
         return Again(error.at, error.after)
-    if isinstance(error, (Cancelled, asyncio.CancelledError)):
-        return GivenUp("the handler stopped because it was cancelled")
     text = "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
     if isinstance(error, Broken):
         return Failed(str(error) or "its handler found it broken", text, final=True)
     return Failed(_in_one_line(error), text)
+
+
+def result_that_cannot_travel(error: Exception) -> Failed:
+    """The work is done, but that is the handler's fault, and has to be seen."""
+    return Failed(f"its result can't be kept: {error}")
 
 
 #: The end of a traceback says most; more than this would only fill the store.

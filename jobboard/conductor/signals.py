@@ -20,12 +20,12 @@ def stop_on_signals(stop: Callable[[], object]) -> Iterator[None]:
     The hard exit has the status 128 + the signal's number; claims run out by themselves, and worker processes end with
     their conductor.
     """
-    seen = threading.Event()
+    seen: list[int] = []
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if seen.is_set():
+        if seen:
             os._exit(128 + number)
-        seen.set()
+        seen.append(number)
         threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}

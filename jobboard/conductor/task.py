@@ -4,42 +4,68 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Protocol, cast
 
 from jobboard.board import JobBoard
 from jobboard.book import LogBook
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Outcome
 from jobboard.conductor.running import Facts, RunningJob
+from jobboard.errors import ClaimLost
 from jobboard.job import Job
+
+_present: ContextVar[Task | None] = ContextVar("jobboard_task", default=None)
+
+
+class Minder(Protocol):
+    """Who wants to know what happens to a task; each returns at once."""
+
+    def began(self, task: Task) -> None: ...
+    def reported(self, task: Task) -> None: ...
+    def lost(self, task: Task) -> None: ...
 
 
 class Task:
     """A claim, its handler, and what is known of both. The first outcome counts; later ones are dropped."""
 
     __slots__ = (
-        "_board", "_lock", "_on_progress", "deadline", "facts", "handler", "held_until", "job", "kill_at", "outcome",
-        "progress", "running",
+        "_lock", "_minder", "deadline", "facts", "handler", "held_until", "job", "kill_at", "outcome", "progress",
+        "running",
     )  # fmt: skip
 
-    def __init__(
-        self, board: JobBoard, job: Job, handler: Handler, held_until: float, on_progress: Callable[[], None]
-    ) -> None:
-        self._board = board
+    def __init__(self, job: Job, handler: Handler, held_until: float, minder: Minder) -> None:
         self.job = job
         self.handler = handler
         #: On this machine's monotonic clock: when the store may have ended the claim, if no renewal gets through.
         self.held_until = held_until
-        self.deadline = None if handler.timeout is None else time.monotonic() + handler.timeout
+        #: When the handler has to have ended; counts from its beginning.
+        self.deadline: float | None = None
         #: When an executor that can kill does so, once a cancel was asked for and ignored.
         self.kill_at: float | None = None
         self.outcome: Outcome | None = None
         self.progress: dict[str, Any] | None = None
         self.facts = Facts.of(job)
         self.running = RunningJob(self.facts, self)
-        self._on_progress = on_progress
+        self._minder = minder
         self._lock = threading.Lock()
+
+    @staticmethod
+    def present() -> Task | None:
+        """Return the task whose handler is running the code that asks."""
+        return _present.get()
+
+    def begin(self) -> None:
+        """The executor's word that the handler begins now."""
+        if self.handler.timeout is not None:
+            self.deadline = time.monotonic() + self.handler.timeout
+            self._minder.began(self)
+
+    def call(self) -> Any:
+        """Begin, and call the handler here; what it returns is a coroutine if it is ``async``."""
+        _present.set(self)
+        self.begin()
+        return self.handler.function(self.running)
 
     def settle(self, outcome: Outcome) -> bool:
         """Take this outcome if it is the first."""
@@ -51,15 +77,23 @@ class Task:
 
     # The desk of the running job.
 
+    @property
+    def board(self) -> JobBoard:
+        return cast(JobBoard, self.job.board)
+
     def checkpoint(self, state: Any) -> None:
-        self.job.checkpoint_state(state)
+        try:
+            self.job.checkpoint_state(state)
+        except ClaimLost:
+            self._minder.lost(self)
+            raise
 
     def report(self, report: dict[str, Any]) -> None:
         self.progress = report
-        self._on_progress()
+        self._minder.reported(self)
 
     def load_book(self, uuid: str) -> LogBook:
-        return self._board.load_book(uuid)
+        return self.board.load_book(uuid)
 
     def save_book(self, book: LogBook) -> None:
-        self._board.save_book(book)
+        self.board.save_book(book)

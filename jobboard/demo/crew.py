@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from jobboard.board import JobBoard
+from jobboard.demo.interrupts import put_off
 from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable, JobBoardError
 
@@ -57,7 +58,8 @@ class Crew:
     def __enter__(self) -> Crew:
         try:
             for number in range(1, self._size + 1):
-                self.members.append(self._start(f"demo-{number}"))
+                with put_off():
+                    self.members.append(self._start(f"demo-{number}"))
         except BaseException:
             self._stop()
             raise
@@ -91,12 +93,16 @@ class Crew:
                     continue
         finally:
             # Also on a second Ctrl-C.
-            for member in self.members:
-                member.process.kill()
-                member.process.wait()
-                member.log.close()
-                if member.process.stdin is not None:
-                    member.process.stdin.close()
+            with put_off():
+                self._end_all()
+
+    def _end_all(self) -> None:
+        for member in self.members:
+            member.process.kill()
+            member.process.wait()
+            member.log.close()
+            if member.process.stdin is not None:
+                member.process.stdin.close()
 
     def meet(self) -> None:
         """Learn the owners' names of those who have registered by now."""

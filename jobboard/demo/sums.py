@@ -29,13 +29,13 @@ def check_output(file: Path) -> None:
         raise JobBoardError(f"{file} is a directory; name a file to write to")
     if not directory.is_dir():
         raise JobBoardError(f"there is no directory {directory} to write to")
-    if not os.access(file if file.exists() else directory, os.W_OK):
+    if not os.access(file if _is_written_in_place(file) and file.exists() else directory, os.W_OK):
         raise JobBoardError(f"{file} can't be written to; name another with -o")
 
 
 def write_sums(file: Path, lines: Iterable[bytes]) -> None:
     """Write a file as a whole, or not at all; through links, and to what is no file (``/dev/stdout``), as it comes."""
-    if file.is_symlink() or (file.exists() and not stat.S_ISREG(file.stat().st_mode)):
+    if _is_written_in_place(file):
         with file.open("wb") as stream:
             stream.writelines(lines)
         return
@@ -50,3 +50,7 @@ def write_sums(file: Path, lines: Iterable[bytes]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _is_written_in_place(file: Path) -> bool:
+    return file.is_symlink() or (file.exists() and not stat.S_ISREG(file.stat().st_mode))

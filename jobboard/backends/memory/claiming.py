@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import islice
 
 from jobboard.arguments import moment
+from jobboard.attempts import is_used_up, used_up
 from jobboard.backends.memory.client import Client
 from jobboard.backends.memory.order import walk
-from jobboard.backends.memory.row import Row, is_used_up, sequence_of, used_up
+from jobboard.backends.memory.row import Row, sequence_of
 from jobboard.backends.memory.shelf import end_of_claim
 from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind, JobEvent

@@ -104,14 +104,3 @@ def state_at(row: Row, now: float) -> JobState:
 
 def end_claim(row: Row) -> None:
     row.owner = row.claim_id = row.expires_at = None
-
-
-def is_used_up(row: Row) -> bool:
-    """Whether a counted return of this row goes to the trash."""
-    return row.max_attempts is not None and row.attempts >= row.max_attempts
-
-
-def used_up(row: Row, reason: str | None) -> str:
-    """Say why a job goes to the trash by itself."""
-    said = f"all {row.max_attempts} attempts are used up"
-    return f"{said}; the last: {reason}" if reason else said

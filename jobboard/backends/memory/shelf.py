@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from jobboard.arguments import moment
+from jobboard.attempts import is_used_up, used_up
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.memory.order import Line
-from jobboard.backends.memory.row import Row, end_claim, is_used_up, state_at, used_up
+from jobboard.backends.memory.row import Row, end_claim, state_at
 from jobboard.entry import Claim, EntityEntry, JobState
 from jobboard.events import EventKind, JobEvent
 

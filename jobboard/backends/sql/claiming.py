@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jobboard.attempts import is_used_up, used_up
 from jobboard.backend import Backend
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.database import Database
@@ -14,7 +15,6 @@ from jobboard.backends.sql.rows import CANCEL_ASKED, ID, OWNER, STATE, TOKEN, UU
 from jobboard.backends.sql.schema import CLAIMED
 from jobboard.backends.sql.steps import (
     find,
-    is_used_up,
     line,
     put_aside,
     put_back,
@@ -22,7 +22,6 @@ from jobboard.backends.sql.steps import (
     settle_due,
     take_off,
     trim_history,
-    used_up,
     was_done,
     write_down,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from jobboard.arguments import moment
@@ -37,9 +38,9 @@ def place_of(row: Row) -> tuple[int, int]:
 
 
 def history_of(rows: list[Row]) -> list[HistoryEntry]:
-    """Return lines that were read newest first, oldest first."""
-    return [
-        HistoryEntry(EventKind(kind), who, moment(at), token, reason)
-        for kind, who, at, token, reason in reversed(rows)
-        if kind in EventKind.__members__
-    ]
+    """Return lines that were read newest first, oldest first, without those that nobody can read."""
+    history = []
+    for kind, who, at, token, reason in reversed(rows):
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            history.append(HistoryEntry(EventKind(kind), who, moment(at), token, reason))
+    return history

@@ -87,7 +87,7 @@ class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
     def _let_go(self) -> None:
         database, self._database = self._database, None
         watcher, self._watcher = self._watcher, None
-        # A child hasn't the watcher's thread, and its locks may have been held at the fork.
+        # A child hasn't the watcher's thread, and other locks may have been held at the fork.
         if watcher is not None and database is not None and database.usable:
             watcher.close()
         if database is not None:

@@ -22,6 +22,7 @@ from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.faults import explain, explain_commit, is_busy, is_newer, locked
 from jobboard.backends.sql.hub import hub_of
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.sqlite_handle import Handle, opening
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
@@ -32,9 +33,6 @@ _DIALECT = SQLiteDialect_pysqlite(paramstyle="named")
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 _SHORTEST_QUEUE = 5.0
 _RETRY_EVERY = 0.01
-
-#: Connections that a parent process made. Even closing them would touch its locks, so a child keeps them for ever.
-_inherited: list[object] = []
 
 
 class SqliteFile(Database):
@@ -49,22 +47,19 @@ class SqliteFile(Database):
         if not path.parent.is_dir():
             raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
         self.board_name = board_name
-        self.board = 0
         self.hub = hub_of(str(path.resolve()))
         self._path = path
         self._busy_timeout = busy_timeout
         self._pid = os.getpid()
-        self._reading = threading.Lock()
         self._engine = _engine_of(path, synchronous, timeout)
         deadline = time.monotonic() + timeout
-        self._insist(self._migrate, deadline)
-        with contextlib.ExitStack() as opened:
-            self._writer = opened.enter_context(contextlib.closing(self._insist(self._connect, deadline)))
-            self._reader = opened.enter_context(contextlib.closing(self._insist(self._connect, deadline)))
-            self.board = self._find_board()
-            for connection in (self._writer, self._reader):
-                connection.execute(f"PRAGMA busy_timeout={round(busy_timeout * 1000)}")
-            opened.pop_all()
+        self.board = self._insist(self._migrate, deadline)
+        self._writer = self._insist(lambda: Handle(self._connect, self.hub.writing, is_writer=True), deadline)
+        try:
+            self._reader = self._insist(lambda: Handle(self._connect, threading.Lock(), is_writer=False), deadline)
+        except BoardUnavailable:
+            self._writer.close()
+            raise
 
     @property
     def usable(self) -> bool:
@@ -73,15 +68,12 @@ class SqliteFile(Database):
     def lookout(self) -> Lookout:
         self._check_process()
         try:
-            return SqliteLookout(self._connect(), self._path)
+            return SqliteLookout(Handle(self._connect, threading.Lock(), is_writer=False), self._path)
         except (DBAPIError, sqlite3.Error) as error:
             raise explain(error, self._path) from error
 
     def close(self) -> None:
-        if not self.usable:
-            _inherited.append((self._writer, self._reader))
-            return
-        with self.hub.writing, self._reading:
+        with self._writer.lock, self._reader.lock:
             self._writer.close()
             self._reader.close()
 
@@ -92,7 +84,8 @@ class SqliteFile(Database):
         if not self.hub.writing.acquire(timeout=max(self._busy_timeout, _SHORTEST_QUEUE)):
             raise locked(self._path)
         try:
-            cursor = self._writer.cursor()
+            connection = self._writer.get()
+            cursor = connection.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 transaction = Transaction(cursor, _DIALECT, self.board, time.time())
@@ -100,10 +93,10 @@ class SqliteFile(Database):
                 self._commit(cursor)
             except BaseException:
                 # SQLite itself has rolled back after some errors, such as a full disk.
-                if self._writer.in_transaction:
+                if connection.in_transaction:
                     cursor.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
+        except (DBAPIError, sqlite3.Error) as error:
             raise explain(error, self._path) from error
         finally:
             self.hub.writing.release()
@@ -114,16 +107,17 @@ class SqliteFile(Database):
     def read(self) -> Iterator[Transaction]:
         """One consistent look; doesn't wait for writers, nor they for it."""
         self._check_process()
-        with self._reading:
+        with self._reader.lock:
             try:
-                cursor = self._reader.cursor()
+                connection = self._reader.get()
+                cursor = connection.cursor()
                 cursor.execute("BEGIN")
                 try:
                     yield Transaction(cursor, _DIALECT, self.board, time.time())
                 finally:
-                    if self._reader.in_transaction:
+                    if connection.in_transaction:
                         cursor.execute("COMMIT")
-            except sqlite3.Error as error:
+            except (DBAPIError, sqlite3.Error) as error:
                 raise explain(error, self._path) from error
 
     def _commit(self, cursor: sqlite3.Cursor) -> None:
@@ -154,11 +148,12 @@ class SqliteFile(Database):
         connection: Any = pooled.driver_connection
         pooled.detach()
         assert isinstance(connection, sqlite3.Connection)
+        connection.execute(f"PRAGMA busy_timeout={round(self._busy_timeout * 1000)}")
         return connection
 
-    def _migrate(self) -> None:
-        """Create the tables, or check that those that are there are ours."""
-        with self._engine.begin() as connection:
+    def _migrate(self) -> int:
+        """Create the tables, or check that those that are there are ours; return the number of this board."""
+        with opening, self._engine.begin() as connection:
             schema.meta.create(connection, checkfirst=True)
             found = connection.execute(sidelines.READ_VERSION.clause).scalar()
             if found is None:
@@ -169,41 +164,43 @@ class SqliteFile(Database):
                     f"{self._path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
                     "upgrade jobboard"
                 )
-
-    def _find_board(self) -> int:
-        with self.write() as transaction:
-            transaction.run(sidelines.ADD_BOARD, name=self.board_name)
-            found = transaction.row(sidelines.FIND_BOARD, name=self.board_name)
-            assert found is not None
-            return int(found[0])
+            connection.execute(sidelines.ADD_BOARD.clause, {"name": self.board_name})
+            return int(connection.execute(sidelines.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
 
 
 class SqliteLookout(Lookout):
     """Asks ``PRAGMA data_version``, which reads a counter in shared memory: no table, no lock."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
+    def __init__(self, handle: Handle, path: Path) -> None:
+        self._handle = handle
         self._path = path
-        self._version: int | None = None
+        self._version: tuple[sqlite3.Connection, int] | None = None
 
     def has_changed(self) -> bool:
-        try:
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        except sqlite3.Error as error:
-            raise explain(error, self._path) from error
-        has_changed: bool = version != self._version
+        # Of one connection only: a fork in between may have opened another.
+        with self._ready() as connection:
+            (number,) = connection.execute("PRAGMA data_version").fetchone()
+            version = (connection, number)
+        has_changed = version != self._version
         self._version = version
         return has_changed
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         sql, constants = statement.on(_DIALECT)
-        try:
-            return self._connection.execute(sql, {**constants, **parameters}).fetchall()
-        except sqlite3.Error as error:
-            raise explain(error, self._path) from error
+        with self._ready() as connection:
+            return connection.execute(sql, {**constants, **parameters}).fetchall()
 
     def close(self) -> None:
-        self._connection.close()
+        with self._handle.lock:
+            self._handle.close()
+
+    @contextlib.contextmanager
+    def _ready(self) -> Iterator[sqlite3.Connection]:
+        with self._handle.lock:
+            try:
+                yield self._handle.get()
+            except (DBAPIError, sqlite3.Error) as error:
+                raise explain(error, self._path) from error
 
 
 def _engine_of(path: Path, synchronous: str, timeout: float) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobboard.attempts import is_used_up, used_up
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.auditing import MEND
 from jobboard.backends.sql.rows import LARGEST, entry_of
@@ -49,16 +50,6 @@ def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind)
 def find(transaction: Transaction, uuid: str) -> Entry | None:
     row = transaction.row(statements.FIND, uuid=uuid)
     return None if row is None else entry_of(row)
-
-
-def is_used_up(entry: Entry) -> bool:
-    return entry.max_attempts is not None and entry.attempts >= entry.max_attempts
-
-
-def used_up(entry: Entry, reason: str | None) -> str:
-    """Say why a job goes to the trash by itself."""
-    said = f"all {entry.max_attempts} attempts are used up"
-    return f"{said}; the last: {reason}" if reason else said
 
 
 # -- settling ----------------------------------------------------------------------------------------------------------

@@ -3,50 +3,79 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable
 from typing import Any
 
-from jobboard.conductor.executors.base import Executor
-from jobboard.conductor.outcome import Outcome, outcome_of_error, outcome_of_result
+from jobboard.conductor.executors.base import Executor, Finish
+from jobboard.conductor.executors.thread import ThreadExecutor
+from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.outcome import Dropped, Outcome, outcome_of_error, outcome_of_result
 from jobboard.conductor.task import Task
 
 
 class AsyncioExecutor(Executor):
-    """``async`` handlers run on the loop, plain ones in threads beside it.
+    """``async`` handlers run on the loop, plain ones in threads beside it, as in the thread executor.
 
     A cancel, a timeout and a lost claim cancel the asyncio task. A handler that blocks the loop holds up the other
     handlers, but not the renewal of their claims.
     """
 
+    def __init__(self, handlers: Handlers, slots: int, finish: Finish) -> None:
+        super().__init__(handlers, slots, finish)
+        all_async = all(handler.is_async for handler in handlers)
+        self._threads = ThreadExecutor(handlers, 0 if all_async else slots, finish)
+
     def start(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="jobboard-asyncio-thread")
-        self._loop.set_default_executor(self._threads)
-        self._running: dict[Task, asyncio.Task[None]] = {}
-        self._thread = threading.Thread(target=self._loop.run_forever, name="jobboard-asyncio", daemon=True)
+        self._running: dict[Task, asyncio.Task[Outcome]] = {}
+        self._thread = threading.Thread(target=self._run_loop, name="jobboard-asyncio", daemon=True)
+        self._threads.start()
         self._thread.start()
 
     def submit(self, task: Task) -> None:
-        self._loop.call_soon_threadsafe(self._begin, task)
+        if task.handler.is_async:
+            self._on_loop(self._begin, task)
+        else:
+            self._threads.submit(task)
 
     def ask_to_end(self, task: Task) -> None:
-        self._loop.call_soon_threadsafe(self._cancel, task)
+        self._on_loop(self._cancel, task)
 
     def interrupt(self, task: Task) -> None:
-        self._loop.call_soon_threadsafe(self._cancel, task)
+        self._on_loop(self._cancel, task)
 
     def stop(self, timeout: float) -> None:
-        self._loop.call_soon_threadsafe(self._cancel_all)
-        self._loop.call_soon_threadsafe(self._stop_when_idle)
-        self._thread.join(timeout)
-        self._threads.shutdown(wait=False)
-        if not self._thread.is_alive():
+        deadline = time.monotonic() + timeout
+        self._on_loop(self._cancel_all)
+        self._on_loop(self._stop_when_idle)
+        self._threads.stop(timeout)
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            # The loop is closed: nothing runs there that could be told anything.
+            pass
+
+    # -- on the loop -----------------------------------------------------------------------------------------------
+
+    def _run_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
             self._loop.close()
 
     def _begin(self, task: Task) -> None:
-        self._running[task] = self._loop.create_task(self._run(task))
+        running = self._loop.create_task(_run(task))
+        self._running[task] = running
+        running.add_done_callback(functools.partial(self._ended, task))
 
     def _cancel(self, task: Task) -> None:
         running = self._running.get(task)
@@ -64,20 +93,18 @@ class AsyncioExecutor(Executor):
         else:
             self._loop.stop()
 
-    async def _run(self, task: Task) -> None:
-        outcome: Outcome
-        try:
-            outcome = outcome_of_result(await _call(task))
-        except BaseException as error:
-            outcome = outcome_of_error(error)
-        finally:
-            del self._running[task]
-        self._finish(task, outcome)
+    def _ended(self, task: Task, running: asyncio.Task[Outcome]) -> None:
+        del self._running[task]
+        # One that is cancelled before its first step never gets to make an outcome.
+        self._finish(task, outcome_of_error(asyncio.CancelledError()) if running.cancelled() else running.result())
 
 
-async def _call(task: Task) -> Any:
-    function = task.handler.function
-    if inspect.iscoroutinefunction(function):
-        return await function(task.running)
-    result = await asyncio.to_thread(function, task.running)
-    return await result if inspect.isawaitable(result) else result
+async def _run(task: Task) -> Outcome:
+    if task.outcome is not None:
+        return Dropped()
+    try:
+        result = task.call()
+        return outcome_of_result(await result if inspect.isawaitable(result) else result)
+    except BaseException as error:
+        # SystemExit too, which would end the loop.
+        return outcome_of_error(error)

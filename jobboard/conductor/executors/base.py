@@ -16,6 +16,9 @@ Finish = Callable[[Task, Outcome], None]
 class Executor(abc.ABC):
     """Runs handlers, at most ``slots`` at a time.
 
+    A task tells its handler, and :meth:`~jobboard.conductor.task.Task.call` calls it in the right context. One whose
+    ``outcome`` is set already need not run. None of the methods may raise but ``start``.
+
     :param handlers: all that may ever be run.
     :param finish: is told the outcome of each task.
     """
@@ -27,7 +30,7 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Make ready to run; raises ``ValueError`` if a handler can't run here."""
+        """Make ready to run; raises ``ValueError`` if a handler can't run here, and then leaves nothing behind."""
 
     @abc.abstractmethod
     def submit(self, task: Task) -> None:

@@ -17,7 +17,8 @@ from jobboard.conductor.task import Task
 class ThreadExecutor(Executor):
     """One thread a slot, all fed by one queue. An ``async`` handler gets an event loop of its own.
 
-    A handler that timed out or lost its claim sees ``job.lost``, and keeps its slot until it returns.
+    A handler that timed out or lost its claim sees ``job.lost``, and keeps its slot until it returns. The threads are
+    daemons: a handler that never returns can't keep the process from its end.
     """
 
     def start(self) -> None:
@@ -43,18 +44,17 @@ class ThreadExecutor(Executor):
             self._tasks.put(None)
         deadline = time.monotonic() + timeout
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
-            ended_before = task.outcome is not None
-            self._finish(task, Dropped() if ended_before else outcome_of_call(lambda: call(task)))
+            if task.outcome is not None:
+                self._finish(task, Dropped())
+            else:
+                self._finish(task, outcome_of_call(lambda: _call(task)))
 
 
-def call(task: Task) -> Any:
+def _call(task: Task) -> Any:
     """Call a task's handler; an ``async`` one to its end, on a loop of its own."""
-    result = task.handler.function(task.running)
-    if inspect.iscoroutine(result):
-        return asyncio.run(result)
-    return result
+    result = task.call()
+    return asyncio.run(result) if inspect.iscoroutine(result) else result

@@ -10,18 +10,32 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any
 
+from jobboard.board import JobBoard
 from jobboard.book import LogBook
-from jobboard.conductor.outcome import outcome_of_call
+from jobboard.codec import encode
+from jobboard.conductor.outcome import Done, Outcome, outcome_of_call, result_that_cannot_travel
 from jobboard.conductor.running import Facts, RunningJob
+from jobboard.errors import InvalidPosting
+
+_UNLIMITED = 2**62
 
 
 def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Serve the conductor at the other end of the pipe until it goes away."""
-    # Ctrl-C reaches the whole group of processes; the conductor decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Serve the conductor at the other end of the pipe until it says to leave, or goes away."""
+    # A group of its own, so that a kill takes along what a handler has started, and a Ctrl-C does not.
+    os.setpgid(0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Service managers signal every process; the conductor decides what it means. Not SIG_IGN, which programs
+        # that a handler starts would inherit.
+        signal.signal(number, _leave_it_to_the_conductor)
     Worker(pipe, functions).serve()
+
+
+def _leave_it_to_the_conductor(_number: int, _frame: FrameType | None) -> None:
+    pass
 
 
 class Worker:
@@ -30,22 +44,20 @@ class Worker:
     def __init__(self, pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         self._pipe = pipe
         self._functions = functions
-        self._jobs: queue.SimpleQueue[RunningJob] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[RunningJob | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         self._sending = threading.Lock()
+        self._asking = threading.Lock()
         self._running: RunningJob | None = None
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="jobboard-listen", daemon=True).start()
-        while True:
-            running = self._jobs.get()
-            outcome = outcome_of_call(lambda: self._call(running))  # noqa: B023, called at once
+        self._send("ready", None)
+        while (running := self._jobs.get()) is not None:
+            self._send("began", None)
+            outcome = outcome_of_call(lambda: self._call(running))
             self._running = None
-            try:
-                self._send("finished", outcome)
-            except (TypeError, ValueError, AttributeError) as error:
-                # A result that can't even cross the pipe is the handler's failure.
-                self._send("finished", outcome_of_call(_raiser(error)))
+            self._send("finished", _fit_to_travel(outcome))
 
     def _call(self, running: RunningJob) -> Any:
         result = self._functions[running.name](running)
@@ -57,7 +69,8 @@ class Worker:
                 verb, content = self._pipe.recv()
             except (EOFError, OSError):
                 # The conductor is gone, and with it the claim's renewal: nothing may go on here.
-                os._exit(1)
+                os.killpg(0, signal.SIGKILL)
+                return
             if verb == "run":
                 facts: Facts = content
                 self._running = RunningJob(facts, self)
@@ -66,21 +79,32 @@ class Worker:
                 self._answers.put(content)
             elif verb == "cancelled" and self._running is not None:
                 self._running.cancelled = True
+            elif verb == "leave":
+                self._jobs.put(None)
+                return
 
     def _send(self, verb: str, content: Any) -> None:
         with self._sending:
             self._pipe.send((verb, content))
 
     def _ask(self, verb: str, content: Any) -> Any:
-        self._send(verb, content)
-        went_well, value = self._answers.get()
+        # One question at a time, whichever of a handler's threads asks, or it would get another one's answer.
+        with self._asking:
+            self._send(verb, content)
+            went_well, value = self._answers.get()
         if not went_well:
             raise value
         return value
 
     # The desk of the running job.
 
+    @property
+    def board(self) -> JobBoard:
+        raise RuntimeError("a worker process has no board; use fetch() to open one here")
+
     def checkpoint(self, state: Any) -> None:
+        # Found out here already, since not everything that can't travel to the store can travel to the conductor.
+        encode("checkpoint", state, largest=_UNLIMITED)
         self._ask("checkpoint", state)
 
     def report(self, report: dict[str, Any]) -> None:
@@ -94,8 +118,10 @@ class Worker:
         book.version = self._ask("save_book", book)
 
 
-def _raiser(error: BaseException) -> Callable[[], Any]:
-    def raise_it() -> Any:
-        raise error
-
-    return raise_it
+def _fit_to_travel(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Done) and outcome.result is not None:
+        try:
+            encode("result", outcome.result, largest=_UNLIMITED)
+        except InvalidPosting as error:
+            return result_that_cannot_travel(error)
+    return outcome

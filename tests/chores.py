@@ -1,0 +1,87 @@
+"""More handlers that worker processes can import, each for a fault of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from jobboard import Backoff, Handlers, InvalidPosting, RunningJob
+
+QUICK = Backoff(first=0.01, factor=1, jitter=0)
+handlers = Handlers()
+
+
+@handlers.handler("pid")
+def pid(_job: RunningJob) -> int:
+    return os.getpid()
+
+
+@handlers.handler("start a child", backoff=QUICK)
+def start_a_child(job: RunningJob) -> None:
+    """Hangs in a program that it started, as ffmpeg might."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    job.checkpoint_state(child.pid)
+    child.wait()
+
+
+@handlers.handler("signals of a child")
+def signals_of_a_child(_job: RunningJob) -> str:
+    """What a program that a handler starts ignores."""
+    code = "import signal; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@handlers.handler("until killed once", backoff=QUICK)
+def until_killed_once(job: RunningJob) -> str:
+    while job.attempts == 1:
+        time.sleep(0.005)
+    return "the second time"
+
+
+@handlers.handler("endure")
+def endure(job: RunningJob) -> str:
+    """Go on until there is a file, whatever signals come."""
+    job.checkpoint_state(os.getpid())
+    while not os.path.exists(job.details["until"]):
+        time.sleep(0.005)
+    return "endured"
+
+
+@handlers.handler("leave a note")
+def leave_a_note(job: RunningJob) -> None:
+    path = Path(job.details["path"])
+    atexit.register(path.write_text, "left in good order")
+
+
+@handlers.handler("odd results", max_attempts=1)
+def odd_results(_job: RunningJob) -> object:
+    return lambda: "no other process can have this"
+
+
+@handlers.handler("odd checkpoints")
+def odd_checkpoints(job: RunningJob) -> str:
+    try:
+        job.checkpoint_state({"call": lambda: None})
+    except InvalidPosting as error:
+        return error.path or ""
+    return "it travelled"
+
+
+@handlers.handler("exit", max_attempts=1)
+def exit_the_interpreter(_job: RunningJob) -> None:
+    sys.exit(3)
+
+
+@handlers.handler("kill the other worker")
+def kill_the_other_worker(job: RunningJob) -> None:
+    os.kill(job.details["pid"], signal.SIGKILL)
+
+
+@handlers.handler("brief", timeout=0.5, max_attempts=1)
+def brief(_job: RunningJob) -> str:
+    return "in time"

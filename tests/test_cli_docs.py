@@ -1,0 +1,46 @@
+"""Every command line in the documentation and in the help exists, with its options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from jobboard.cli.app import cli
+
+ROOT = Path(__file__).parent.parent
+_LINE = re.compile(r"^ {2,}(?:ExecStart=\S*/)?(jobboard (?!-).*)$", re.MULTILINE)
+
+
+def command_lines() -> list[tuple[str, str]]:
+    pages = [ROOT / "README.rst", *sorted((ROOT / "doc").rglob("*.rst"))]
+    found = [(page.name, line) for page in pages for line in _LINE.findall(page.read_text())]
+    for name, command in cli.commands.items():
+        found += [(f"{name} --help", line) for line in _LINE.findall(command.epilog or "")]
+    return found
+
+
+@pytest.mark.parametrize(("where", "line"), command_lines())
+def test_a_command_line_can_be_run_as_it_stands(where: str, line: str) -> None:
+    words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)[1:]
+    command = cli.commands[words[0]]
+    context = click.Context(command, info_name=words[0])
+    command.make_parser(context).parse_args(words[1:])
+
+
+def test_every_command_is_in_the_reference_and_has_examples() -> None:
+    reference = (ROOT / "doc/cli.rst").read_text()
+    where = {where for where, _ in command_lines()}
+    for name, command in cli.commands.items():
+        assert f"``{name}" in reference
+        assert f"{name} --help" in where
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.name not in ("board_uri", "board_name", "as_json"):
+                assert any(option in reference for option in (*parameter.opts, *parameter.secondary_opts)), parameter
+
+
+def test_there_are_command_lines() -> None:
+    assert len(command_lines()) >= 50

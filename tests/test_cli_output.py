@@ -1,0 +1,181 @@
+"""How commands speak: to a terminal, to a pipe, to a program, and to what is broken."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from command_line import Run, as_json, process
+
+from jobboard import JobBoard, Posting
+from jobboard.cli.output import count, safe, shown
+
+pytest_plugins = ("command_fixtures",)
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_a_terminal(*arguments: str, answer: str = "", columns: int = 80, **environment: str) -> tuple[int, str]:
+    """Run a command line on a pseudo-terminal; returns its status, and all that the terminal was sent."""
+    mine, its = pty.openpty()
+    surroundings = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", **environment}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jobboard", *arguments], stdin=its, stdout=its, stderr=its, env=surroundings
+    )
+    os.close(its)
+    os.write(mine, answer.encode())
+    told = b""
+    try:
+        while part := os.read(mine, 65536):
+            told += part
+    except OSError:
+        pass  # that is how Linux says that the other side has closed
+    finally:
+        os.close(mine)
+    return process.wait(30), told.decode().replace("\r\n", "\n")
+
+
+class TestTerminal:
+    def test_a_table_keeps_uuids_whole(self, board: JobBoard) -> None:
+        jobs = [board.post("a" * 100), board.post("b", priority="high")]
+        status, told = on_a_terminal("ls")
+        assert status == 0
+        assert all(job.uuid in told for job in jobs)
+        header = _COLOUR.sub("", told).splitlines()[0].split()
+        assert header == ["uuid", "name", "state", "priority", "created", "on"], "columns that say nothing are left out"
+        assert " ago" in told
+
+    def test_no_colours_when_they_are_not_wanted(self, uri: str) -> None:
+        _, coloured = on_a_terminal("nonsense")
+        _, plain = on_a_terminal("nonsense", NO_COLOR="1")
+        assert "\x1b[31m" in coloured
+        assert "\x1b[3" not in plain
+        assert "No such command" in plain
+
+    def test_an_empty_list_is_told(self, uri: str) -> None:
+        assert on_a_terminal("trashed") == (0, "the trash is empty\n")
+
+    @pytest.mark.parametrize(("answer", "status", "left"), [("y\n", 0, 0), ("\n", 1, 2)])
+    def test_purge_asks(self, board: JobBoard, answer: str, status: int, left: int) -> None:
+        for _ in range(2):
+            board.trash(board.post("a"), "me", force=True)
+        found, told = on_a_terminal("purge", "--all", answer=answer)
+        assert "purge 2 jobs? [y/N]" in told
+        assert (found, len(list(board.trashed()))) == (status, left)
+        assert ("nothing was changed" in told) == bool(left)
+
+    def test_restoring_one_does_not_ask(self, board: JobBoard) -> None:
+        job = board.post("a")
+        board.trash(job, "me", force=True)
+        status, told = on_a_terminal("restore", job.uuid)
+        assert (status, told.endswith("1 restored\n")) == (0, True)
+
+
+class TestPipe:
+    def test_lines_have_the_same_columns_always(self, jobboard: Run, board: JobBoard) -> None:
+        board.post("a b", key="k")
+        header, line = jobboard("ls").splitlines()
+        assert header.split("\t") == ["uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on"]
+        assert line.split("\t")[1:7] == ["a b", "UNCLAIMED", "NORMAL", "k", "0", "-"]
+        assert jobboard("trashed") == "uuid\tname\tattempts\ttrashed_on\treason\n"
+
+    def test_a_reason_stays_in_its_cell(self, jobboard: Run, board: JobBoard) -> None:
+        board.trash(board.post("a"), "me", reason="one\ttwo\nthree\r\x1b[2J", force=True)
+        assert jobboard("trashed").splitlines()[1].split("\t")[4] == "one two three\\r\\x1b[2J"
+
+    def test_a_cut_list_says_so(self, jobboard: Run, board: JobBoard) -> None:
+        board.post_many([Posting("a")] * 101)
+        done = process("ls")
+        assert (done.stdout.count("\n"), "--limit 0" in done.stderr) == (101, True)
+        assert jobboard("ls", "--limit", "0").count("\n") == 102
+        assert jobboard("ls", "--limit", "100").count("\n") == 101, "who sets a limit knows of it"
+
+    def test_no_colours_in_a_pipe(self, uri: str, board: JobBoard) -> None:
+        board.post("a")
+        done = process("release", board.post("b").uuid, env={**os.environ, "TERM": "xterm-256color"})
+        assert (done.returncode, "\x1b" in done.stdout + done.stderr) == (1, False)
+
+    def test_names_that_the_locale_cannot_show(self, uri: str, board: JobBoard) -> None:
+        board.post("größe", key="鍵")
+        done = process("ls", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "gr\\xf6\\xdfe" in done.stdout
+
+
+class TestBrokenOutput:
+    @pytest.fixture(autouse=True)
+    def buffered(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+        board.post("a")
+        monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+    def test_a_full_disk(self) -> None:
+        with open("/dev/full", "w") as full:
+            done = process("ls", stdout=full)
+        assert (done.returncode, done.stderr) == (1, "jobboard: standard output: No space left on device\n")
+
+    def test_a_reader_that_has_gone(self) -> None:
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = process("ls", stdout=writing)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (1, "")
+
+    def test_no_output_at_all(self) -> None:
+        done = subprocess.run(
+            f"{sys.executable} -m jobboard ls >&-", shell=True, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+class TestGlobalOptions:
+    def test_they_may_stand_at_either_end(
+        self, jobboard: Run, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        uri = os.environ["JOBBOARD_URI"]
+        board.post("a")
+        monkeypatch.setenv("JOBBOARD_URI", "sqlite:////no/such/directory/jobs.db")
+        monkeypatch.setenv("JOBBOARD_NAME", "another")
+        before = as_json(jobboard("--board", uri, "--name", "test", "--json", "ls"))
+        after = as_json(jobboard("ls", "--board", uri, "--name", "test", "--json"))
+        assert before == after
+        assert [row["name"] for row in after] == ["a"]
+        assert as_json(jobboard("ls", "--board", uri, "--json")) == [], "boards of two names share nothing"
+
+    @pytest.mark.parametrize("arguments", [["post", "a"], ["ls"], ["conductor", "jobboard.demo.handlers:handlers"]])
+    def test_a_board_within_this_process_is_refused(self, jobboard: Run, arguments: list[str]) -> None:
+        assert "sqlite:///" in jobboard("--board", "memory://", *arguments, status=2)
+
+    def test_a_bug_is_one_line_too(self, jobboard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise RuntimeError("boom")
+
+        monkeypatch.setattr("jobboard.cli.session.fetch", fail)
+        assert "this is a bug: RuntimeError('boom')" in jobboard("ls", status=70)
+
+
+def test_details_nested_too_deep_are_refused(uri: str) -> None:
+    done = process("post", "a", "--details", "-", input='{"a":' * 100_000)
+    assert (done.returncode, done.stderr.count("\n"), "Traceback" in done.stderr) == (2, 1, False)
+
+
+def test_handlers_that_fail_to_import_are_one_line(
+    jobboard: Run, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name, code in (("bad_syntax", "def"), ("bad_import", "import no_such_module_at_all"), ("bad_luck", "1 / 0")):
+        with open(f"{name}.py", "w") as file:
+            file.write(code)
+        assert f"{name} can't be imported" in jobboard("conductor", f"{name}:handlers", status=1)
+
+
+def test_values_as_people_read_them() -> None:
+    assert [shown(value) for value in (None, True, False, 12345.678, ["a", 1], {"k": "ü"})] == [
+        "-", "yes", "no", "12345.7", "a, 1", '{"k": "ü"}',
+    ]  # fmt: skip
+    assert (count(0, "job"), count(1, "job"), count(2, "job")) == ("0 jobs", "1 job", "2 jobs")
+    assert safe("a\u202eb\x9bc\ud800") == "a\\u202eb\\x9bc\\ud800"

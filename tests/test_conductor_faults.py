@@ -1,0 +1,319 @@
+"""What goes wrong in one handler, one job or the store stays there: the conductor works on."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conducting import conducting, lossy_board, state_of
+
+from jobboard import (
+    Backoff,
+    Cancelled,
+    ClaimLost,
+    Conductor,
+    EventKind,
+    Handlers,
+    JobBoard,
+    JobState,
+    Posting,
+    RunAgain,
+    RunningJob,
+    fetch,
+)
+from jobboard.backends.memory import MemoryBackend
+from jobboard.testing import eventually
+
+QUICK = Backoff(first=0.01, factor=1, jitter=0)
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
+        yield board
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    handlers = Handlers()
+    handlers.add("echo", lambda job: job.details)
+    return handlers
+
+
+class TestHandlersFaults:
+    @pytest.mark.parametrize(
+        "arguments", [("x",), (1j,), (None,), (True,), (math.nan,), (math.inf,), (2**70,), (1, "x"), (1, 2, b"x")]
+    )
+    def test_progress_that_cannot_travel_is_the_handlers_own_fault(
+        self, board: JobBoard, handlers: Handlers, arguments: Any
+    ) -> None:
+        handlers.add("report", lambda job: job.progress(*arguments), max_attempts=1)
+        with conducting(board, handlers):
+            job = board.post("report")
+            eventually(lambda: state_of(board, job) is JobState.TRASHED)
+            assert board.post("echo").wait(10)
+
+    def test_odd_words_of_progress_are_told_as_far_as_they_can_be(self, board: JobBoard, handlers: Handlers) -> None:
+        done = threading.Event()
+        handlers.add("report", lambda job: (job.progress(1, text="\ud800" + "x" * 10_000), done.wait(10)))
+        with conducting(board, handlers):
+            job = board.post("report")
+            progress = eventually(lambda: board.get(job.uuid).record.progress)
+            done.set()
+            assert progress["text"].startswith("\\ud800xxx")
+            assert len(progress["text"]) == 500
+            assert job.wait(10)
+
+    @pytest.mark.parametrize("executor", ["thread", "asyncio"])
+    @pytest.mark.parametrize("error", [Cancelled, asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_no_exception_is_more_than_a_failure(
+        self, board: JobBoard, handlers: Handlers, executor: str, error: type[BaseException]
+    ) -> None:
+        async def fail(_job: RunningJob) -> None:
+            raise error
+
+        handlers.add("fail", fail, max_attempts=2, backoff=QUICK)
+        with conducting(board, handlers, executor):
+            job = board.post("fail")
+            eventually(lambda: state_of(board, job) is JobState.TRASHED)
+            assert (job.attempts, board.get(job.uuid).record.reason) == (2, error.__name__)
+            assert board.post("echo").wait(10)
+
+    def test_an_error_of_odd_text_is_told_all_the_same(self, board: JobBoard, handlers: Handlers) -> None:
+        def fail(_job: RunningJob) -> None:
+            raise ValueError("\ud800\x00" + "long " * 10_000 + "\nsecond line")
+
+        handlers.add("fail", fail, max_attempts=1)
+        with conducting(board, handlers):
+            job = board.post("fail")
+            eventually(lambda: state_of(board, job) is JobState.TRASHED)
+            record = board.get(job.uuid).record
+            assert (record.reason or "").startswith("ValueError: \\ud800")
+            assert len(record.last_error or "") < 20_000
+
+    def test_a_cancelled_job_that_fails_or_runs_again_is_gone(self, board: JobBoard, handlers: Handlers) -> None:
+        def end(job: RunningJob, how: BaseException) -> None:
+            eventually(lambda: job.cancelled)
+            raise how
+
+        handlers.add("fail", lambda job: end(job, ValueError("never mind")))
+        handlers.add("again", lambda job: end(job, RunAgain()))
+        with conducting(board, handlers, concurrency=2):
+            jobs = [board.post("fail"), board.post("again")]
+            for job in jobs:
+                eventually(lambda job=job: state_of(board, job) is JobState.CLAIMED)
+                assert board.cancel(job) is False
+            eventually(lambda: board.job_count == 0)
+            assert list(board.trashed()) == []
+
+    def test_a_cancelled_job_that_finishes_is_complete(self, board: JobBoard, handlers: Handlers) -> None:
+        handlers.add("finish", lambda job: eventually(lambda: job.cancelled))
+        with conducting(board, handlers):
+            job = board.post("finish")
+            eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+            board.cancel(job)
+            assert job.wait(10)
+            assert job.result is True
+
+    def test_a_handler_learns_of_its_loss_by_its_checkpoint(self, board: JobBoard, handlers: Handlers) -> None:
+        seen: list[object] = []
+        begun, gate = threading.Event(), threading.Event()
+
+        def write(job: RunningJob) -> None:
+            begun.set()
+            gate.wait(10)
+            try:
+                job.checkpoint_state("mine")
+            except ClaimLost:
+                seen.append(job.lost)
+
+        handlers.add("write", write)
+        with conducting(board, handlers) as conductor:
+            conductor._shift._keeper._unsubscribe()
+            job = board.post("write")
+            assert begun.wait(10)
+            board.pause("write")
+            board.release(job, reason="a test")
+            gate.set()
+            eventually(lambda: seen)
+            assert seen == [True]
+
+    def test_who_claims_a_job_again_has_lost_it_before(self, board: JobBoard, handlers: Handlers) -> None:
+        """Even if no event and no renewal says so: a slot of the same conductor may get the next claim."""
+        lost: list[int] = []
+
+        def wait(job: RunningJob) -> str:
+            if job.token == 1:
+                eventually(lambda: job.lost)
+                lost.append(job.token)
+            return f"done under token {job.token}"
+
+        handlers.add("wait", wait)
+        with conducting(board, handlers, concurrency=2, expiry=3600) as conductor:
+            job = board.post("wait")
+            eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+            conductor._shift._keeper._unsubscribe()
+            board.release(job, reason="a test")
+            assert job.wait(10)
+            assert job.result == "done under token 2"
+            eventually(lambda: lost == [1], 5)
+
+    def test_a_handler_sees_the_record_of_its_claim_and_the_board(self, board: JobBoard, handlers: Handlers) -> None:
+        def look(job: RunningJob) -> object:
+            if job.attempts == 1:
+                raise ValueError("the first time")
+            job.board.post("echo", details={"after": job.uuid})
+            return [job.owner, job.record.state, "the first time" in (job.last_error or "")]
+
+        handlers.add("look", look, backoff=QUICK)
+        with conducting(board, handlers) as conductor:
+            job = board.post("look")
+            assert job.wait(10)
+            assert job.result == [conductor.who, "CLAIMED", True]
+            eventually(lambda: board.stats().names.get("echo") is None)
+
+
+class TestTheStoresFaults:
+    def test_a_claim_whose_answer_is_lost_for_good_comes_back(self, handlers: Handlers) -> None:
+        """Without an expiry nobody else would ever take it back."""
+        with lossy_board() as (board, backend), conducting(board, handlers, expiry=math.inf):
+            backend.lose("claim_next", "reply")
+            backend.lose("claimed_under", "request", times=1000)
+            job = board.post("echo", details={"n": 1})
+            assert job.wait(10)
+            assert (job.result, job.attempts) == ({"n": 1}, 1)
+            assert EventKind.ABANDONED in [line.kind for line in job.history]
+
+    @pytest.mark.parametrize("primitive", ["claim_next", "extend", "consume", "abandon", "trash", "waiter", "listen"])
+    def test_it_outlives_an_absence_of_the_store(self, handlers: Handlers, primitive: str) -> None:
+        with lossy_board() as (board, backend):
+            handlers.add("fail", lambda job: 1 / 0, max_attempts=2, backoff=QUICK)
+            handlers.add("long", lambda job: eventually(lambda: not backend.armed))
+            backend.lose(primitive, "refused", times=2)
+            with conducting(board, handlers, expiry=1.5, concurrency=3):
+                jobs = board.post_many([Posting("long"), Posting("echo"), Posting("fail")])
+                ends = [JobState.COMPLETE, JobState.COMPLETE, JobState.TRASHED]
+                eventually(lambda: [state_of(board, job) for job in jobs] == ends)
+                assert [job.attempts for job in jobs] == [1, 1, 2]
+
+    @pytest.mark.parametrize("primitive", ["claim_next", "extend", "consume", "abandon"])
+    def test_it_outlives_a_fault_that_nobody_foresaw(self, handlers: Handlers, primitive: str) -> None:
+        handlers.add("fail once", lambda job: 1 / (job.attempts - 1), backoff=QUICK)
+        handlers.add("long", lambda job: eventually(lambda: not faults))
+        with lossy_board() as (board, backend):
+            faults = [ZeroDivisionError(), ZeroDivisionError()]
+            real = getattr(backend.inner, primitive)
+
+            def fail_first(*arguments: object) -> object:
+                if faults:
+                    raise faults.pop()
+                return real(*arguments)
+
+            setattr(backend.inner, primitive, fail_first)
+            names = {"extend": "long", "abandon": "fail once"}
+            with conducting(board, handlers, expiry=0.6):
+                jobs = board.post_many([Posting(names.get(primitive, "echo")) for _ in range(3)])
+                assert all(job.wait(10) for job in jobs)
+
+    def test_a_record_that_cannot_be_decoded_harms_no_other(self, handlers: Handlers) -> None:
+        with lossy_board() as (board, backend):
+            jobs = board.post_many([Posting("echo") for _ in range(3)])
+            assert isinstance(backend.inner, MemoryBackend)
+            with backend.inner.shelf.lock:
+                backend.inner.shelf.rows[jobs[1].uuid].entry.checkpoint = b"\xc1"
+            with conducting(board, handlers, concurrency=3):
+                assert jobs[0].wait(10)
+                assert jobs[2].wait(10)
+                trashed = eventually(lambda: list(board.iterjobs(states={JobState.TRASHED})))
+                assert [job.uuid for job in trashed] == [jobs[1].uuid]
+
+    def test_ends_that_cannot_be_sent_do_not_pile_up_without_bound(self, handlers: Handlers) -> None:
+        with lossy_board() as (board, backend):
+            jobs = board.post_many([Posting("echo") for _ in range(100)])
+            backend.lose("consume", "refused", times=100_000)
+            with conducting(board, handlers, concurrency=2):
+                eventually(lambda: board.stats().claimed == 20)
+                eventually(lambda: backend.calls["consume"] >= 2)
+                assert board.stats().claimed == 20
+                backend.heal()
+                assert all(job.wait(20) for job in jobs)
+                assert {job.attempts for job in jobs} == {1}
+
+    def test_it_starts_without_its_store_and_finds_it_later(self, handlers: Handlers) -> None:
+        with lossy_board() as (board, backend):
+            for primitive in ("claim_next", "waiter", "listen", "put_entity"):
+                backend.lose(primitive, "refused", times=1)
+            with conducting(board, handlers, expiry=0.3) as conductor:
+                assert board.post("echo").wait(10)
+                eventually(lambda: [entity.name for entity in board.entities()] == [conductor.who])
+                eventually(lambda: conductor._shift._keeper._unsubscribe is not None)
+
+
+class TestRequests:
+    """What the store is asked, and how often."""
+
+    def test_free_slots_are_filled_in_one_request_and_emptied_in_few(self, handlers: Handlers) -> None:
+        with lossy_board() as (board, backend):
+            jobs = board.post_many([Posting("echo") for _ in range(160)])
+            with conducting(board, handlers, concurrency=16):
+                assert all(job.wait(10) for job in jobs)
+            assert backend.calls["claim_next"] <= 40
+            assert backend.calls["consume"] <= 40
+
+    def test_an_idle_conductor_asks_nothing_however_many_jobs_others_hold(self, handlers: Handlers) -> None:
+        with lossy_board() as (board, backend):
+            board.post_many([Posting("echo") for _ in range(500)])
+            assert len(board.claim_next("another", limit=500, expiry=600)) == 500
+            with conducting(board, handlers):
+                assert backend.blocked.wait(10)
+                backend.calls.clear()
+                assert not threading.Event().wait(0.5)
+                assert sum(backend.calls.values()) == 0
+
+    def test_a_job_that_is_said_to_be_ready_but_is_not_there_is_no_reason_to_spin(self, handlers: Handlers) -> None:
+        with lossy_board() as (board, backend):
+            board.post("echo")
+            backend.inner.claim_next = lambda *_: []  # type: ignore[method-assign]
+            with conducting(board, handlers):
+                assert not threading.Event().wait(0.3)
+            assert 2 < backend.calls["claim_next"] < 60
+
+    def test_many_reports_of_progress_are_few_requests(self, handlers: Handlers) -> None:
+        def report(job: RunningJob) -> None:
+            for number in range(10_000):
+                job.progress(number)
+
+        handlers.add("report", report)
+        with lossy_board() as (board, backend), conducting(board, handlers):
+            assert board.post("report").wait(10)
+            assert backend.calls["extend"] <= 5
+
+
+def test_a_cancel_and_a_release_reach_the_handler_at_once(board: JobBoard, handlers: Handlers) -> None:
+    """Long before the next renewal is due."""
+    told: dict[str, Callable[[JobBoard, Any], object]] = {
+        "cancelled": lambda board, job: board.cancel(job),
+        "lost": lambda board, job: board.release(job, reason="a test"),
+    }
+    for what, tell in told.items():
+        seen = threading.Event()
+        name = f"wait until {what}"
+
+        def wait(job: RunningJob, what: str = what, seen: threading.Event = seen) -> None:
+            eventually(lambda: getattr(job, what))
+            seen.set()
+
+        handlers.add(name, wait)
+        conductor = Conductor("test", board, handlers, expiry=3600)
+        conductor.start()
+        job = board.post(name)
+        eventually(lambda job=job: state_of(board, job) is JobState.CLAIMED)
+        board.pause(name)
+        tell(board, job)
+        assert seen.wait(1)
+        assert conductor.stop(timeout=10)

@@ -1,0 +1,214 @@
+"""Conductors come to an end, whoever asks for it, and whatever goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from conducting import conducting, lossy_board, state_of
+
+from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard.testing import eventually
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
+        yield board
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What the handler ``gate`` waits for; opened in the end."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def handlers(gate: threading.Event) -> Handlers:
+    handlers = Handlers()
+    handlers.add("gate", lambda job: gate.wait(20))
+    handlers.add("echo", lambda job: job.details)
+    return handlers
+
+
+@pytest.mark.parametrize("executor", ["thread", "asyncio"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_handler_may_stop_its_own_conductor(board: JobBoard, executor: str, is_async: bool) -> None:
+    handlers, answers = Handlers(), []
+
+    def stop(job: RunningJob) -> str:
+        answers.append(conductor.stop())
+        return "went on"
+
+    async def stop_later(job: RunningJob) -> str:
+        await asyncio.sleep(0)
+        return stop(job)
+
+    handlers.add("stop", stop_later if is_async else stop)
+    conductor = Conductor("test", board, handlers, executor=executor)
+    job, untouched = board.post("stop"), board.post("stop")
+    conductor.run()
+    assert answers == [False], "the one who asks has not finished"
+    assert (job.result, state_of(board, untouched)) == ("went on", JobState.UNCLAIMED)
+    assert conductor.stop()
+
+
+def test_a_handler_cannot_start_its_own_conductor_while_it_stops(board: JobBoard) -> None:
+    handlers, errors = Handlers(), []
+
+    def restart(job: RunningJob) -> None:
+        conductor.start()  # it works already
+        conductor.stop()
+        eventually(lambda: "working" not in repr(conductor) or conductor._shift.stopping)
+        try:
+            conductor.start()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    handlers.add("restart", restart)
+    conductor = Conductor("test", board, handlers)
+    board.post("restart")
+    conductor.run()
+    assert len(errors) == 1
+    conductor.start()
+    job = board.post("restart")
+    assert job.wait(10)
+
+
+def test_a_signal_handler_may_stop_the_conductor_that_runs_in_its_thread(board: JobBoard, handlers: Handlers) -> None:
+    conductor, answers = Conductor("test", board, handlers), []
+    before = signal.signal(signal.SIGALRM, lambda *_: answers.append(conductor.stop()))
+    try:
+        for _ in range(20):
+            # Again and again, since the first one may come before there is anything to stop.
+            signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.005)
+            conductor.run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(answers) >= 20
+    assert set(answers) == {True}
+
+
+def test_ctrl_c_gives_the_jobs_back_and_goes_through(board: JobBoard, handlers: Handlers) -> None:
+    conductor, job = Conductor("test", board, handlers), board.post("gate")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    watcher = threading.Thread(
+        target=lambda: (
+            eventually(lambda: state_of(board, job) is JobState.CLAIMED),
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM),
+        )
+    )
+    watcher.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            conductor.run()
+    finally:
+        watcher.join(20)
+        signal.signal(signal.SIGALRM, before)
+    record = board.get(job.uuid).record
+    assert (record.state, record.attempts) == (JobState.UNCLAIMED, 0)
+    assert conductor.wait(0)
+
+
+def test_a_second_stop_hurries_the_first(board: JobBoard, handlers: Handlers) -> None:
+    with conducting(board, handlers) as conductor:
+        job = board.post("gate")
+        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        answers: list[bool] = []
+        patient = threading.Thread(target=lambda: answers.append(conductor.stop()))
+        patient.start()
+        eventually(lambda: conductor._shift.stopping)
+        assert conductor.stop(drain=True, timeout=0.01) is False
+        patient.join(10)
+        assert answers == [False]
+        assert state_of(board, job) is JobState.UNCLAIMED
+
+
+def test_a_stop_in_vain_of_another_thread_does_not_end_the_next_shift(board: JobBoard, handlers: Handlers) -> None:
+    with conducting(board, handlers) as conductor:
+        for _ in range(10):
+            stoppers = [threading.Thread(target=conductor.stop) for _ in range(4)]
+            for stopper in stoppers:
+                stopper.start()
+            assert conductor.stop(timeout=10)
+            conductor.start()
+            for stopper in stoppers:
+                stopper.join(10)
+            conductor.start()
+            assert board.post("echo").wait(10)
+
+
+def test_what_is_claimed_during_a_stop_is_given_back_unrun(handlers: Handlers) -> None:
+    with lossy_board() as (board, backend):
+        conductor = Conductor("test", board, handlers)
+        stopping = threading.Event()
+        claim_next = backend.inner.claim_next
+
+        def stop_meanwhile(*arguments: object) -> object:
+            claimed = claim_next(*arguments)  # type: ignore[arg-type]
+            if claimed:
+                stopper.start()
+                eventually(lambda: conductor._shift._claimer.stopping)
+                stopping.set()
+            return claimed
+
+        backend.inner.claim_next = stop_meanwhile  # type: ignore[method-assign,assignment]
+        stopper = threading.Thread(target=conductor.stop)
+        conductor.start()
+        job = board.post("echo")
+        assert stopping.wait(10)
+        stopper.join(10)
+        assert conductor.wait(0)
+        record = board.get(job.uuid).record
+        assert (record.state, record.attempts, record.reason) == (JobState.UNCLAIMED, 0, "its conductor stopped")
+
+
+def test_a_stop_comes_to_its_end_without_the_store(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobboard.conductor.shift._FAREWELL", 0.2)
+    with lossy_board() as (board, backend):
+        with conducting(board, handlers, expiry=60) as conductor:
+            job = board.post("gate")
+            eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+            for primitive in ("claim_next", "abandon", "consume", "extend", "remove_entity", "waiter"):
+                backend.lose(primitive, "refused", times=100_000)
+            began = time.monotonic()
+            assert conductor.stop(drain=False) is False
+            assert time.monotonic() - began < 10
+            backend.heal()
+            conductor.start()
+            assert board.post("echo").wait(10), "it works again"
+        assert state_of(board, job) is JobState.CLAIMED, "until its expiry"
+
+
+def test_a_handler_that_never_returns_keeps_no_process_from_its_end() -> None:
+    script = """
+import threading, jobboard
+handlers, began = jobboard.Handlers(), threading.Event()
+@handlers.handler("hang")
+def hang(job):
+    began.set()
+    threading.Event().wait()
+with jobboard.fetch("work", "memory://x") as board:
+    conductor = jobboard.Conductor("test", board, handlers, executor=EXECUTOR)
+    conductor.start()
+    board.post("hang")
+    assert began.wait(10)
+    assert conductor.stop(timeout=0.01) is False
+"""
+    for executor in ("thread", "asyncio"):
+        code = script.replace("EXECUTOR", repr(executor))
+        assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0

@@ -1,0 +1,134 @@
+"""The asyncio executor: what it cancels, and what runs beside its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from conducting import conducting, state_of
+
+from jobboard import Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard.testing import eventually
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
+        yield board
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    handlers = Handlers()
+    handlers.add("echo", lambda job: job.details)
+    return handlers
+
+
+def test_async_handlers_share_one_loop_and_plain_ones_have_threads(board: JobBoard, handlers: Handlers) -> None:
+    met = asyncio.Barrier(3)
+
+    async def meet(_job: RunningJob) -> str:
+        async with asyncio.timeout(10):
+            await met.wait()
+        return threading.current_thread().name
+
+    handlers.add("meet", meet)
+    handlers.add("plain", lambda job: threading.current_thread().name)
+    with conducting(board, handlers, "asyncio", concurrency=3):
+        jobs = [board.post("meet") for _ in range(3)]
+        plain = board.post("plain")
+        assert all(job.wait(10) for job in [*jobs, plain])
+        assert {job.result for job in jobs} == {"jobboard-asyncio"}
+        assert plain.result.startswith("jobboard-slot-")
+
+
+def test_a_cancel_reaches_an_await_and_its_cleanup_runs(board: JobBoard, handlers: Handlers) -> None:
+    cleaned = threading.Event()
+
+    async def hold(_job: RunningJob) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+
+    handlers.add("hold", hold)
+    with conducting(board, handlers, "asyncio"):
+        job = board.post("hold")
+        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        assert board.cancel(job) is False
+        assert cleaned.wait(10)
+        eventually(lambda: board.job_count == 0)
+
+
+def test_a_plain_handler_keeps_its_slot_until_it_returns(board: JobBoard, handlers: Handlers) -> None:
+    """Cancelling what waits for a thread would end nothing in it, and run more handlers than there are slots."""
+    running, most, gate, lock = 0, 0, threading.Event(), threading.Lock()
+
+    def count(_job: RunningJob) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        gate.wait(10)
+        with lock:
+            running -= 1
+
+    handlers.add("count", count, timeout=0.05, max_attempts=1)
+    with conducting(board, handlers, "asyncio", concurrency=2):
+        jobs = [board.post("count") for _ in range(4)]
+        eventually(lambda: [state_of(board, job) for job in jobs[:2]] == [JobState.TRASHED] * 2)
+        assert [state_of(board, job) for job in jobs[2:]] == [JobState.UNCLAIMED] * 2
+        gate.set()
+        assert board.post("echo").wait(10)
+    assert most == 2
+
+
+def test_a_task_that_is_lost_before_its_first_step_frees_its_slot(board: JobBoard, handlers: Handlers) -> None:
+    blocked, gate, begun = threading.Event(), threading.Event(), []
+
+    async def block(_job: RunningJob) -> None:
+        blocked.set()
+        gate.wait(10)
+
+    async def begin(job: RunningJob) -> None:
+        begun.append(job.uuid)
+
+    handlers.add("block", block)
+    handlers.add("begin", begin)
+    with conducting(board, handlers, "asyncio", concurrency=2, expiry=0.3) as conductor:
+        blocking = board.post("block")
+        assert blocked.wait(10)
+        job = board.post("begin")
+        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        board.pause("begin")
+        board.release(job, reason="a test")
+        eventually(lambda: len(conductor._shift._keeper.held()) == 1)
+        gate.set()
+        assert blocking.wait(10)
+        eventually(lambda: conductor._shift._slots.taken == 0)
+        assert (begun, state_of(board, job)) == ([], JobState.UNCLAIMED)
+
+
+def test_a_handler_that_swallows_its_cancel_holds_up_no_other(board: JobBoard, handlers: Handlers) -> None:
+    gate = threading.Event()
+
+    async def swallow(_job: RunningJob) -> str:
+        while not gate.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                pass
+        return "finished all the same"
+
+    handlers.add("swallow", swallow)
+    with conducting(board, handlers, "asyncio", concurrency=2, expiry=0.3):
+        job = board.post("swallow")
+        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        board.cancel(job)
+        assert board.post("echo").wait(10)
+        gate.set()
+        assert job.wait(10)
+        assert job.result == "finished all the same"

@@ -1,0 +1,144 @@
+"""Registering handlers, and the wait between attempts."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jobboard import Backoff, Handlers, RunAgain
+
+
+def work(job: Any) -> None: ...
+
+
+async def work_later(job: Any, _option: int = 0) -> None: ...
+
+
+class Callee:
+    async def __call__(self, job: Any) -> None: ...
+
+
+class TestHandlers:
+    def test_the_decorated_function_stays_as_it_is(self) -> None:
+        handlers = Handlers()
+        assert handlers.handler("work", max_attempts=2, backoff=Backoff(first=3), timeout=4)(work) is work
+        handler = handlers["work"]
+        assert (handler.function, handler.max_attempts, handler.backoff.first, handler.timeout) == (work, 2, 3, 4)
+        assert (handlers.names, len(handlers), list(handlers)) == (frozenset({"work"}), 1, [handler])
+
+    def test_the_defaults(self) -> None:
+        handlers = Handlers()
+        handlers.handler()(work)
+        handler = handlers["work"]
+        assert (handler.max_attempts, handler.backoff, handler.timeout) == (5, Backoff(), None)
+
+    def test_a_name_has_one_handler(self) -> None:
+        handlers = Handlers()
+        handlers.add("work", work)
+        with pytest.raises(ValueError, match="'work' already"):
+            handlers.add("work", work_later)
+        assert handlers["work"].function is work
+
+    def test_others_are_included_wholly_or_not_at_all(self) -> None:
+        handlers, others = Handlers(), Handlers()
+        others.add("b", work)
+        others.add("a", work)
+        handlers.include(others)
+        assert handlers.names == {"a", "b"}
+        others.add("c", work)
+        with pytest.raises(ValueError, match="'b' already"):
+            handlers.include(others)
+        assert handlers.names == {"a", "b"}
+
+    def test_a_copy_stands_still(self) -> None:
+        handlers = Handlers()
+        handlers.add("a", work)
+        copied = handlers.copy()
+        handlers.add("b", work)
+        assert copied.names == {"a"}
+
+    def test_an_endless_timeout_is_none(self) -> None:
+        handlers = Handlers()
+        handlers.add("a", work, timeout=math.inf)
+        assert handlers["a"].timeout is None
+
+    @pytest.mark.parametrize(
+        ("function", "is_async"),
+        [(work, False), (work_later, True), (functools.partial(work_later, _option=1), True), (Callee(), True)],
+    )
+    def test_what_is_async_is_known(self, function: Callable[..., Any], is_async: bool) -> None:
+        handlers = Handlers()
+        handlers.add("a", function)
+        assert handlers["a"].is_async is is_async
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"max_attempts": 0}, ValueError), ({"max_attempts": 1.0}, TypeError), ({"max_attempts": True}, TypeError),
+            ({"timeout": 0}, ValueError), ({"timeout": -1}, ValueError), ({"timeout": math.nan}, ValueError),
+            ({"timeout": "1"}, TypeError), ({"backoff": 3}, TypeError),
+        ],
+    )  # fmt: skip
+    def test_a_bad_option_is_refused_and_nothing_registered(
+        self, options: dict[str, Any], error: type[Exception]
+    ) -> None:
+        handlers = Handlers()
+        with pytest.raises(error):
+            handlers.add("work", work, **options)
+        assert len(handlers) == 0
+
+    @pytest.mark.parametrize(("name", "error"), [("", ValueError), ("a\nb", ValueError), ("x" * 256, ValueError)])
+    def test_a_bad_name_is_refused(self, name: str, error: type[Exception]) -> None:
+        with pytest.raises(error):
+            Handlers().add(name, work)
+
+    def test_the_parentheses_of_the_decorator_are_missed_at_once(self) -> None:
+        with pytest.raises(TypeError):
+            Handlers().handler(work)  # type: ignore[arg-type]
+
+    def test_only_what_can_be_called_is_a_handler(self) -> None:
+        with pytest.raises(TypeError):
+            Handlers().add("work", "work")  # type: ignore[arg-type]
+
+
+class TestBackoff:
+    def test_delays_grow_to_the_most(self) -> None:
+        backoff = Backoff(first=1, factor=2, most=10, jitter=0)
+        assert [backoff.delay(attempt) for attempt in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+        assert backoff.delay(1_000_000) == 10
+
+    def test_jitter_spreads_within_its_share(self) -> None:
+        delays = {Backoff(first=100, jitter=0.1).delay(1) for _ in range(200)}
+        assert len(delays) > 100
+        assert 90 <= min(delays) < 98
+        assert 102 < max(delays) <= 110
+
+    def test_jitter_never_goes_beyond_the_most(self) -> None:
+        backoff = Backoff(first=1, most=100, jitter=0.5)
+        delays = {backoff.delay(50) for _ in range(200)}
+        assert len(delays) > 100
+        assert max(delays) <= 100
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"first": -1}, {"most": math.inf}, {"factor": 0.5}, {"jitter": 1.5}, {"jitter": -0.1}, {"first": math.nan}],
+    )
+    def test_bad_numbers_are_refused(self, options: dict[str, float]) -> None:
+        with pytest.raises(ValueError):
+            Backoff(**options)
+
+
+class TestRunAgain:
+    def test_bad_times_are_refused_where_they_are_made(self) -> None:
+        import datetime
+
+        with pytest.raises(ValueError):
+            RunAgain(after=-1)
+        with pytest.raises(ValueError):
+            RunAgain(at=datetime.datetime(2030, 1, 1))
+        with pytest.raises(ValueError):
+            RunAgain(at=datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC), after=1)

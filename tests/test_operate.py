@@ -1,0 +1,159 @@
+"""What operators see and do, as plain data: no details unasked, and everything fit for JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from jobboard import Entity, JobBoard, JobState, NotFound, backend
+from jobboard.operate.finding import find_job
+from jobboard.operate.trash import purge_all, restore_all, select_trashed
+from jobboard.operate.views import entity_view, owners, plain, row_of, stats, view_of
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+class TestViews:
+    def test_details_are_shown_only_when_asked_for(self, board: JobBoard) -> None:
+        job = board.post("a", details={"secret": 1})
+        assert "secret" not in json.dumps(plain(view_of(job)) | plain(row_of(job)))
+        assert view_of(job, with_details=True)["details"] == {"secret": 1}
+
+    def test_a_view_holds_the_record(self, board: JobBoard) -> None:
+        job = board.post("a")
+        token = board.claim(job, "alice")
+        board.checkpoint(job, "alice", {"page": 3})
+        board.abandon(job, "alice", reason="busy", error="no room")
+        view = view_of(board.get(job.uuid))
+        assert (view["checkpoint"], view["reason"], view["last_error"]) == ({"page": 3}, "busy", "no room")
+        assert (view["attempts"], view["token"], view["owner"]) == (1, token, None)
+        assert [line["kind"] for line in view["history"]] == ["POSTED", "CLAIMED", "ABANDONED"]
+        assert view["history"][1]["who"] == "alice"
+
+    def test_owners_come_by_the_number_of_their_jobs(self, board: JobBoard) -> None:
+        board.register_entity(Entity("conductor", "bob"))
+        jobs = [board.post(name) for name in ("a", "b", "a", "a")]
+        board.claim(jobs[0], "alice")
+        for job in jobs[1:3]:
+            board.claim(job, "bob", expiry=math.inf)
+        bob, alice = owners(board)
+        assert (bob["owner"], bob["jobs"], bob["names"], bob["alive"]) == ("bob", 2, ["a", "b"], True)
+        assert (bob["oldest"], bob["next_expiry"]) == (jobs[1].created_on, None)
+        assert (alice["owner"], alice["jobs"], alice["alive"]) == ("alice", 1, None)
+        assert alice["next_expiry"] > datetime.now(UTC)
+
+    def test_stats_say_what_is_paused(self, board: JobBoard) -> None:
+        board.post("b")
+        board.post("a", delay=100)
+        board.pause("a")
+        found = stats(board)
+        assert (found["unclaimed"], found["delayed"], list(found["names"])) == (1, 1, ["a", "b"])
+        assert found["oldest_unclaimed"] >= 0
+        assert found["paused"] == {"board": False, "names": ["a"]}
+
+    def test_entities_without_metadata(self, board: JobBoard) -> None:
+        board.register_entity(Entity("scheduler", "s"))
+        view = entity_view(board.entities()[0])
+        assert (view["kind"], view["alive"], view["running"]) == ("scheduler", True, None)
+
+    def test_everything_becomes_json(self) -> None:
+        moment = datetime(2030, 1, 2, tzinfo=UTC)
+        value = {
+            "t": moment,
+            1: b"\xff",
+            "nan": math.nan,
+            "inf": [math.inf],
+            "s": {3},
+            "x": JobState.CLAIMED,
+            "n": None,
+        }
+        assert json.loads(json.dumps(plain(value), allow_nan=False)) == {
+            "t": "2030-01-02T00:00:00+00:00",
+            "1": {"base64": "/w=="},
+            "nan": "nan",
+            "inf": ["inf"],
+            "s": [3],
+            "x": "CLAIMED",
+            "n": None,
+        }
+
+
+class TestFinding:
+    def test_by_uuid_in_any_spelling(self, board: JobBoard) -> None:
+        job = board.post("a")
+        for spelling in (job.uuid, job.uuid.upper(), job.uuid.replace("-", "")):
+            assert find_job(board, spelling) == job
+
+    def test_by_the_beginning(self, board: JobBoard) -> None:
+        one = board.post("a", uuid="aaaa1111-0000-4000-8000-000000000000")
+        two = board.post("a", uuid="aaaa2222-0000-4000-8000-000000000000")
+        board.trash(two, "me", force=True)
+        assert find_job(board, "AAAA1") == one
+        assert find_job(board, "aaaa2222-0") == two
+        for text, said in (("aaaa", "2 jobs"), ("aaaa3", "no job's"), ("aaa", "first 4"), ("zzzz", "first 4")):
+            with pytest.raises(NotFound, match=said):
+                find_job(board, text)
+
+    def test_a_handle_comes_with_its_history(self, board: JobBoard) -> None:
+        job = board.post("a", key="k")
+        for text in (job.uuid, job.uuid[:13], "a:k"):
+            assert len(find_job(board, text).record.history) == 1
+
+    @pytest.mark.parametrize(("name", "key"), [("a", "k"), ("a:b", "k"), ("a", "k:l"), ("a:b", "k:l"), ("a", "1:")])
+    def test_names_and_keys_may_hold_colons(self, board: JobBoard, name: str, key: str) -> None:
+        job = board.post(name, key=key)
+        assert find_job(board, f"{name}:{key}") == job
+
+    @pytest.mark.parametrize("text", ["a:x", "x:k", ":k", "a:", ":"])
+    def test_no_such_key(self, board: JobBoard, text: str) -> None:
+        board.post("a", key="k")
+        with pytest.raises(NotFound):
+            find_job(board, text)
+
+
+class TestTrash:
+    @pytest.fixture
+    def trash(self, board: JobBoard) -> JobBoard:
+        for name, reason in (("a", "disk full"), ("b", "disk full on /var"), ("b", None)):
+            board.trash(board.post(name), "me", reason=reason, force=True)
+        return board
+
+    @pytest.mark.parametrize(
+        ("which", "number"),
+        [
+            ({}, 3), ({"name": "b"}, 2), ({"reason": "disk"}, 2), ({"name": "b", "reason": "disk"}, 1),
+            ({"older_than": 0}, 3), ({"older_than": 100.0}, 0), ({"name": "c"}, 0), ({"reason": ""}, 3),
+        ],
+    )  # fmt: skip
+    def test_filters(self, trash: JobBoard, which: dict[str, object], number: int) -> None:
+        assert len(list(select_trashed(trash, **which))) == number  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+    def test_an_age_that_is_none(self, trash: JobBoard, seconds: float) -> None:
+        with pytest.raises(ValueError):
+            list(select_trashed(trash, older_than=seconds))
+
+    def test_what_others_were_faster_with_is_told(self, trash: JobBoard) -> None:
+        jobs = list(trash.trashed())
+        trash.purge(jobs[0].uuid)
+        steps: list[None] = []
+        done, refused = restore_all(trash, jobs, lambda: steps.append(None))
+        assert (done, len(refused), len(steps)) == (2, 1, 3)
+        assert jobs[0].uuid in refused[0]
+        assert purge_all(trash, jobs[1:], lambda: None)[0] == 0
+        assert trash.job_count == 2
+
+    def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
+        job = board.post("a", key="k")
+        board.trash(job, "me", force=True)
+        board.post("a", key="k")
+        assert restore_all(board, [job], lambda: None)[0] == 0
+        assert list(board.trashed()) == [job]

@@ -1,0 +1,157 @@
+"""Each reason why a job is not running, and that it is given for that job and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobboard import Conductor, Entity, Handlers, Job, JobBoard, RunningJob, backend
+from jobboard.operate.why import why
+from jobboard.testing import eventually
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+def kinds(job: Job) -> list[str]:
+    board = job.board
+    assert isinstance(board, JobBoard)
+    return [reason.kind for reason in why(board, board.get(job.uuid))]
+
+
+def text(job: Job) -> str:
+    board = job.board
+    assert isinstance(board, JobBoard)
+    return "\n".join(reason.text for reason in why(board, board.get(job.uuid)))
+
+
+def register(board: JobBoard, *names: str, running: int = 0, kind: str = "conductor", name: str = "worker") -> None:
+    board.register_entity(Entity(kind, name, {"names": list(names), "running": running, "concurrency": 2}))
+
+
+def test_nothing_holds_back_the_first(board: JobBoard) -> None:
+    register(board, "a")
+    assert kinds(board.post("a")) == ["next"]
+
+
+def test_jobs_that_come_before(board: JobBoard) -> None:
+    register(board, "a", "b")
+    jobs = [board.post("a"), board.post("b"), board.post("other"), board.post("a")]
+    assert [kinds(job) for job in jobs] == [["next"], ["behind"], ["no_conductor"], ["behind"]]
+    assert text(jobs[1]).startswith("1 job comes")
+    assert text(jobs[3]).startswith("2 jobs come")
+    urgent = board.post("b", priority="high")
+    assert (kinds(urgent), kinds(jobs[0])) == (["next"], ["behind"])
+
+
+def test_no_conductor_of_that_name(board: JobBoard) -> None:
+    register(board, "b")
+    register(board, "a", kind="scheduler")
+    job = board.post("a")
+    assert kinds(job) == ["no_conductor"]
+    assert "'a'" in text(job)
+    board.register_entity(Entity("conductor", "dead", {"names": ["a"]}, ttl=0.001))
+    eventually(lambda: not any(entity.alive for entity in board.entities() if entity.name == "dead"))
+    assert kinds(job) == ["no_conductor"]
+
+
+def test_no_free_slot(board: JobBoard) -> None:
+    register(board, "a", running=2)
+    job = board.post("a")
+    assert kinds(job) == ["no_free_slot"]
+    register(board, "a", running=1, name="another")
+    assert kinds(job) == ["next"]
+
+
+def test_pauses_and_a_delay(board: JobBoard) -> None:
+    register(board, "a b")
+    job, delayed = board.post("a b"), board.post("a b", delay=1000)
+    board.pause("a b")
+    board.pause()
+    assert kinds(job) == ["board_paused", "name_paused"]
+    assert kinds(delayed) == ["board_paused", "name_paused", "delayed"]
+    assert "resume 'a b'" in text(job)
+    board.resume()
+    assert kinds(job) == ["name_paused"]
+    board.resume("a b")
+    assert delayed.run_at is not None
+    assert f"{delayed.run_at:%Y-%m-%d %H:%M:%S} UTC" in text(delayed)
+
+
+def test_a_claim_and_its_owner(board: JobBoard) -> None:
+    job = board.post("a", max_attempts=3)
+    board.claim(job, "worker", expiry=1000)
+    assert kinds(job) == ["claimed", "owner_unknown"]
+    assert "worker until" in text(job)
+    assert "attempt 1 of 3, token" in text(job)
+    register(board)
+    assert kinds(job) == ["claimed"]
+    board.cancel(job)
+    assert kinds(job) == ["claimed", "cancel_asked"]
+
+
+def test_a_dead_owner(board: JobBoard) -> None:
+    job = board.post("a")
+    board.claim(job, "worker", expiry=1000)
+    board.register_entity(Entity("conductor", "worker", ttl=0.001))
+    eventually(lambda: not board.entities()[0].alive)
+    assert kinds(job) == ["claimed", "owner_gone"]
+    assert f"release {job.uuid}" in text(job)
+
+
+def test_a_claim_without_an_end(board: JobBoard) -> None:
+    job = board.post("a")
+    board.claim(job, "worker", expiry=float("inf"))
+    assert "without an end" in text(job)
+
+
+def test_an_earlier_failure(board: JobBoard) -> None:
+    register(board, "a")
+    job = board.post("a", max_attempts=2)
+    board.claim(job, "worker")
+    board.abandon(job, "worker", error="Traceback:\nValueError: bad\n")
+    assert kinds(job) == ["failed_before", "next"]
+    assert "(attempt 1 of 2 so far): ValueError: bad" in text(job)
+
+
+def test_trash_and_restore(board: JobBoard) -> None:
+    register(board, "a")
+    job = board.post("a")
+    board.trash(job, "me", reason="no such image", force=True)
+    assert kinds(job) == ["trashed"]
+    assert text(job).startswith("It is in the trash: no such image.")
+    board.restore(job.uuid)
+    assert kinds(job)[-1] == "next"
+    assert "attempt" not in text(job)
+
+
+def test_complete(board: JobBoard) -> None:
+    job = board.post("a")
+    board.claim(job, "worker")
+    board.consume(job, "worker")
+    assert kinds(job) == ["complete"]
+    assert "consumed by worker at" in text(job)
+
+
+def test_what_a_real_conductor_registers_is_understood(board: JobBoard) -> None:
+    handlers = Handlers()
+
+    @handlers.handler("a")
+    def hold(job: RunningJob) -> None:
+        eventually(lambda: job.cancelled)
+
+    conductor = Conductor("mine", board, handlers, expiry=1.0)
+    conductor.start()
+    try:
+        running, waiting = board.post("a"), board.post("a")
+        eventually(lambda: kinds(running) == ["claimed"])
+        eventually(lambda: kinds(waiting) == ["no_free_slot"])
+        assert kinds(board.post("b")) == ["no_conductor"]
+        board.cancel(waiting)
+        board.cancel(running)
+    finally:
+        assert conductor.stop(timeout=10)

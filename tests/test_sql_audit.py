@@ -1,0 +1,109 @@
+"""Contradictions in the file: each is found, named once, and mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sql_seam import claim_next, claimed, consumption, opened, post, run_sql
+
+from jobboard.backends.sql import SqliteBackend
+from jobboard.entry import Entry, JobState
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def backend(path: Path) -> Iterator[SqliteBackend]:
+    with opened(path) as backend:
+        yield backend
+
+
+def make(backend: SqliteBackend, state: JobState) -> Entry:
+    entry = post(backend, delay=60.0 if state is JobState.DELAYED else None)
+    if state in (JobState.CLAIMED, JobState.COMPLETE):
+        entry = claimed(backend)
+    if state is JobState.COMPLETE:
+        backend.consume([consumption(entry)])
+    return entry
+
+
+#: What is done to a job of a state -> what is said of it, and its state afterwards.
+DAMAGE = [
+    (JobState.CLAIMED, "owner = NULL", "claimed, but by nobody", JobState.UNCLAIMED),
+    (JobState.CLAIMED, "claim_id = NULL", "claimed, but by nobody", JobState.UNCLAIMED),
+    (JobState.UNCLAIMED, "owner = 'ghost'", "not claimed, but has an owner", JobState.UNCLAIMED),
+    (JobState.DELAYED, "claim_id = 'ghost'", "not claimed, but has a claim", JobState.DELAYED),
+    (JobState.COMPLETE, "claim_id = 'ghost'", "not claimed, but has a claim", JobState.COMPLETE),
+    (JobState.DELAYED, "due_at = NULL", "never due", JobState.UNCLAIMED),
+    (JobState.UNCLAIMED, "due_at = 9e9", "neither delayed nor claimed, but due", JobState.UNCLAIMED),
+    (JobState.COMPLETE, "due_at = 9e9", "neither delayed nor claimed, but due", JobState.COMPLETE),
+    (JobState.CLAIMED, "retain_until = 9e9", "remembered as gone", JobState.CLAIMED),
+    (JobState.UNCLAIMED, "retain_until = 9e9", "remembered as gone", JobState.UNCLAIMED),
+    (JobState.UNCLAIMED, "state = 9", "its state is none", JobState.TRASHED),
+    (JobState.UNCLAIMED, "state = 'lost'", "its state is none", JobState.TRASHED),
+    (JobState.UNCLAIMED, "rank = 7", "its priority is none", JobState.UNCLAIMED),
+    (JobState.CLAIMED, "rank = -70", "its priority is none", JobState.CLAIMED),
+]
+
+
+@pytest.mark.parametrize(("state", "damage", "problem", "afterwards"), DAMAGE)
+def test_a_contradiction_is_found_and_mended(
+    path: Path, backend: SqliteBackend, state: JobState, damage: str, problem: str, afterwards: JobState
+) -> None:
+    good = post(backend, delay=300.0)
+    entry = make(backend, state)
+    assert backend.audit(False) == []
+    run_sql(path, f"UPDATE jobboard_jobs SET {damage} WHERE uuid = ?", entry.uuid)
+    (found,) = backend.audit(False)
+    assert (found.uuid, found.repaired) == (entry.uuid, False)
+    assert problem in found.problem
+    assert backend.audit(False) == [found]
+    assert [finding.repaired for finding in backend.audit(True)] == [True]
+    assert backend.audit(False) == []
+    seen, other = backend.read([entry.uuid, good.uuid])
+    assert seen is not None
+    assert seen.state is afterwards
+    assert (seen.owner is not None) == (afterwards in (JobState.CLAIMED, JobState.COMPLETE))
+    assert other == good
+
+
+def test_a_complete_job_without_an_end_of_its_retention_is_let_go(path: Path, backend: SqliteBackend) -> None:
+    entry = make(backend, JobState.COMPLETE)
+    run_sql(path, "UPDATE jobboard_jobs SET retain_until = NULL")
+    (found,) = backend.audit(True)
+    assert "remembered for ever" in found.problem
+    assert backend.audit(False) == []
+    assert backend.read([entry.uuid]) == [None]
+
+
+def test_lines_of_no_job_are_found_and_dropped(path: Path, backend: SqliteBackend) -> None:
+    entry, gone = post(backend), post(backend)
+    run_sql(path, "DELETE FROM jobboard_jobs WHERE uuid = ?", gone.uuid)
+    (found,) = backend.audit(True)
+    assert (found.uuid, found.problem) == (None, "1 lines of history belong to no job")
+    assert backend.audit(False) == []
+    assert len(backend.history(entry.uuid)) == 1
+
+
+def test_a_row_whose_state_is_none_holds_nobody_up_and_keeps_its_key_free(path: Path, backend: SqliteBackend) -> None:
+    lost = post(backend, key="k")
+    run_sql(path, "UPDATE jobboard_jobs SET state = 9, due_at = 1.0")
+    other = post(backend, key="k")
+    assert [entry.uuid for entry in claim_next(backend, limit=5)] == [other.uuid]
+    (seen,) = backend.read([lost.uuid])
+    assert seen is not None
+    assert seen.state is JobState.TRASHED
+    assert backend.audit(False) == []
+
+
+def test_another_boards_rows_are_not_looked_at(path: Path, backend: SqliteBackend) -> None:
+    with opened(path, "other") as other:
+        post(other)
+        run_sql(path, "UPDATE jobboard_jobs SET owner = 'ghost'")
+        assert backend.audit(True) == []
+        assert len(other.audit(False)) == 1

@@ -1,0 +1,139 @@
+"""A forked child: it never uses what its parent opened, and may open for itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sql_seam import backend_of, claimed, consumption, opened, post, run_sql
+
+from jobboard.backends.sql import SqliteBackend
+from jobboard.entry import Verdict
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind, JobEvent
+from jobboard.testing.deadline import DEADLINE, eventually
+
+#: Later Pythons warn of forks in a process with threads; that they go well here is what is tested.
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Return the exit code of a child that does some work: 0 if it all went well."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        # A child whose test has failed must not wait for it for ever.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(round(DEADLINE))
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def use_in_child(backend: SqliteBackend) -> None:
+    assert not backend.connected
+    for call in (backend.count, lambda: post(backend), lambda: claimed(backend)):
+        with pytest.raises(BoardUnavailable, match=r"call connect\(\) in this one"):
+            call()
+
+
+def open_in_child(backend: SqliteBackend) -> None:
+    backend.open(5.0)
+    assert backend.connected
+    with backend.waiter(None) as waiter:
+        post(backend, "child's")
+        assert waiter.ready_in() == 0.0
+    backend.close()
+
+
+def close_and_open_in_child(backend: SqliteBackend) -> None:
+    backend.close()
+    open_in_child(backend)
+
+
+@FORKS
+@pytest.mark.parametrize("work", [use_in_child, open_in_child, close_and_open_in_child])
+def test_a_child_leaves_its_parents_connections_alone(path: Path, work: Callable[[SqliteBackend], None]) -> None:
+    with opened(path) as backend, backend.waiter(None):
+        post(backend)
+        entry = claimed(backend)
+        assert in_child(lambda: work(backend)) == 0
+        assert backend.consume([consumption(entry)]) == [Verdict.DONE]
+        post(backend)
+    assert run_sql(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+@FORKS
+def test_what_a_child_posts_after_its_parent_has_closed_is_kept(path: Path) -> None:
+    opened_by_child, closed_by_parent = _Signal(), _Signal()
+
+    def work() -> None:
+        # A backend of its own, while that of its parent is still there, as after a fetch() in the child.
+        own = backend_of(path)
+        own.open(5.0)
+        post(own)
+        opened_by_child.set()
+        closed_by_parent.wait()
+        for _ in range(5):
+            post(own)
+        # Whoever is killed doesn't close: what was committed must be in the file all the same.
+
+    with ThreadPoolExecutor() as threads:
+        with opened(path) as backend:
+            post(backend)
+            code = threads.submit(in_child, work)
+            opened_by_child.wait()
+        closed_by_parent.set()
+        assert code.result(DEADLINE) == 0
+    with opened(path) as backend:
+        assert backend.count() == 7
+
+
+@FORKS
+def test_a_fork_waits_for_the_end_of_a_transaction(path: Path) -> None:
+    with opened(path) as backend, ThreadPoolExecutor() as threads:
+        with backend.database.write():
+            code = threads.submit(in_child, lambda: open_in_child(backend))
+        assert code.result(DEADLINE) == 0
+        assert backend.count() == 1
+
+
+@FORKS
+def test_a_parent_waits_and_listens_on_as_if_it_had_not_forked(path: Path) -> None:
+    events: list[JobEvent] = []
+    with opened(path) as backend, backend.waiter(None) as waiter:
+        backend.listen(events.append, frozenset({EventKind.POSTED}))
+        assert in_child(lambda: open_in_child(backend)) == 0
+        assert waiter.ready_in() == 0.0
+        post(backend)
+        eventually(lambda: len(events) == 2)
+
+
+class _Signal:
+    """An event between a process and its child."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+
+    def set(self) -> None:
+        os.write(self._write, b".")
+        os.close(self._write)
+
+    def wait(self) -> None:
+        os.read(self._read, 1)
+        os.close(self._read)

@@ -1,0 +1,112 @@
+"""The journal: it stays small, and repeats are still found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sql_seam import back, claimed, consumption, hold_of, opened, post, posting, renewal, run_sql
+
+from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.sql import SqliteBackend
+from jobboard.entry import Consumption, IfExists, PostOutcome, Verdict
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def backend(path: Path) -> Iterator[SqliteBackend]:
+    with opened(path) as backend:
+        yield backend
+
+
+def lines(path: Path) -> int:
+    ((number,),) = run_sql(path, "SELECT count(*) FROM jobboard_journal")
+    return int(number)
+
+
+def let_time_pass(path: Path) -> None:
+    """Make what was written look older than any repeat could be."""
+    run_sql(path, "UPDATE jobboard_journal SET at = at - ?", RETRY_WINDOW + 1.0)
+    run_sql(path, "UPDATE jobboard_jobs SET retain_until = retain_until - ?", RETRY_WINDOW + 1.0)
+
+
+def test_renewals_and_checkpoints_neither_grow_the_journal_nor_flush_the_history(
+    path: Path, backend: SqliteBackend
+) -> None:
+    post(backend)
+    entry = claimed(backend)
+    for _ in range(30):
+        backend.extend([renewal(entry)])
+        backend.checkpoint(hold_of(entry), b"half")
+    assert lines(path) == 3
+    assert [line.kind.value for line in backend.history(entry.uuid)] == ["POSTED", "CLAIMED"]
+
+
+def test_a_job_that_comes_back_for_ever_keeps_its_last_twenty_lines(path: Path, backend: SqliteBackend) -> None:
+    entry = post(backend)
+    for turn in range(40):
+        entry = claimed(backend)
+        backend.extend([renewal(entry)])
+        backend.abandon([back(entry)])
+        if turn % 5 == 4:
+            let_time_pass(path)
+    for _ in range(3):
+        backend.abandon([back(claimed(backend))])
+    assert len(backend.history(entry.uuid)) == 20
+    assert [line.token for line in backend.history(entry.uuid)[-2:]] == [43, 43]
+    assert lines(path) < 40
+
+
+def test_a_key_that_is_replaced_for_ever_doesnt_grow_the_journal(path: Path, backend: SqliteBackend) -> None:
+    for turn in range(60):
+        backend.post([posting(key="k", if_exists=IfExists.REPLACE)])
+        if turn % 5 == 4:
+            let_time_pass(path)
+    assert lines(path) < 30
+
+
+def test_a_repeat_is_found_however_much_has_happened_since(backend: SqliteBackend) -> None:
+    post(backend)
+    first = claimed(backend)
+    backend.abandon([back(first)])
+    for _ in range(30):
+        backend.abandon([back(claimed(backend))])
+    assert backend.abandon([back(first)]) == [Verdict.REPEATED]
+    assert len(backend.history(first.uuid)) == 20
+
+
+def test_a_replacement_is_found_however_many_came_since(backend: SqliteBackend) -> None:
+    entry = post(backend, key="k")
+    first = posting(key="k", if_exists=IfExists.REPLACE, body=b"first")
+    backend.post([first])
+    for number in range(30):
+        backend.post([posting(key="k", if_exists=IfExists.REPLACE, body=b"%d" % number)])
+    (answer,) = backend.post([first])
+    assert (answer.outcome, answer.entry.uuid, answer.entry.body) == (PostOutcome.SAME, entry.uuid, b"29")
+
+
+def test_one_end_twice_in_a_batch_is_done_once(backend: SqliteBackend) -> None:
+    post(backend)
+    end: Consumption = consumption(claimed(backend))
+    assert backend.consume([end, end]) == [Verdict.DONE, Verdict.REPEATED]
+
+
+def test_tidying_leaves_nothing_of_what_is_over(path: Path, backend: SqliteBackend) -> None:
+    kept = post(backend)
+    backend.post([posting(uuid=kept.uuid)])
+    entries = [post(backend, "gone") for _ in range(5)]
+    for _ in range(5):
+        backend.consume([consumption(claimed(backend, names={"gone"}), retention=0.0)])
+    backend.pause("x")
+    assert backend.tidy(100) == 0
+    assert backend.read([entries[0].uuid]) == [None]
+    let_time_pass(path)
+    assert (backend.tidy(3), backend.tidy(3), backend.tidy(3)) == (3, 2, 0)
+    assert backend.audit(False) == []
+    assert lines(path) == 1
+    assert backend.count() == 1
