@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from jobboard.backends.redis.faults import NO_RIGHT
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.server import Server
 from jobboard.errors import BoardUnavailable
@@ -24,8 +25,6 @@ def check_server(server: Server, durability: Durability, allow_eviction: bool) -
     """
     info = _ask(server, "INFO", "everything")
     if info is None:
-        # Only a request that needs no right tells whether the server is there at all.
-        server.send([("PING",)])
         return
     facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
     _check_version(server, facts.get("redis_version", ""), durability)
@@ -70,7 +69,7 @@ def _ask(server: Server, *command: str) -> Any:
     try:
         return server.send([command])[0]
     except BoardUnavailable as error:
-        if "lacks a right" not in str(error):
+        if NO_RIGHT not in str(error):
             raise
         logger.debug("start-up check skipped: %s", error)
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from jobboard.address import Address
 from jobboard.backend import Backend
 from jobboard.backends.redis.checks import check_server
+from jobboard.backends.redis.faults import LOADING
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.places import Place
 from jobboard.backends.redis.scripts import Script, load_scripts
@@ -18,6 +19,8 @@ from jobboard.backends.redis.wire import pack
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.redis")
+
+_LOADING_PAUSE = 0.1
 
 #: For how long a look at the whole board helps to settle what has become due, in seconds.
 _SETTLING = 60.0
@@ -60,26 +63,26 @@ class Client(Backend):
 
     def open(self, timeout: float) -> None:
         self.server.open()
-        deadline = time.monotonic() + timeout
-        pause = 0.05
         try:
-            while True:
-                try:
-                    check_server(self.server, self._durability, self._allow_eviction)
-                    self._load()
-                    break
-                except BoardUnavailable:
-                    if time.monotonic() + pause > deadline or not self._may_come():
-                        raise
-                time.sleep(pause)
-                pause = min(2 * pause, 0.5)
+            with self.server.within(timeout if timeout < self.patience else None):
+                self._wait_until_loaded(time.monotonic() + timeout)
+                check_server(self.server, self._durability, self._allow_eviction)
+                self._load()
         except BaseException:
             self.server.close()
             raise
         self._is_open = True
 
-    def _may_come(self) -> bool:
-        return False
+    def _wait_until_loaded(self, deadline: float) -> None:
+        """A server that was restarted answers, but refuses to work, until it has read its files."""
+        while True:
+            try:
+                self.server.send([("EXISTS", self.key)])
+                return
+            except BoardUnavailable as error:
+                if LOADING not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOADING_PAUSE)
 
     def _load(self) -> None:
         """Load what the server does not know; whatever it forgets later is loaded when it says so."""

@@ -6,15 +6,18 @@ from redis import exceptions
 
 from jobboard.errors import BoardUnavailable, ReplyLost
 
+LOADING = "it is still loading its data"
+NO_RIGHT = "this user lacks a right"
+
 #: What a server says when it did nothing, and what to do about it, by the first word of its answer.
 _HINTS = {
     "READONLY": "it is a replica; is a failover going on?",
-    "LOADING": "it is still loading its data",
+    "LOADING": LOADING,
     "MASTERDOWN": "it has lost its primary",
     "CLUSTERDOWN": "its cluster is down",
     "NOAUTH": "it wants a password: redis://:PASSWORD@HOST",
     "WRONGPASS": "it refuses this user and password",
-    "NOPERM": "this user lacks a right; see 'Least rights' in the docs of the Redis board",
+    "NOPERM": f"{NO_RIGHT}; see 'Least rights' in the docs of the Redis board",
     "OOM": "it is out of memory (maxmemory)",
     "MISCONF": "it can't write to its disk",
     "NOREPLICAS": "too few replicas are connected (min-replicas-to-write)",

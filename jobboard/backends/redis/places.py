@@ -16,6 +16,9 @@ Host = tuple[str, int]
 class Connection(Protocol):
     """What is used of redis-py's connections, which have no types of their own."""
 
+    socket_timeout: float | None
+    socket_connect_timeout: float | None
+
     def connect(self) -> None: ...
 
     def disconnect(self) -> None: ...

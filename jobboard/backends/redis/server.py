@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from redis import exceptions
@@ -20,6 +21,7 @@ Argument = str | bytes | int | float
 #: Answers by which a server says that it did nothing, and that another one will, or the same one soon.
 _ELSEWHERE = (exceptions.AskError, exceptions.TryAgainError, exceptions.ClusterDownError, exceptions.ReadOnlyError)
 _TRIES, _FIRST_PAUSE, _LONGEST_PAUSE = 8, 0.02, 0.4
+_CONNECTS = 3
 
 #: More idle connections than this are closed.
 _MOST_IDLE = 64
@@ -38,6 +40,7 @@ class Server:
         self._idle: list[Connection] = []
         self._generation = 0
         self._closed = True
+        self._hurry: float | None = None
         #: Whether the last request was answered.
         self.answers = False
 
@@ -121,24 +124,43 @@ class Server:
 
     def connect(self) -> Connection:
         """Return a connection that nobody else knows, connected."""
-        if self._closed:
-            raise BoardUnavailable("the board is closed")
-        try:
-            connection = self.place.find()
+        for left in reversed(range(_CONNECTS)):
+            if self._closed:
+                raise BoardUnavailable("the board is closed")
             try:
-                connection.connect()
-            except BaseException:
-                connection.disconnect()
-                raise
-        except exceptions.ResponseError as error:
-            self.place.forget()
-            raise refused(str(self.place), error) from None
-        except (exceptions.RedisError, OSError) as error:
-            self.answers = False
-            self.place.forget()
-            is_refusal = isinstance(error, (exceptions.AuthenticationError, exceptions.BusyLoadingError))
-            raise (refused if is_refusal else unreachable)(str(self.place), error) from None
+                return self._connect()
+            except (exceptions.AuthenticationError, exceptions.BusyLoadingError, exceptions.ResponseError) as error:
+                raise refused(str(self.place), error) from None
+            except (exceptions.RedisError, OSError) as error:
+                self.answers = False
+                self.place.forget()
+                if not left or isinstance(error, (exceptions.TimeoutError, TimeoutError)):
+                    raise unreachable(str(self.place), error) from None
+            # A line that breaks while hands are shaken may be fine the next time, and nothing was asked yet.
+            time.sleep(_FIRST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+    def _connect(self) -> Connection:
+        connection = self.place.find()
+        if self._hurry is not None:
+            connection.socket_timeout = connection.socket_connect_timeout = self._hurry
+        try:
+            connection.connect()
+        except BaseException:
+            connection.disconnect()
+            raise
         return connection
+
+    @contextmanager
+    def within(self, seconds: float | None) -> Iterator[None]:
+        """Make connections whose replies are waited for no longer than this; they are closed at the end."""
+        self._hurry = seconds
+        try:
+            yield
+        finally:
+            if seconds is not None:
+                self._hurry = None
+                self._drop_idle()
 
     def _take(self) -> tuple[Connection, int]:
         if self._closed:
