@@ -16,11 +16,11 @@ from jobboard.backends.redis.places import Place
 from jobboard.backends.redis.scripts import Script, load_scripts
 from jobboard.backends.redis.server import Argument, Server
 from jobboard.backends.redis.wire import pack
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, ReplyLost
 
 logger = logging.getLogger("jobboard.redis")
 
-_LOADING_PAUSE = 0.1
+_OPENING_PAUSE = 0.1
 
 #: For how long a look at the whole board helps to settle what has become due, in seconds.
 _SETTLING = 60.0
@@ -63,26 +63,30 @@ class Client(Backend):
 
     def open(self, timeout: float) -> None:
         self.server.open()
+        deadline = time.monotonic() + timeout
         try:
             with self.server.within(timeout if timeout < self.patience else None):
-                self._wait_until_loaded(time.monotonic() + timeout)
-                check_server(self.server, self._durability, self._allow_eviction)
-                self._load()
+                while not self._is_prepared(deadline):
+                    time.sleep(_OPENING_PAUSE)
         except BaseException:
             self.server.close()
             raise
         self._is_open = True
 
-    def _wait_until_loaded(self, deadline: float) -> None:
-        """A server that was restarted answers, but refuses to work, until it has read its files."""
-        while True:
-            try:
-                self.server.send([("EXISTS", self.key)])
-                return
-            except BoardUnavailable as error:
-                if LOADING not in str(error) or time.monotonic() > deadline:
-                    raise
-            time.sleep(_LOADING_PAUSE)
+    def _is_prepared(self, deadline: float) -> bool:
+        """Check the server and load the scripts; False if that may go better the next time, and there is time left.
+
+        A server that was restarted answers, but refuses to work, until it has read its files.
+        """
+        try:
+            self.server.send([("EXISTS", self.key)])
+            check_server(self.server, self._durability, self._allow_eviction)
+            self._load()
+            return True
+        except BoardUnavailable as error:
+            if time.monotonic() < deadline and (isinstance(error, ReplyLost) or LOADING in str(error)):
+                return False
+            raise
 
     def _load(self) -> None:
         """Load what the server does not know; whatever it forgets later is loaded when it says so."""
