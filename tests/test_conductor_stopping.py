@@ -99,6 +99,25 @@ def test_a_signal_handler_may_stop_the_conductor_that_runs_in_its_thread(board: 
     assert set(answers) == {True}
 
 
+def test_a_signal_that_another_thread_gets_is_heard_too(board: JobBoard, handlers: Handlers) -> None:
+    """As it is after a SIGCONT: then nothing interrupts the main thread."""
+    conductor, answers = Conductor("test", board, handlers), []
+    before = signal.signal(signal.SIGALRM, lambda *_: answers.append(conductor.stop()))
+
+    def kill_oneself() -> None:
+        assert board.post("echo").wait(10)
+        signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
+
+    killer = threading.Thread(target=kill_oneself)
+    killer.start()
+    try:
+        conductor.run()
+    finally:
+        killer.join(10)
+        signal.signal(signal.SIGALRM, before)
+    assert answers == [True]
+
+
 def test_ctrl_c_gives_the_jobs_back_and_goes_through(board: JobBoard, handlers: Handlers) -> None:
     conductor, job = Conductor("test", board, handlers), board.post("gate")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -22,6 +24,10 @@ from jobboard.conductor.task import Task
 from jobboard.plugins import load_plugin
 
 _NAMESPACE = "jobboard.executors"
+
+#: Who waits looks up this often, in seconds: a signal that another thread got (as it happens after a SIGCONT) wakes
+#: nobody, and its handler runs only once the main thread does something.
+_GLANCE = 0.5
 
 _Value = TypeVar("_Value")
 
@@ -101,7 +107,12 @@ class Conductor:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until it has stopped; False after ``timeout`` seconds."""
-        return self._stopped.wait(check_timeout(timeout))
+        seconds = check_timeout(timeout)
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        while not self._stopped.wait(max(0.0, min(deadline - time.monotonic(), _GLANCE))):
+            if time.monotonic() >= deadline:
+                return False
+        return True
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
         """Claim no more, and come to an end; True if every handler finished and every end was sent.
@@ -208,7 +219,12 @@ def _apart(function: Callable[[], _Value]) -> _Value:
     except RuntimeError:
         # Too late for new threads: the interpreter is on its way out.
         call()
-    went_well, value = answers.get()
+    while True:
+        try:
+            went_well, value = answers.get(timeout=_GLANCE)
+            break
+        except queue.Empty:
+            continue
     if not went_well:
         raise value
     answer: _Value = value
