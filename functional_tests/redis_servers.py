@@ -24,6 +24,9 @@ class RedisServer(RunningServer):
     def uri(self) -> str:
         return f"redis://{HOST}:{self.port}/0"
 
+    def uri_of(self, user: str, password: str) -> str:
+        return f"redis://{user}:{password}@{HOST}:{self.port}/0"
+
     def client(self, **options: Any) -> redis.Redis:
         """Return a plain client."""
         return redis.Redis(host=HOST, port=self.port, socket_timeout=5, **options)

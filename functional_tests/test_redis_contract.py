@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
+from redis_rights import USER, allow_least_rights
 from redis_servers import RedisCluster, RedisSentinel, RedisServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
@@ -13,7 +14,9 @@ from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 @pytest.fixture(scope="module")
 def single() -> Iterator[RedisServer]:
+    """Used by somebody who has no more rights than the documentation says."""
     with RedisServer() as server:
+        allow_least_rights(server)
         yield server
 
 
@@ -34,7 +37,7 @@ class TestRedis(Contract):
 
     @pytest.fixture
     def harness(self, single: RedisServer) -> Iterator[Harness]:
-        with RedisHarness(single.uri) as harness:
+        with RedisHarness(single.uri_of(*USER)) as harness:
             yield harness
 
 

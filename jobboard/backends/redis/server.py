@@ -18,8 +18,16 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 
 Argument = str | bytes | int | float
 
+#: Answers that the library takes for broken lines.
+_ANSWERS = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
 #: Answers by which a server says that it did nothing, and that another one will, or the same one soon.
-_ELSEWHERE = (exceptions.AskError, exceptions.TryAgainError, exceptions.ClusterDownError, exceptions.ReadOnlyError)
+_ELSEWHERE = (
+    exceptions.AskError,
+    exceptions.TryAgainError,
+    exceptions.ClusterDownError,
+    exceptions.ReadOnlyError,
+    exceptions.BusyLoadingError,
+)
 _TRIES, _FIRST_PAUSE, _LONGEST_PAUSE = 8, 0.02, 0.4
 _CONNECTS = 3
 
@@ -45,6 +53,9 @@ class Server:
         self.answers = False
 
     def open(self) -> None:
+        """Begin anew. In a forked child, what it inherited is left to the parent, a lock in another thread's hand too."""
+        self._lock = threading.Lock()
+        self._drop_idle()
         self._closed = False
 
     def close(self) -> None:
@@ -129,7 +140,7 @@ class Server:
                 raise BoardUnavailable("the board is closed")
             try:
                 return self._connect()
-            except (exceptions.AuthenticationError, exceptions.BusyLoadingError, exceptions.ResponseError) as error:
+            except (*_ANSWERS, exceptions.ResponseError) as error:
                 raise refused(str(self.place), error) from None
             except (exceptions.RedisError, OSError) as error:
                 self.answers = False
@@ -197,5 +208,5 @@ def _read(connection: Connection) -> Any:
     """Return a reply; the server's errors are replies too."""
     try:
         return connection.read_response(disconnect_on_error=False)
-    except exceptions.ResponseError as error:
+    except (*_ANSWERS, exceptions.ResponseError) as error:
         return error

@@ -33,10 +33,11 @@ class Watching(Client):
         self._is_hearing = False
 
     def open(self, timeout: float) -> None:
+        # A forked child inherits the ear of its parent, without the thread, and a lock in nobody's hand.
+        self._watch_lock = threading.Lock()
+        self._ear, self._waiters, self._is_hearing = None, {}, False
+        self._me = uuids.uuid4().hex
         super().open(timeout)
-        with self._watch_lock:
-            self._me = uuids.uuid4().hex
-            self._is_hearing = False
 
     def close(self) -> None:
         self._is_open = False
