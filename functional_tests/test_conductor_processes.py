@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobboard import ClaimLost, JobBoard, JobState, Posting, fetch
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -46,6 +46,22 @@ def conductor(start: Start, uri: str, *options: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def stop_outside_of_a_transaction(process: subprocess.Popen[str], uri: str) -> None:
+    """SIGSTOP a process, but not while it has SQLite's write lock, which would then be kept from everybody."""
+
+    def is_stopped_without_the_lock() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        try:
+            with fetch("crew", uri, busy_timeout=0.2) as witness:
+                witness.pause("nobody's")
+        except BoardUnavailable:
+            process.send_signal(signal.SIGCONT)
+            return False
+        return True
+
+    eventually(is_stopped_without_the_lock)
+
+
 def consumed_by_history(board: JobBoard, uuid: str) -> int:
     return [line.kind.value for line in board.get(uuid).history].count("CONSUMED")
 
@@ -76,7 +92,7 @@ def test_a_stopped_conductor_that_wakes_up_late_ends_nothing(
     slow = conductor(start, uri)
     job = board.post("step", details={"diary": str(diary), "seconds": 0.5})
     eventually(lambda: lines_of(diary), 20)
-    slow.send_signal(signal.SIGSTOP)
+    stop_outside_of_a_transaction(slow, uri)
     late_token = board.get(job.uuid).record.token
     late_owner = board.get(job.uuid).record.owner or ""
     eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED, 10)

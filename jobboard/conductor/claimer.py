@@ -57,12 +57,16 @@ class Claimer:
 
     def stop(self, timeout: float) -> None:
         """Claim no more; what a request that is under way brings is still handed on."""
+        self.ask_to_stop()
+        self._thread.join(timeout)
+
+    def ask_to_stop(self) -> None:
+        """Let the thread come to its end; returns at once."""
         self._stopping.set()
         self._slots.interrupt()
         with self._lock:
             if self._waiter is not None:
                 self._waiter.interrupt()
-        self._thread.join(timeout)
 
     @property
     def stopping(self) -> bool:

@@ -98,8 +98,8 @@ class Conductor:
 
     def run(self) -> None:
         """Work until somebody calls :meth:`stop`; an exception such as Ctrl-C's gives all jobs back first."""
-        self.start()
         try:
+            self.start()
             self.wait()
         except BaseException:
             self.stop(drain=False)
@@ -129,6 +129,8 @@ class Conductor:
             return self._stop(bool(drain), seconds)
 
         if self._is_called_by_handler():
+            if self._shift is not None:
+                self._shift.claim_no_more()
             threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
             return False
         return _apart(stop)
@@ -140,13 +142,23 @@ class Conductor:
             with self._lock:
                 shift = self._shift
                 if shift is None:
-                    self._shift = self._new_shift()
-                    self._stopped.clear()
+                    self._begin(self._new_shift())
                     return
                 if not shift.stopping:
                     return
             shift.wait()
             self._forget(shift)
+
+    def _begin(self, shift: Shift) -> None:
+        # It is known before it starts, since a handler may want to stop it while this goes on.
+        self._shift = shift
+        self._stopped.clear()
+        try:
+            shift.start()
+        except BaseException:
+            self._shift = None
+            self._stopped.set()
+            raise
 
     def _stop(self, drain: bool, timeout: float | None) -> bool:
         with self._lock:
@@ -179,13 +191,10 @@ class Conductor:
             }
 
         presence = Presence(self._board, self._who, metadata, max(1.0, interval_for(self._expiry)))
-        shift = Shift(
+        return Shift(
             self._who, self._board, handlers, slots, self._expiry, self._grace,
             lambda handlers, finish: self._executor_class(handlers, self._concurrency, finish), presence,
         )  # fmt: skip
-        shift.start()
-        presence.register_when_due()
-        return shift
 
     def _is_called_by_handler(self) -> bool:
         task = Task.present()

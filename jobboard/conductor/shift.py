@@ -67,6 +67,7 @@ class Shift:
 
     def start(self) -> None:
         self._executor.start()
+        self._presence.register_when_due()
         self._ends.start()
         self._keeper.start()
         self._deadlines.start()
@@ -79,6 +80,10 @@ class Shift:
     def wait(self) -> None:
         """Block until it has been stopped."""
         self._ended.wait()
+
+    def claim_no_more(self) -> None:
+        """Run what is claimed, and no more; returns at once."""
+        self._claimer.ask_to_stop()
 
     def stop(self, drain: bool, timeout: float | None) -> bool:
         """Claim no more; let what runs come to its end in ``timeout`` seconds, and give the rest back.
