@@ -181,8 +181,8 @@ local function put_by(writes)
     finished[uuid] = {postings[index] or '', checkpoint, progress, results[uuid] or false}
     local value = cmsgpack.pack(packed[uuid], histories[uuid], unpack(finished[uuid]))
     if job.retained then
-      local left = decimal(math.ceil((job.retained + RETRY_WINDOW - now) / 1000))
-      redis.call('SET', key('done', uuid), value, 'PX', left)
+      local over = decimal(math.ceil((job.retained + RETRY_WINDOW) / 1000))
+      redis.call('SET', key('done', uuid), value, 'PXAT', over)
       if not is_hidden(job) then
         append(list_in(writes.adds, key('retained')), decimal(job.retained), uuid .. job.name)
       end

@@ -53,7 +53,7 @@ class Server:
         self.answers = False
 
     def open(self) -> None:
-        """Begin anew. In a forked child, what it inherited is left to the parent, a lock in another thread's hand too."""
+        """Begin anew. A forked child leaves to its parent what it inherited, a lock in another thread's hand too."""
         self._lock = threading.Lock()
         self._drop_idle()
         self._closed = False
