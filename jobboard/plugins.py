@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from stevedore import DriverManager, NamedExtensionManager
@@ -16,10 +17,10 @@ def load_plugin(namespace: str, name: str) -> Any:
     :raises LookupError: there is no such entry point; says which there are.
     :raises UnknownBackend: the package that it needs is not installed; says how to install it.
     """
-    faults: list[BaseException] = []
+    faults: list[tuple[EntryPoint, BaseException]] = []
 
-    def keep_fault(_manager: object, _entry_point: object, error: BaseException) -> None:
-        faults.append(error)
+    def keep_fault(_manager: object, entry_point: EntryPoint, error: BaseException) -> None:
+        faults.append((entry_point, error))
 
     if name not in plugin_names(namespace):
         known = ", ".join(plugin_names(namespace)) or "none; is jobboard installed?"
@@ -27,10 +28,12 @@ def load_plugin(namespace: str, name: str) -> Any:
     try:
         manager: DriverManager[Any] = DriverManager(namespace, name, on_load_failure_callback=keep_fault)
     except NoMatches:
-        fault = faults[0] if faults else None
+        entry_point, fault = faults[0] if faults else (None, None)
         if isinstance(fault, ModuleNotFoundError) and not str(fault.name).startswith("jobboard"):
+            # Several names of one store say which extra it is that they need: ``rediss = module:Class [redis]``.
+            extra = next(iter(entry_point.extras if entry_point else ()), name)
             raise UnknownBackend(
-                f"{name} needs the Python package {fault.name!r}: pip install 'jobboard[{name}]'"
+                f"{name} needs the Python package {fault.name!r}: pip install 'jobboard[{extra}]'"
             ) from fault
         raise UnknownBackend(f"{name} can't be loaded: {fault!r}") from fault
     return manager.driver

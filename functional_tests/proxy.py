@@ -1,0 +1,150 @@
+"""A TCP proxy that stands between a client and a server, and breaks what a test tells it to."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Literal, Self
+
+Cut = Literal["request", "reply"]
+
+
+class Proxy:
+    """Forwards bytes both ways; :meth:`cut` breaks the connection of a request, before it passes or after.
+
+    :param target: the server's host and port.
+    """
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._armed: list[Cut] = []
+        self._sockets: set[socket.socket] = set()
+        self._heard = threading.Event()
+        self._heard.set()
+        #: How many connections were broken.
+        self.cuts = 0
+
+    def cut(self, what: Cut, times: int = 1) -> None:
+        """Break the next requests: ``"request"`` drops one unsent, ``"reply"`` lets it pass and drops the answer."""
+        with self._lock:
+            self._armed += [what] * times
+
+    @property
+    def armed(self) -> bool:
+        return bool(self._armed)
+
+    def silence(self) -> None:
+        """Let nothing through to the clients, without a word: a line that is half open."""
+        self._heard.clear()
+
+    def speak(self) -> None:
+        self._heard.set()
+
+    def break_all(self) -> None:
+        """Break every connection that is there now."""
+        with self._lock:
+            sockets = list(self._sockets)
+        for end in sockets:
+            _shut(end)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _shut(self._listener)
+        self._listener.close()
+        self._heard.set()
+        self.break_all()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._sockets |= {client, server}
+            _Pair(self, client, server).start()
+
+    def next_cut(self) -> Cut | None:
+        with self._lock:
+            return self._armed.pop(0) if self._armed else None
+
+    def wait_until_heard(self) -> None:
+        self._heard.wait()
+
+    def forget(self, *ends: socket.socket) -> None:
+        with self._lock:
+            self._sockets.difference_update(ends)
+        for end in ends:
+            _shut(end)
+            end.close()
+
+
+class _Pair:
+    """One client's connection, and the one to the server that belongs to it."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self._drops_reply = False
+        self._ended = threading.Semaphore(0)
+
+    def start(self) -> None:
+        for run in (self._requests, self._replies, self._bury):
+            threading.Thread(target=run, daemon=True).start()
+
+    def _requests(self) -> None:
+        try:
+            while data := self._client.recv(1 << 16):
+                cut = None if self._drops_reply else self._proxy.next_cut()
+                if cut == "request":
+                    self._proxy.cuts += 1
+                    break
+                self._drops_reply = self._drops_reply or cut == "reply"
+                self._server.sendall(data)
+        except OSError:
+            pass
+        self._end()
+
+    def _replies(self) -> None:
+        try:
+            while data := self._server.recv(1 << 16):
+                self._proxy.wait_until_heard()
+                if self._drops_reply:
+                    self._proxy.cuts += 1
+                    break
+                self._client.sendall(data)
+        except OSError:
+            pass
+        self._end()
+
+    def _end(self) -> None:
+        for end in (self._client, self._server):
+            _shut(end)
+        self._ended.release()
+
+    def _bury(self) -> None:
+        """Close both sockets once nobody reads from them any more."""
+        for _ in range(2):
+            self._ended.acquire()
+        self._proxy.forget(self._client, self._server)
+
+
+def _shut(end: socket.socket) -> None:
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass

@@ -1,0 +1,138 @@
+"""Redis servers of the tests' own: a single one, a Cluster of three primaries, a primary behind a Sentinel."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import redis
+from servers import HOST, RunningServer, free_port, program
+
+from jobboard.testing import eventually
+
+
+class RedisServer(RunningServer):
+    """One ``redis-server``; ``options`` are those of its configuration file."""
+
+    def __init__(self, options: dict[str, str] | None = None, port: int | None = None) -> None:
+        self.port = port or free_port()
+        super().__init__([])
+        given = {"port": str(self.port), "bind": HOST, "save": "", "enable-debug-command": "local", **(options or {})}
+        arguments = [part for option, value in given.items() for part in (f"--{option}", *_words(option, value))]
+        self.command = [program("redis-server", "redis-server"), *arguments]
+
+    @property
+    def uri(self) -> str:
+        return f"redis://{HOST}:{self.port}/0"
+
+    def uri_of(self, user: str, password: str) -> str:
+        return f"redis://{user}:{password}@{HOST}:{self.port}/0"
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a plain client."""
+        return redis.Redis(host=HOST, port=self.port, socket_timeout=5, **options)
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        with self.client() as client:
+            try:
+                return bool(client.ping())
+            except redis.AuthenticationError:
+                return True
+            except (redis.ConnectionError, redis.TimeoutError):
+                return False
+
+
+def _words(option: str, value: str) -> list[str]:
+    return [value] if option == "save" else value.split()
+
+
+class RedisCluster:
+    """Three primaries that share the slots."""
+
+    def __init__(self) -> None:
+        self.nodes = [
+            RedisServer({"cluster-enabled": "yes", "cluster-node-timeout": "2000"}, free_port(10_000)) for _ in range(3)
+        ]
+
+    @property
+    def uri(self) -> str:
+        return "redis+cluster://" + ",".join(f"{HOST}:{node.port}" for node in self.nodes)
+
+    def __enter__(self) -> Self:
+        for node in self.nodes:
+            node.start()
+        clients = [node.client() for node in self.nodes]
+        for number, client in enumerate(clients):
+            first, end = 16384 * number // 3, 16384 * (number + 1) // 3
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in self.nodes[1:]:
+            clients[0].execute_command("CLUSTER", "MEET", HOST, node.port)
+        for client in clients:
+            eventually(lambda client=client: client.cluster("INFO")["cluster_state"] == "ok")
+            client.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes:
+            node.stop()
+
+
+class RedisSentinel(RunningServer):
+    """A primary, a replica, and the Sentinel that watches them."""
+
+    service = "jobs"
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.port = free_port()
+        self.primary = RedisServer({"repl-diskless-sync-delay": "0"})
+        self.replica = RedisServer({"replicaof": f"{HOST} {self.primary.port}"})
+        self.command = [program("redis-server", "redis-server"), str(self.folder / "sentinel.conf"), "--sentinel"]
+
+    @property
+    def uri(self) -> str:
+        return f"redis+sentinel://{HOST}:{self.port}/{self.service}/0"
+
+    def start(self) -> Self:
+        self.primary.start()
+        self.replica.start()
+        (self.folder / "sentinel.conf").write_text(
+            f"port {self.port}\nbind {HOST}\n"
+            f"sentinel monitor {self.service} {HOST} {self.primary.port} 1\n"
+            f"sentinel down-after-milliseconds {self.service} 500\n"
+            f"sentinel failover-timeout {self.service} 2000\n"
+        )
+        super().start()
+        with self.client() as client:
+            eventually(lambda: client.sentinel_slaves(self.service))
+        with self.replica.client() as client:
+            eventually(lambda: client.info("replication").get("master_link_status") == "up")
+        return self
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(host=HOST, port=self.port, socket_timeout=5)
+
+    def answers(self) -> bool:
+        with self.client() as client:
+            try:
+                return bool(client.ping())
+            except redis.ConnectionError:
+                return False
+
+    def fail_over(self) -> None:
+        """Make the replica the primary, at once."""
+        with self.client() as client:
+            eventually(lambda: self._is_failing_over(client))
+            eventually(lambda: client.sentinel_get_master_addr_by_name(self.service)[1] == self.replica.port)
+
+    def _is_failing_over(self, client: redis.Redis) -> bool:
+        try:
+            return bool(client.execute_command("SENTINEL", "FAILOVER", self.service))
+        except redis.ResponseError:
+            return False
+
+    def stop(self) -> None:
+        super().stop()
+        self.replica.stop()
+        self.primary.stop()

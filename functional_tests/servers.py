@@ -1,0 +1,101 @@
+"""Servers of the tests' own: started from temporary folders on free ports of the loopback, and stopped by their ids."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from jobboard.testing import eventually
+
+HOST = "127.0.0.1"
+
+
+def free_port(*offsets: int) -> int:
+    """Return a port that nobody listens on, and whose neighbours at these offsets are free too."""
+    while True:
+        port = random.randint(20_000, 32_000)
+        if all(_is_free(port + offset) for offset in (0, *offsets)):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as trial:
+        try:
+            trial.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def program(name: str, package: str) -> str:
+    """Return the path of a server's program; installs its Debian package if it is missing."""
+    found = shutil.which(name)
+    if found is None:
+        subprocess.run(["apt-get", "install", "-y", "-q", package], check=True, stdout=subprocess.DEVNULL)
+        found = shutil.which(name)
+    assert found is not None, f"{name} is missing; install the package {package}"
+    return found
+
+
+class RunningServer:
+    """A process with a folder of its own, in which its output is the file ``log``."""
+
+    def __init__(self, command: list[str], folder: Path | None = None) -> None:
+        self._owned = tempfile.mkdtemp(prefix="jobboard-") if folder is None else None
+        self.folder = folder or Path(self._owned or "")
+        self.command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start it, and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log)
+        eventually(self.answers)
+        return self
+
+    def answers(self) -> bool:
+        """Whether it can be used."""
+        raise NotImplementedError
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it without a warning, whatever state it is in."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it, and forget its folder."""
+        if self._process is not None and self._process.poll() is None:
+            self.thaw()
+            self._process.terminate()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        if self._owned is not None:
+            shutil.rmtree(self._owned, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

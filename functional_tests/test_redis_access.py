@@ -1,0 +1,150 @@
+"""Who may use a Redis board, and over which lines: TLS, users with the least rights, a Unix socket, databases."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis_rights import USER, allow_least_rights, least_rights
+from redis_servers import RedisServer
+from servers import HOST, free_port
+
+from jobboard import BoardUnavailable, JobBoard, fetch
+
+
+def work(board: JobBoard) -> None:
+    """Use a board from end to end, waiting and listening too."""
+    with board:
+        heard: list[str] = []
+        end = board.subscribe(lambda event: heard.append(event.uuid or ""))
+        job = board.post("resize", details={"n": 1})
+        assert next(iter(board.wait(5))) == job
+        [claimed] = board.claim_next("alice")
+        board.consume(claimed, "alice", "done")
+        assert job.result == "done"
+        assert list(board.wait(0.1)) == []
+        end()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and with certificates of a server and of a client."""
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=tests", "-days", "2")
+    for name in ("server", "client"):
+        (folder / f"{name}.ext").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n")
+        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        openssl(
+            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext",
+        )  # fmt: skip
+    return folder
+
+
+class TlsServer(RedisServer):
+    """Speaks TLS on ``tls_port``, and knows the documentation's user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tls_port = free_port()
+        super().__init__(
+            {
+                "tls-port": str(self.tls_port),
+                "tls-cert-file": str(folder / "server.pem"),
+                "tls-key-file": str(folder / "server.key"),
+                "tls-ca-cert-file": str(folder / "ca.pem"),
+                "tls-auth-clients": "yes",
+            }
+        )
+
+
+@pytest.fixture(scope="module")
+def server(certificates: Path) -> Iterator[TlsServer]:
+    with TlsServer(certificates) as server:
+        allow_least_rights(server)
+        yield server
+
+
+def tls_uri(server: TlsServer, folder: Path, password: str = USER[1]) -> str:
+    files = f"ssl_ca_certs={folder}/ca.pem&ssl_certfile={folder}/client.pem&ssl_keyfile={folder}/client.key"
+    return f"rediss://{USER[0]}:{password}@{HOST}:{server.tls_port}/0?{files}&ssl_check_hostname=true"
+
+
+def test_a_board_works_over_tls_with_the_least_rights(server: TlsServer, certificates: Path) -> None:
+    work(fetch("secret", tls_uri(server, certificates)))
+
+
+def test_a_server_of_another_authority_is_refused(server: TlsServer) -> None:
+    board = fetch("secret", f"rediss://{USER[0]}:{USER[1]}@{HOST}:{server.tls_port}/0")
+    with pytest.raises(BoardUnavailable, match="can't be reached"):
+        board.connect()
+
+
+def test_a_wrong_password_is_one_clear_line(server: TlsServer, certificates: Path) -> None:
+    with pytest.raises(BoardUnavailable, match="password") as caught:
+        fetch("secret", tls_uri(server, certificates, "guessed")).connect()
+    assert "guessed" not in str(caught.value)
+
+
+@pytest.mark.parametrize("right", [rule for rule in least_rights() if rule.startswith("+")])
+def test_no_right_of_the_documentation_is_one_too_many(server: TlsServer, right: str) -> None:
+    """Each right is asked for by some script, or by the client itself."""
+    sources = "".join(path.read_text() for path in (Path(__file__).parent.parent / "lua").glob("*.lua"))
+    client = "evalsha script|load script|exists ssubscribe sunsubscribe ping exists"
+    command = right.removeprefix("+")
+    assert f"'{command.split('|')[0].upper()}'" in sources or command in client.split()
+
+
+def test_a_missing_right_is_one_clear_line(server: TlsServer) -> None:
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", "poor", "on", ">x", "~*", "&*", "-@all", "+exists", "+script", "+ping")
+    with fetch("secret", server.uri_of("poor", "x")) as board, pytest.raises(BoardUnavailable, match="lacks a right"):
+        board.post("resize")
+
+
+def test_a_server_that_wants_a_password_says_so() -> None:
+    with (
+        RedisServer({"requirepass": "sesame"}) as server,
+        pytest.raises(BoardUnavailable, match="wants a password"),
+        fetch("secret", server.uri),
+    ):
+        pass
+
+
+def test_a_unix_socket_and_a_database_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "redis.sock"
+    with RedisServer({"unixsocket": str(path)}) as server:
+        work(fetch("local", f"unix://{path}?db=3"))
+        with fetch("local", f"redis://{HOST}:{server.port}/3") as board, server.client(db=3) as client:
+            board.post("resize")
+            assert client.exists("{jobboard:local}:records")
+        with fetch("local", f"redis://{HOST}:{server.port}/0") as other:
+            assert other.job_count == 0
+
+
+@pytest.mark.parametrize(
+    ("uri", "fault"),
+    [
+        ("redis://h1:1,h2:2/0", "one Redis server"),
+        ("redis://h/first", "db|int"),
+        ("redis://h/1?db=2", "both"),
+        ("redis://h?ssl_ca_certs=x", "without TLS"),
+        ("rediss://h?ssl_cert_reqs=maybe", "required, optional or none"),
+        ("redis+cluster://h/1", "no databases"),
+        ("redis+sentinel://h:1", "SERVICE"),
+        ("unix://host/path", "no host"),
+        ("redis://h?durability=much", "none, aof"),
+        ("redis://h?durability=wait:0:1", "none, aof"),
+        ("redis://h?color=red", "unknown option"),
+        ("redis://h?socket_timeout=0", "more than 0"),
+    ],
+)
+def test_a_bad_address_or_option_is_refused_before_anything_is_asked(uri: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        fetch("x", uri)

@@ -1,0 +1,59 @@
+"""The contract on Redis: on one host, on a Cluster of three primaries, and behind a Sentinel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
+from redis_rights import USER, allow_least_rights
+from redis_servers import RedisCluster, RedisSentinel, RedisServer
+
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[RedisServer]:
+    """Used by somebody who has no more rights than the documentation says."""
+    with RedisServer() as server:
+        allow_least_rights(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    with RedisCluster() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def sentinel() -> Iterator[RedisSentinel]:
+    with RedisSentinel() as server:
+        yield server
+
+
+class TestRedis(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, single: RedisServer) -> Iterator[Harness]:
+        with RedisHarness(single.uri_of(*USER)) as harness:
+            yield harness
+
+
+class TestRedisCluster(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, cluster: RedisCluster) -> Iterator[Harness]:
+        with ClusterHarness(cluster.uri) as harness:
+            yield harness
+
+
+class TestRedisSentinel(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, sentinel: RedisSentinel) -> Iterator[Harness]:
+        with SentinelHarness(sentinel.uri) as harness:
+            yield harness

@@ -1,0 +1,85 @@
+"""Several servers: a failover behind a Sentinel, and a slot that moves in a Cluster."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import redis
+from redis_harness import ClusterHarness, SentinelHarness
+from redis_servers import RedisCluster, RedisSentinel, RedisServer
+from servers import HOST
+
+from jobboard import BoardUnavailable, JobState, Posting
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+def test_a_board_goes_on_after_a_failover() -> None:
+    with RedisSentinel() as servers, SentinelHarness(servers.uri + "?durability=wait:1:2000") as harness:
+        board, watcher = harness.board(patience=20.0), None
+        jobs = board.post_many([Posting("resize") for _ in range(5)])
+        [claimed] = board.claim_next("alice", expiry=LONG)
+        watcher = harness.board(board.name)
+        found: list[str] = []
+        waiting = threading.Thread(target=lambda: found.extend(job.uuid for job in watcher.wait(60, ["rotate"])))
+        waiting.start()
+        servers.fail_over()
+        eventually(lambda: _consume(board, claimed), within=30)
+        assert claimed.state is JobState.COMPLETE
+        assert [job.uuid for job in board.iterjobs()] == [job.uuid for job in jobs[1:]]
+        late = board.post("rotate")
+        waiting.join(30)
+        assert found == [late.uuid]
+
+
+def _consume(board: Any, job: Any) -> bool:
+    """While the old primary steps down, a request may be refused; that is the user's to repeat."""
+    try:
+        board.consume(job, "alice", "done")
+    except BoardUnavailable:
+        return False
+    return True
+
+
+def _owner_of(cluster: RedisCluster, key: str) -> tuple[RedisServer, int]:
+    with cluster.nodes[0].client() as client:
+        slot = client.execute_command("CLUSTER", "KEYSLOT", key)
+        for first, last, (_, port, *_), *_ in client.execute_command("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(node for node in cluster.nodes if node.port == port), slot
+    raise AssertionError(f"nobody has slot {slot}")
+
+
+def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() -> None:
+    with RedisCluster() as cluster, ClusterHarness(cluster.uri) as harness:
+        board = harness.board()
+        jobs = board.post_many([Posting("resize", key=str(n)) for n in range(20)])
+        [claimed] = board.claim_next("alice", expiry=LONG)
+        key = f"{{jobboard:{board.name}}}"
+        source, slot = _owner_of(cluster, key)
+        target = next(node for node in cluster.nodes if node is not source)
+        with source.client() as giver, target.client() as taker:
+            giver_id, taker_id = (client.execute_command("CLUSTER", "MYID").decode() for client in (giver, taker))
+            taker.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", giver_id)
+            giver.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", taker_id)
+            keys = giver.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 1000)
+            half = len(keys) // 2
+            _migrate(giver, target, keys[:half])
+            for request in (lambda: board.post("resize"), lambda: board.consume(claimed, "alice"), board.stats):
+                with pytest.raises(BoardUnavailable):
+                    request()
+            _migrate(giver, target, keys[half:])
+            for client in (taker, giver):
+                client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", taker_id)
+        assert [job.uuid for job in board.iterjobs()] == [job.uuid for job in jobs]
+        assert board.audit() == []
+        board.consume(claimed, "alice", "done")
+        late = board.post("rotate")
+        assert next(iter(board.wait(10, ["rotate"]))) == late
+
+
+def _migrate(giver: redis.Redis, target: RedisServer, keys: list[bytes]) -> None:
+    giver.execute_command("MIGRATE", HOST, target.port, "", 0, 5000, "KEYS", *keys)

@@ -1,0 +1,411 @@
+"""What breaks between a board and its Redis server, and in the server: nothing is lost, and nothing is done twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from redis_harness import RedisHarness
+from redis_servers import RedisServer
+from servers import HOST
+
+from jobboard import BoardUnavailable, ClaimLost, Entity, JobBoard, JobState, LogBook, Posting
+from jobboard.errors import ReplyLost
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: RedisServer) -> Iterator[RedisHarness]:
+    with RedisHarness(server.uri) as harness:
+        yield harness
+
+
+@pytest.fixture
+def proxy(server: RedisServer) -> Iterator[Proxy]:
+    with Proxy((HOST, server.port)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def behind(proxy: Proxy) -> Iterator[RedisHarness]:
+    """Clients whose line goes through the proxy."""
+    with RedisHarness(f"redis://{HOST}:{proxy.port}/0") as harness:
+        yield harness
+
+
+def board_with_timeout(uri: str, seconds: float, name: str, **options: Any) -> JobBoard:
+    class Impatient(RedisHarness):
+        backend_options = {"socket_timeout": seconds}
+
+    return Impatient(uri).board(name, **options)
+
+
+# -- a lost reply, for every mutation ----------------------------------------------------------------------------------
+
+
+def _claimed(board: JobBoard) -> Any:
+    board.post("resize", details={"n": 1}, max_attempts=5)
+    return board.claim_next("alice", expiry=LONG)[0]
+
+
+def _trashed(board: JobBoard) -> str:
+    job = board.post("resize", key="k")
+    board.trash(job, "an operator", force=True)
+    return job.uuid
+
+
+def _released(board: JobBoard, job: Any) -> None:
+    board.release(job, reason="its host is gone")
+
+
+def _saved_again(board: JobBoard, book: LogBook) -> None:
+    book.meta["n"] = 2
+    board.save_book(book)
+
+
+def _book(board: JobBoard) -> LogBook:
+    book = LogBook("journal")
+    board.save_book(book)
+    return book
+
+
+def _nothing(board: JobBoard) -> None:
+    pass
+
+
+Prepare, Act = Callable[[JobBoard], Any], Callable[[JobBoard, Any], object]
+
+MUTATIONS: dict[str, tuple[Prepare, Act]] = {
+    "post": (_nothing, lambda board, _: board.post("resize", details={"n": 1}, key="k")),
+    "post delayed": (_nothing, lambda board, _: board.post("resize", delay=LONG)),
+    "post many": (_nothing, lambda board, _: board.post_many([Posting("resize", key=str(n)) for n in range(50)])),
+    "post replacing": (
+        lambda board: board.post("resize", key="k"),
+        lambda board, _: board.post("resize", details={"n": 2}, key="k", if_exists="replace", priority="high"),
+    ),
+    "post keeping": (
+        lambda board: board.post("resize", key="k"),
+        lambda board, _: board.post("resize", details={"n": 2}, key="k", if_exists="keep"),
+    ),
+    "cancel": (lambda board: board.post("resize"), lambda board, job: board.cancel(job)),
+    "cancel claimed": (_claimed, lambda board, job: board.cancel(job)),
+    "claim": (lambda board: board.post("resize"), lambda board, job: board.claim(job, "alice", LONG)),
+    "claim next": (
+        lambda board: board.post_many([Posting("resize") for _ in range(9)]),
+        lambda board, _: board.claim_next("alice", limit=4, expiry=LONG),
+    ),
+    "extend": (_claimed, lambda board, job: board.extend(job, "alice", LONG)),
+    "extend many": (_claimed, lambda board, job: board.extend_many([job], "alice", LONG, progress=["half"])),
+    "checkpoint": (_claimed, lambda board, job: board.checkpoint(job, "alice", {"page": 7})),
+    "consume": (_claimed, lambda board, job: board.consume(job, "alice", "done")),
+    "consume many": (_claimed, lambda board, job: board.consume_many([job], "alice")),
+    "abandon": (_claimed, lambda board, job: board.abandon(job, "alice", reason="no disk here")),
+    "abandon for later": (_claimed, lambda board, job: board.abandon(job, "alice", delay=LONG, counted=False)),
+    "trash": (_claimed, lambda board, job: board.trash(job, "alice", reason="broken")),
+    "trash by force": (_claimed, lambda board, job: board.trash(job, "an operator", reason="runaway", force=True)),
+    "release": (_claimed, _released),
+    "restore": (_trashed, lambda board, uuid: board.restore(uuid)),
+    "purge": (_trashed, lambda board, uuid: board.purge(uuid)),
+    "pause": (_nothing, lambda board, _: board.pause("resize")),
+    "resume": (lambda board: board.pause("resize"), lambda board, _: board.resume("resize")),
+    "register": (_nothing, lambda board, _: board.register_entity(Entity("conductor", "a"))),
+    "remove": (
+        lambda board: board.register_entity(Entity("conductor", "a")),
+        lambda board, _: board.remove_entity(Entity("conductor", "a")),
+    ),
+    "save book": (_nothing, lambda board, _: board.save_book(LogBook("journal"))),
+    "save book again": (_book, _saved_again),
+    "destroy book": (_book, lambda board, book: board.destroy_book(book.uuid)),
+}  # fmt: skip
+
+
+def _photo(board: JobBoard) -> Any:
+    """All of a board that does not differ between two boards to which the same was done."""
+    jobs = [
+        (
+            job.name, job.key, job.details, job.priority, job.record.state, job.record.attempts, job.record.owner,
+            job.record.reason, job.record.last_error, job.record.cancel_asked, job.checkpoint, job.result,
+            job.sequence, [(line.kind, line.who) for line in job.history],
+        )
+        for job in board.iterjobs(states=list(JobState))
+    ]  # fmt: skip
+    return jobs, board.paused(), [entity.name for entity in board.entities()], board.job_count
+
+
+@pytest.mark.parametrize("what", ["reply", "request"])
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_mutation_whose_reply_was_lost_has_the_effect_of_once(
+    harness: RedisHarness, behind: RedisHarness, proxy: Proxy, mutation: str, what: Any
+) -> None:
+    prepare, act = MUTATIONS[mutation]
+    expected = harness.board()
+    act(expected, prepare(expected))
+    board = behind.board()
+    prepared = prepare(board)
+    proxy.cut(what)
+    act(board, prepared)
+    assert not proxy.armed
+    assert proxy.cuts == 1
+    assert _photo(board) == _photo(expected)
+    assert board.audit() == []
+
+
+def test_claims_found_again_after_a_lost_reply_can_be_ended(behind: RedisHarness, proxy: Proxy) -> None:
+    board = behind.board()
+    posted = board.post_many([Posting("resize", priority=priority) for priority in ("low", "high", "normal")])
+    proxy.cut("reply")
+    jobs = board.claim_next("alice", limit=3, expiry=LONG)
+    assert jobs == [posted[1], posted[2], posted[0]]
+    assert board.consume_many(jobs, "alice") == [None] * 3
+
+
+# -- scripts that the server has forgotten -----------------------------------------------------------------------------
+
+
+def test_scripts_are_loaded_again_when_the_server_forgot_them(server: RedisServer, harness: RedisHarness) -> None:
+    board = harness.board()
+    with server.client() as client:
+
+        def forget() -> None:
+            client.script_flush()
+
+        forget()
+        board.post("resize")
+        forget()
+        [job] = board.claim_next("alice", expiry=LONG)
+        forget()
+        board.extend(job, "alice", LONG)
+        forget()
+        board.consume(job, "alice", "done")
+        forget()
+        assert job.result == "done"
+
+
+def test_a_restart_with_an_append_only_file_keeps_jobs_claims_and_clients() -> None:
+    with RedisServer({"appendonly": "yes", "appendfsync": "always"}) as server, RedisHarness(server.uri) as harness:
+        board = harness.board()
+        posted = board.post_many([Posting("resize", details={"n": n}) for n in range(20)])
+        [job] = board.claim_next("alice", expiry=LONG)
+        board.checkpoint(job, "alice", {"page": 7})
+        server.kill()
+        server.start()
+        assert [other.uuid for other in board.iterjobs()] == [other.uuid for other in posted]
+        assert (job.checkpoint, job.owner) == ({"page": 7}, "alice")
+        board.consume(job, "alice", "done")
+        assert (job.state, board.job_count, board.audit()) == (JobState.COMPLETE, 19, [])
+
+
+# -- connections that break, a server that stops answering -------------------------------------------------------------
+
+
+def insist(request: Callable[[], Any]) -> Any:
+    """Send a request again that was not sent, because no connection lived long enough; nothing else is forgiven."""
+    while True:
+        try:
+            return request()
+        except ReplyLost:
+            raise
+        except BoardUnavailable:
+            continue
+
+
+def test_killed_connections_in_the_midst_of_work_cost_nothing(server: RedisServer, harness: RedisHarness) -> None:
+    name = harness.fresh_name()
+    ended = threading.Event()
+    consumed: Counter[str] = Counter()
+
+    def kill() -> None:
+        with server.client() as client:
+            while not ended.wait(0.01):
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    def work(who: str) -> None:
+        board = boards[who]
+        while not ended.is_set():
+            for job in insist(lambda: board.claim_next(who, limit=3, expiry=LONG)):
+                insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
+                consumed[job.uuid] += 1
+
+    killer = threading.Thread(target=kill)
+    boards = {f"worker {n}": harness.board(name, patience=30.0) for n in range(3)}
+    workers = [threading.Thread(target=work, args=(who,)) for who in boards]
+    producer = harness.board(name, patience=30.0)
+    killer.start()
+    for worker in workers:
+        worker.start()
+    posted = [insist(lambda n=n: producer.post("resize", details={"n": n})).uuid for n in range(200)]  # type: ignore[misc]
+    eventually(lambda: len(consumed) >= 200, within=60)
+    ended.set()
+    for thread in (killer, *workers):
+        thread.join(60)
+    assert consumed == Counter(posted)
+    assert (producer.job_count, producer.audit()) == (0, [])
+
+
+def test_a_server_that_sleeps_for_longer_than_the_timeout_does_each_request_once(server: RedisServer) -> None:
+    board = board_with_timeout(server.uri, 0.2, "sleepy")
+    with server.client() as client:
+        sleep = threading.Thread(target=lambda: client.execute_command("DEBUG", "SLEEP", "0.7"))
+        sleep.start()
+        job = board.post("resize")
+        sleep.join()
+        assert [line.kind for line in job.history] == ["POSTED"]
+        sleep = threading.Thread(target=lambda: client.execute_command("DEBUG", "SLEEP", "0.7"))
+        sleep.start()
+        claimed = board.claim_next("alice", expiry=LONG)
+        sleep.join()
+        assert (claimed, job.attempts) == ([job], 1)
+    board.close()
+
+
+def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
+    with RedisServer() as server:
+        board = board_with_timeout(server.uri, 0.2, "frozen", patience=0.3)
+        [job] = [board.post("resize")]
+        board.claim(job, "alice", LONG)
+        server.freeze()
+        with pytest.raises(BoardUnavailable, match="unknown"):
+            board.consume(job, "alice", "done")
+        with pytest.raises(BoardUnavailable):
+            list(board.iterjobs())
+        server.thaw()
+        # What was sent to the frozen server takes effect now, and a consume after that is one too many.
+        eventually(lambda: job.state is JobState.COMPLETE)
+        with pytest.raises(ClaimLost):
+            board.consume(job, "alice", "again")
+        assert job.result == "done"
+        assert [str(line.kind) for line in job.history] == ["POSTED", "CLAIMED", "CONSUMED"]
+        assert board.connected
+        board.close()
+
+
+def test_a_server_that_is_gone_is_unavailable_at_once() -> None:
+    with RedisServer() as server, RedisHarness(server.uri) as harness:
+        board = harness.board(patience=0.2)
+        board.post("resize")
+        server.kill()
+        with pytest.raises(BoardUnavailable):
+            board.stats()
+        began = time.monotonic()
+        with pytest.raises(BoardUnavailable, match="can't be reached"):
+            board.stats()
+        assert time.monotonic() - began < 2
+        assert not board.connected
+
+
+def test_a_server_out_of_memory_changes_nothing_and_says_so() -> None:
+    with RedisServer() as server, RedisHarness(server.uri) as harness:
+        board = harness.board()
+        job = board.post("resize")
+        with server.client() as client:
+            client.config_set("maxmemory", "1mb")
+            with pytest.raises(BoardUnavailable, match="out of memory"):
+                board.post("resize", details={"large": "x" * 1000})
+            client.config_set("maxmemory", "0")
+        assert [other.uuid for other in board.iterjobs()] == [job.uuid]
+        assert board.audit() == []
+
+
+# -- waiting through faults --------------------------------------------------------------------------------------------
+
+
+def test_a_wait_survives_the_break_of_its_line(behind: RedisHarness, proxy: Proxy, harness: RedisHarness) -> None:
+    board = behind.board()
+    found: list[str] = []
+    waiting = threading.Thread(target=lambda: found.extend(job.uuid for job in board.wait(30)))
+    waiting.start()
+    _until_armed(harness, board.name)
+    proxy.break_all()
+    job = harness.board(board.name).post("resize")
+    waiting.join(20)
+    assert found == [job.uuid]
+
+
+def test_a_lost_wake_up_costs_seconds(behind: RedisHarness, proxy: Proxy, harness: RedisHarness) -> None:
+    board = behind.board()
+    found: list[str] = []
+    waiting = threading.Thread(target=lambda: found.extend(job.uuid for job in board.wait(60)))
+    waiting.start()
+    _until_armed(harness, board.name)
+    proxy.silence()
+    began = time.monotonic()
+    job = harness.board(board.name).post("resize")
+    # The line is dead for a moment, and nobody is told.
+    proxy.break_all()
+    proxy.speak()
+    waiting.join(30)
+    assert found == [job.uuid]
+    assert time.monotonic() - began < 8
+
+
+def _until_armed(harness: RedisHarness, name: str) -> None:
+    """Wait until somebody sleeps on the board."""
+    backend: Any = harness.backend(name)
+    backend.open(5.0)
+    eventually(lambda: backend.server.send([("HLEN", f"{backend.key}:waiters")])[0] == 1)
+    backend.close()
+
+
+# -- keys that vanish --------------------------------------------------------------------------------------------------
+
+
+def _delete(harness: RedisHarness, board: JobBoard, *kinds: str) -> None:
+    backend: Any = harness.backend(board.name)
+    backend.open(5.0)
+    assert backend.server.send([("DEL", *(f"{backend.key}:{kind}" for kind in kinds))]) != [0]
+    backend.close()
+
+
+def test_a_claim_whose_owner_key_was_deleted_is_over(harness: RedisHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    token = board.claim(job, "alice", LONG)
+    _delete(harness, board, f"owner:{job.uuid}")
+    with pytest.raises(ClaimLost):
+        board.consume(job, "alice")
+    [again] = board.claim_next("bob", expiry=LONG)
+    assert (again, (again.token or 0) > token) == (job, True)
+
+
+def test_a_waiter_finds_the_job_whose_owner_key_was_deleted(harness: RedisHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    _delete(harness, board, f"owner:{job.uuid}")
+    assert [found.uuid for found in board.wait(20)] == [job.uuid]
+    assert board.audit() == []
+
+
+def test_claims_end_without_leases(harness: RedisHarness) -> None:
+    """What is taken back is found from the claimed jobs: the leases can be gone."""
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", 0.5)
+    _delete(harness, board, "leases")
+    assert [found.uuid for found in board.wait(20)] == [job.uuid]
+
+
+def test_an_audit_mends_what_vanished(harness: RedisHarness) -> None:
+    board = harness.board()
+    jobs = board.post_many([Posting("resize", key=str(n), priority="high") for n in range(5)])
+    delayed = board.post("rotate", delay=LONG)
+    _delete(harness, board, "ready:resize", "heads", "delayed", "keys")
+    assert board.audit() != []
+    board.audit(repair=True)
+    assert board.audit() == []
+    assert board.find("resize", "3") == jobs[3]
+    assert board.claim_next("alice", limit=9) == jobs
+    assert delayed.state is JobState.DELAYED

@@ -1,0 +1,112 @@
+"""A million waiting jobs cost a claim no more than a hundred do, and eight processes share a board."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+import pytest
+from redis_harness import RedisHarness
+from redis_servers import RedisServer
+
+from jobboard import JobBoard, Posting
+from jobboard.testing.contract.processes import Rival
+
+LONG = 600.0
+
+#: Posts what post.lua would have posted, many at a time: only the reading of the records tells them apart.
+LOAD = """
+local board, first, count = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local records, listings, ready = {}, {}, {}
+for number = first, first + count - 1 do
+  local uuid = string.format('00000000-0000-4000-8000-%012d', number)
+  local place = string.format('%.0f', number - 3 * 281474976710656)
+  local record = cmsgpack.pack({
+    uuid = uuid, name = 'resize', priority = 3, sequence = number, place = place, created = 1, attempts = 0,
+    token = 0, lines = 1, modified = 1, state = 'UNCLAIMED',
+  }) .. ARGV[4]
+  local at = 2 * #ready / 2
+  records[at + 1], records[at + 2] = uuid, record
+  listings[at + 1], listings[at + 2] = uuid, ARGV[3]
+  ready[at + 1], ready[at + 2] = place, uuid
+end
+redis.call('HSET', board .. ':records', unpack(records))
+redis.call('HSET', board .. ':listings', unpack(listings))
+redis.call('ZADD', board .. ':ready:resize', unpack(ready))
+redis.call('ZADD', board .. ':names', 0, 'resize')
+redis.call('ZADD', board .. ':heads', 'NX', ready[1], 'resize')
+redis.call('HSET', board .. ':counters', 'sequence', first + count - 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: RedisServer) -> Iterator[RedisHarness]:
+    with RedisHarness(server.uri) as harness:
+        yield harness
+
+
+def load(server: RedisServer, board: JobBoard, count: int) -> None:
+    """Let ``count`` jobs wait."""
+    posting = msgpack.packb([1, None, None, None, None]) + msgpack.packb({"n": 1})
+    line = b"".join(map(msgpack.packb, ("POSTED", 1, False, False, False)))
+    with server.client() as client, client.pipeline(transaction=False) as pipeline:
+        sha = client.script_load(LOAD)
+        for first in range(1, count + 1, 2000):
+            pipeline.evalsha(sha, 1, f"{{jobboard:{board.name}}}", first, min(2000, count - first + 1), posting, line)
+            if first % 50_000 == 1:
+                pipeline.execute()
+        pipeline.execute()
+
+
+def cost_of_a_claim(server: RedisServer, board: JobBoard) -> float:
+    """Return the median of what a claim takes in the server, in microseconds, over rounds that noise can't all hit."""
+    rounds = []
+    with server.client() as client:
+        for _ in range(30):
+            client.config_resetstat()
+            jobs: list[Any] = []
+            for _ in range(10):
+                jobs += board.claim_next("alice", expiry=LONG)
+            rounds.append(client.info("commandstats")["cmdstat_evalsha"]["usec_per_call"])
+            for job in jobs:
+                board.abandon(job, "alice", counted=False)
+    return statistics.median(sorted(rounds)[:10])
+
+
+def test_a_claim_costs_the_same_with_a_hundred_and_with_a_million_waiting(
+    server: RedisServer, harness: RedisHarness
+) -> None:
+    few, many = harness.board(), harness.board()
+    load(server, few, 100)
+    load(server, many, 1_000_000)
+    assert (few.job_count, many.job_count) == (100, 1_000_000)
+    assert many.stats().names["resize"].unclaimed == 1_000_000
+    costs = [(cost_of_a_claim(server, few), cost_of_a_claim(server, many)) for _ in range(3)]
+    assert min(much / little for little, much in costs) <= 1.2, costs
+
+
+def test_eight_processes_consume_each_job_once(server: RedisServer, harness: RedisHarness) -> None:
+    board = harness.board()
+    posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(1_500)])]
+    tasks = ["drain", "drain_in_batches"] * 4
+    rivals = [Rival(task, harness.uri(), board.name, f"rival {number}") for number, task in enumerate(tasks)]
+    try:
+        for rival in rivals:
+            rival.until_ready()
+        for rival in rivals:
+            rival.go()
+        consumed = Counter(line["uuid"] for rival in rivals for line in rival.lines())
+    finally:
+        for rival in rivals:
+            rival.end()
+    assert consumed == Counter(posted)
+    assert (board.job_count, board.audit()) == (0, [])

@@ -1,0 +1,95 @@
+"""What a board asks of a Redis server before it trusts it, and what a mutation waits for."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+
+import pytest
+from redis_servers import RedisServer
+from servers import HOST, free_port
+
+from jobboard import BoardUnavailable, fetch
+from jobboard.testing import eventually
+
+
+def test_a_server_that_throws_keys_away_is_refused_unless_told_otherwise() -> None:
+    with RedisServer({"maxmemory-policy": "volatile-lru", "maxmemory": "64mb"}) as server:
+        with pytest.raises(BoardUnavailable, match="volatile-lru.*allow_eviction=true"):
+            fetch("x", server.uri).connect()
+        with fetch("x", f"{server.uri}?allow_eviction=true") as board:
+            assert board.post("resize").state == "UNCLAIMED"
+
+
+def test_a_server_that_keeps_nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer() as server, caplog.at_level(logging.WARNING, "jobboard.redis"):
+        with fetch("x", server.uri):
+            assert "keeps nothing on disk" in caplog.text
+        caplog.clear()
+        with server.client() as client:
+            client.config_set("save", "3600 1")
+        with fetch("x", server.uri):
+            assert caplog.text == ""
+
+
+def test_an_append_only_file_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer({"appendonly": "yes"}) as server, fetch("x", server.uri):
+        assert caplog.text == ""
+
+
+def test_waiting_for_the_disk_needs_a_newer_server() -> None:
+    with RedisServer({"appendonly": "yes"}) as server:
+        with server.client() as client:
+            version = tuple(int(part) for part in client.info()["redis_version"].split(".")[:2])
+        board = fetch("x", f"{server.uri}?durability=aof")
+        if version < (7, 2):
+            with pytest.raises(BoardUnavailable, match=r"WAITAOF.*7\.2"):
+                board.connect()
+        else:
+            with board:
+                board.post("resize")
+
+
+def test_waiting_for_replicas_is_part_of_each_mutation() -> None:
+    with RedisServer() as primary, RedisServer({"replicaof": f"{HOST} {primary.port}"}) as replica:
+        with replica.client() as client:
+            eventually(lambda: client.info("replication")["master_link_status"] == "up")
+        with fetch("x", f"{primary.uri}?durability=wait:1:2000") as board:
+            job = board.post("resize")
+            with replica.client() as client:
+                assert client.hexists("{jobboard:x}:records", job.uuid)
+            [claimed] = board.claim_next("alice")
+            board.consume(claimed, "alice")
+        replica.freeze()
+        with (
+            fetch("x", f"{primary.uri}?durability=wait:1:50", patience=0.2) as board,
+            pytest.raises(BoardUnavailable, match="unknown.*WAIT was not reached"),
+        ):
+            board.post("resize")
+        replica.thaw()
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    """No such server can be installed beside the others, so one that only says so stands in for it."""
+    listener = socket.create_server((HOST, 0))
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        info = b"# Server\r\nredis_version:6.2.14\r\n"
+        while data := connection.recv(65536):
+            for _ in range(data.count(b"*")):
+                wants_info = b"INFO" in data and b"CLIENT" not in data
+                connection.sendall(b"$%d\r\n%s\r\n" % (len(info), info) if wants_info else b":0\r\n")
+        connection.close()
+
+    threading.Thread(target=answer, daemon=True).start()
+    with pytest.raises(BoardUnavailable, match=r"6\.2\.14.*7\.0"):
+        fetch("x", f"redis://{HOST}:{listener.getsockname()[1]}").connect()
+    listener.close()
+
+
+def test_a_port_on_which_nobody_listens_is_one_clear_line() -> None:
+    port = free_port()
+    with pytest.raises(BoardUnavailable, match=f"{HOST}:{port} can't be reached"):
+        fetch("x", f"redis://{HOST}:{port}").connect(timeout=1.0)

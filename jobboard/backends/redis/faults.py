@@ -1,0 +1,63 @@
+"""From the client library's errors to the seam's two."""
+
+from __future__ import annotations
+
+from redis import exceptions
+
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+LOADING = "it is still loading its data"
+NO_RIGHT = "this user lacks a right"
+
+#: What a server says when it did nothing, and what to do about it, by the first word of its answer.
+_HINTS = {
+    "READONLY": "it is a replica; is a failover going on?",
+    "LOADING": LOADING,
+    "MASTERDOWN": "it has lost its primary",
+    "CLUSTERDOWN": "its cluster is down",
+    "NOAUTH": "it wants a password: redis://:PASSWORD@HOST",
+    "WRONGPASS": "it refuses this user and password",
+    "NOPERM": f"{NO_RIGHT}; see 'Least rights' in the docs of the Redis board",
+    "OOM": "it is out of memory (maxmemory)",
+    "MISCONF": "it can't write to its disk",
+    "NOREPLICAS": "too few replicas are connected (min-replicas-to-write)",
+    "BUSY": "somebody's script has been running for too long there",
+}
+
+
+def unreachable(where: str, error: Exception) -> BoardUnavailable:
+    """Say that nothing was sent."""
+    return BoardUnavailable(f"Redis at {where} can't be reached: {_text(error)}")
+
+
+def cut_off(where: str, error: Exception) -> ReplyLost:
+    """Say that a request has left and its reply has not come."""
+    return ReplyLost(f"Redis at {where} did not reply: {_text(error)}")
+
+
+def refused(where: str, error: Exception) -> BoardUnavailable:
+    """Say that the server answered by an error, and did nothing."""
+    text = _text(error)
+    hint = next((hint for word, hint in _HINTS.items() if word in text.split(" ", 1)[0] or _is(error, word)), None)
+    return BoardUnavailable(f"Redis at {where} refuses: " + (f"{hint} ({text})" if hint else text))
+
+
+#: The library cuts the first word off some answers and gives them a class instead.
+_CLASSES: dict[str, type[Exception]] = {
+    "READONLY": exceptions.ReadOnlyError,
+    "LOADING": exceptions.BusyLoadingError,
+    "MASTERDOWN": exceptions.MasterDownError,
+    "CLUSTERDOWN": exceptions.ClusterDownError,
+    "NOAUTH": exceptions.AuthenticationError,
+    "NOPERM": exceptions.NoPermissionError,
+    "OOM": exceptions.OutOfMemoryError,
+}
+
+
+def _is(error: Exception, word: str) -> bool:
+    kind = _CLASSES.get(word)
+    return kind is not None and isinstance(error, kind)
+
+
+def _text(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__

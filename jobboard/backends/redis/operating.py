@@ -1,0 +1,80 @@
+"""The operators' primitives, and what participants and books need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgpack
+
+from jobboard.backends.redis.client import Client
+from jobboard.backends.redis.wire import micros, pack
+from jobboard.entry import EntityEntry, Finding, Restored, Verdict
+
+_RESTORED = {restored.name.encode(): restored for restored in Restored}
+_VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
+
+
+class Operating(Client):
+    """Break claims, bring back from the trash, pause, tidy, check."""
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        return _VERDICTS[self._change("release", pack([uuid, min(token, 2**62), reason]))[1]]
+
+    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+        return [_RESTORED[answer] for answer in self._change_all("restore", uuids)]
+
+    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+        return [_RESTORED[answer] for answer in self._change_all("purge", uuids)]
+
+    def pause(self, name: str | None) -> None:
+        self._change("pause", name or "")
+
+    def resume(self, name: str | None) -> None:
+        self._change("resume", name or "")
+
+    def paused(self) -> frozenset[str | None]:
+        return frozenset(name.decode() or None for name in self._look("paused")[1])
+
+    def tidy(self, limit: int) -> int:
+        return int(self._look("tidy", limit)[1])
+
+    def audit(self, repair: bool) -> list[Finding]:
+        """Look at every record first, and then at whatever leads to records."""
+        findings: list[Finding] = []
+        step: bytes = b""
+        while True:
+            _, step, found = self._change("audit", int(repair), step)
+            findings += [
+                Finding(uuid.decode() or None, problem.decode("utf-8", "replace"), repaired=repair)
+                for uuid, problem in zip(found[::2], found[1::2], strict=True)
+            ]
+            if not step:
+                return findings
+
+    # -- participants and books ------------------------------------------------------------------------------------
+
+    def put_entity(self, entity: EntityEntry) -> None:
+        self._change("put_entity", f"{entity.kind}\n{entity.name}", micros(entity.ttl), entity.body)
+
+    def remove_entity(self, kind: str, name: str) -> None:
+        self._change("remove_entity", f"{kind}\n{name}")
+
+    def entities(self) -> list[EntityEntry]:
+        _, now, found = self._look("entities")
+        entities = []
+        for who, body, times in zip(found[::3], found[1::3], found[2::3], strict=True):
+            kind, name = who.decode().split("\n")
+            seen, ttl = msgpack.unpackb(times)
+            left = (seen + ttl - now) / 1e6
+            entities.append(EntityEntry(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
+        return entities
+
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        return bool(self._change("save_book", uuid, body, version, after or "")[0] == b"OK")
+
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        status, *book = self._look("load_book", uuid)
+        return None if status == b"MISSING" else (book[0], book[1].decode())
+
+    def destroy_book(self, uuid: str) -> bool:
+        return bool(self._change("destroy_book", uuid)[0] == b"OK")

@@ -1,0 +1,97 @@
+"""The options of a Redis board, made of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+def truth(value: Any) -> bool:
+    """Return a bool given as such or as a word."""
+    word = str(value).lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError(f"must be true or false, not {value!r}")
+
+
+def seconds(value: Any) -> float:
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
+    return number
+
+
+def database(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError(f"must be 0 or more, not {value!r}")
+    return number
+
+
+def certificates(value: Any) -> str:
+    if value not in ("required", "optional", "none"):
+        raise ValueError(f"must be required, optional or none, not {value!r}")
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """What a mutation waits for before it is said to be done: ``replicas`` copies, and the primary's own disk.
+
+    Written ``none``, ``aof``, ``aof:MS``, or ``wait:N:MS``: within MS milliseconds.
+    """
+
+    replicas: int = 0
+    disk: bool = False
+    milliseconds: int = 1000
+
+    @classmethod
+    def parse(cls, value: Any) -> Durability:
+        if isinstance(value, cls):
+            return value
+        match str(value).split(":"):
+            case ["none"]:
+                return cls()
+            case ["aof"]:
+                return cls(disk=True)
+            case ["aof", time] if time.isdecimal() and int(time) > 0:
+                return cls(disk=True, milliseconds=int(time))
+            case ["wait", count, time] if count.isdecimal() and time.isdecimal() and int(count) > 0 and int(time) > 0:
+                return cls(int(count), False, int(time))
+        raise ValueError(f"must be none, aof, aof:MS or wait:N:MS, not {value!r}")
+
+    @property
+    def command(self) -> tuple[str | int, ...] | None:
+        """What is sent behind each mutation."""
+        if self.disk:
+            return ("WAITAOF", 1, self.replicas, self.milliseconds)
+        return ("WAIT", self.replicas, self.milliseconds) if self.replicas else None
+
+    def is_reached(self, reply: Any) -> bool:
+        if self.disk:
+            return int(reply[0]) >= 1 and int(reply[1]) >= self.replicas
+        return int(reply) >= self.replicas
+
+
+#: What redis-py's TLS connections take, under its own names.
+TLS_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "ssl_ca_certs": str,
+    "ssl_certfile": str,
+    "ssl_keyfile": str,
+    "ssl_password": str,
+    "ssl_cert_reqs": certificates,
+    "ssl_check_hostname": truth,
+}
+
+OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    **TLS_OPTIONS,
+    "socket_timeout": seconds,
+    "client_name": str,
+    "allow_eviction": truth,
+    "durability": Durability.parse,
+}

@@ -1,0 +1,56 @@
+"""The producers' primitives: post, and cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jobboard.backends.redis.client import Client
+from jobboard.backends.redis.wire import entries_of, micros, pack
+from jobboard.entry import Entry, Gone, JobState, NewEntry, Posted, PostOutcome
+
+_OUTCOMES = {outcome.name.encode(): outcome for outcome in PostOutcome}
+_GONE = {gone.name.encode(): gone for gone in Gone}
+
+
+class Posting(Client):
+    """A batch is one script."""
+
+    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+        if not entries:
+            return []
+        items = pack([_item_of(new) for new in entries])
+        _, now, codes, parts = self._change("post", items, *[new.body for new in entries])
+        others = iter(entries_of(parts))
+        return [
+            Posted(PostOutcome.POSTED, _entry_of(new, code, now / 1e6))
+            if isinstance(code, int)
+            else Posted(_OUTCOMES[code], next(others))
+            for new, code in zip(entries, codes, strict=True)
+        ]
+
+    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+        return [_GONE[answer] for answer in self._change_all("cancel", uuids)]
+
+
+def _item_of(new: NewEntry) -> list[Any]:
+    return [
+        new.uuid,
+        new.name,
+        new.priority,
+        new.key,
+        new.if_exists.value,
+        None if new.run_at is None else micros(new.run_at),
+        micros(new.delay) if new.delay else None,
+        new.max_attempts,
+    ]
+
+
+def _entry_of(new: NewEntry, sequence: int, now: float) -> Entry:
+    """What was posted just as it was sent need not be sent back."""
+    run_at = now + new.delay if new.delay else new.run_at
+    state = JobState.DELAYED if run_at is not None and run_at > now else JobState.UNCLAIMED
+    return Entry(
+        new.uuid, new.name, new.priority, sequence, now, new.body, new.key, run_at, new.max_attempts, state,
+        last_modified=now,
+    )  # fmt: skip

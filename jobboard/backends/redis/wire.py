@@ -1,0 +1,104 @@
+"""What crosses the wire: moments in microseconds, requests in msgpack for the scripts, jobs as they show them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgpack
+
+from jobboard.arguments import moment
+from jobboard.entry import Entry, Hold, JobState
+from jobboard.events import EventKind, HistoryEntry, JobEvent
+
+_STATES = {state.value: state for state in JobState}
+_KINDS = {kind.value: kind for kind in EventKind}
+
+#: Above this, in microseconds, an expiry or a retention is as good as none: it is beyond what a double holds exactly.
+_FOREVER = 2**52
+
+
+def pack(value: Any) -> bytes:
+    """Return msgpack as the server's Lua library reads it, which knows no separate type for bytes."""
+    data: bytes = msgpack.packb(value, use_bin_type=False)
+    return data
+
+
+def micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def span(seconds: float) -> int | None:
+    """Return a time that passes in microseconds, at least one; None for ever."""
+    return None if math.isinf(seconds) or seconds * 1_000_000 > _FOREVER else max(1, micros(seconds))
+
+
+def hold_of(hold: Hold) -> list[Any]:
+    """Return a hold's three parts; a number that no token can be must not break the packing."""
+    return [hold.uuid, hold.who, min(hold.token, 2**62)]
+
+
+def entries_of(parts: Sequence[Any]) -> list[Entry]:
+    """Return the jobs that a script shows: five parts each."""
+    return [entry_of(*parts[at : at + 5]) for at in range(0, len(parts), 5)]
+
+
+def entry_of(
+    record: bytes, body: bytes, checkpoint: bytes | None, progress: bytes | None, result: bytes | None
+) -> Entry:
+    fields = msgpack.unpackb(record)
+    get = fields.get
+    run_at, expires = get("run_at"), get("expires")
+    return Entry(
+        fields["uuid"],
+        fields["name"],
+        fields["priority"],
+        fields["sequence"],
+        fields["created"] / 1e6,
+        body,
+        get("key"),
+        None if run_at is None else run_at / 1e6,
+        get("max_attempts"),
+        _STATES[fields["state"]],
+        fields["attempts"],
+        get("owner"),
+        fields["token"],
+        get("claim_id"),
+        None if expires is None else expires / 1e6,
+        fields["modified"] / 1e6,
+        get("error"),
+        get("reason"),
+        checkpoint,
+        progress,
+        result,
+        get("cancel", False),
+    )
+
+
+def history_of(lines: bytes) -> list[HistoryEntry]:
+    parts = _objects(lines)
+    return [
+        HistoryEntry(_KINDS[kind], who or None, moment(at / 1e6), token or None, _text(reason))
+        for kind, at, who, token, reason in zip(*[parts] * 5, strict=True)
+    ]
+
+
+def events_of(message: bytes) -> Iterable[JobEvent]:
+    """Return the events of one message: uuid, name and line of each."""
+    parts = _objects(message)
+    for uuid, name, kind, at, who, token, reason in zip(*[parts] * 7, strict=True):
+        yield JobEvent(
+            _KINDS[kind], uuid or None, name or None, who or None, token or None, moment(at / 1e6), _text(reason)
+        )
+
+
+def _text(value: Any) -> str | None:
+    """Lua's msgpack has no room for nil in an array, so false stands for it; an empty text is one."""
+    return None if value is False else str(value)
+
+
+def _objects(data: bytes) -> Any:
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(data)
+    return iter(unpacker)

@@ -1,0 +1,42 @@
+-- include: merge
+-- Which names have claimable jobs: `heads` has the place of each name's best job.
+
+local function paused_names()
+  local paused = {}
+  local members = redis.call('SMEMBERS', key('paused'))
+  for _, name in ipairs(members) do
+    paused[name] = true
+  end
+  return paused, #members
+end
+
+-- Up to `most` of the names (nil: of all) that may be claimed from, best head first; no more are involved in that many
+-- claims.
+local function ready_names(names, most)
+  local paused, count = paused_names()
+  local found = {}
+  if paused[''] then
+    return found
+  end
+  if not names then
+    for _, name in ipairs(redis.call('ZRANGE', key('heads'), '0', most + count - 1)) do
+      if not paused[name] and #found < most then
+        found[#found + 1] = name
+      end
+    end
+    return found
+  end
+  local heads = {}
+  for _, name in ipairs(names) do
+    local head = not paused[name] and redis.call('ZSCORE', key('heads'), name)
+    if head then
+      heads[name] = tonumber(head)
+      found[#found + 1] = name
+    end
+  end
+  table.sort(found, function(one, other) return heads[one] < heads[other] end)
+  for index = #found, most + 1, -1 do
+    found[index] = nil
+  end
+  return found
+end

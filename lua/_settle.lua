@@ -1,0 +1,33 @@
+-- include: steps
+-- Take back what expired and promote what is due, up to `most` of each, so that no script takes long.
+-- Returns whether there may be more; whoever looks at the whole board answers MORE then and is called again, while a
+-- script that is about certain jobs settles those by itself and goes on.
+
+local function settle_timer(timer, most)
+  local uuids = redis.call('ZRANGEBYSCORE', key(timer), '-inf', now_text, 'LIMIT', '0', most)
+  if #uuids == 0 then
+    return 0
+  end
+  fetch(uuids)
+  local strays = {}
+  for _, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    if job and due(job) and due(job) <= now then
+      settle_job(job)
+    elseif not is_changed[uuid] then
+      strays[#strays + 1] = uuid
+    end
+  end
+  if #strays > 0 then
+    redis.call('ZREM', key(timer), unpack(strays))
+  end
+  return #uuids
+end
+
+local function settle(most)
+  local count = math.max(settle_timer('leases', most), settle_timer('delayed', most))
+  if count > 0 then
+    flush()
+  end
+  return count == tonumber(most)
+end

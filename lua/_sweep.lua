@@ -1,0 +1,50 @@
+-- include: steps
+-- Look for claims whose owner key is gone, beginning with the claimed jobs: keys and leases can vanish, be it by
+-- eviction or by hand. Up to 500 claims at once, and at most once a second, going on where the last look ended.
+
+local function check_owners(uuids)
+  local keys = {}
+  for index, uuid in ipairs(uuids) do
+    keys[index] = key('owner', uuid)
+  end
+  if #keys == 0 or redis.call('EXISTS', unpack(keys)) == #keys then
+    return
+  end
+  fetch(uuids)
+  for index, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    if job and job.state == 'CLAIMED' and redis.call('EXISTS', keys[index]) == 0 then
+      take_back(job)
+    end
+  end
+end
+
+local function sweep()
+  local last = redis.call('HMGET', key('swept'), 'at', 'name', 'place')
+  if last[1] and now - tonumber(last[1]) < 1000000 then
+    return
+  end
+  local left, name, spot = 500, last[2] or '', last[3] or '-inf'
+  local names = redis.call('ZRANGEBYLEX', key('names'), '[' .. name, '+', 'LIMIT', 0, 100)
+  local reached, at = '', '-inf'
+  for _, other in ipairs(names) do
+    local from = other == name and spot or '-inf'
+    local found = redis.call(
+      'ZRANGEBYSCORE', order('CLAIMED', other), from, '+inf', 'WITHSCORES', 'LIMIT', 0, left)
+    local uuids = {}
+    for index = 1, #found, 2 do
+      uuids[#uuids + 1] = found[index]
+    end
+    check_owners(uuids)
+    left = left - #uuids
+    if left <= 0 then
+      reached, at = other, '(' .. found[#found]
+      break
+    end
+  end
+  if left > 0 and #names == 100 then
+    reached, at = names[100], '+inf'
+  end
+  redis.call('HSET', key('swept'), 'at', decimal(now), 'name', reached, 'place', at)
+  flush()
+end

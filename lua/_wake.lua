@@ -1,0 +1,60 @@
+-- include: board
+-- Who waits is armed: in `waiters` with the names that it waits for ('' is any), in `armed` with the moment until which
+-- it sleeps, and under each of its names. One claimable job wakes one of them; a client that hears nothing is passed
+-- over.
+
+local function disarm(id)
+  local names = redis.call('HGET', key('waiters'), id)
+  if not names then
+    return
+  end
+  redis.call('HDEL', key('waiters'), id)
+  redis.call('ZREM', key('armed'), id)
+  for _, name in ipairs(cmsgpack.unpack(names)) do
+    redis.call('ZREM', key('waiting', name), id)
+  end
+end
+
+local function wake(name, count)
+  for _, room in ipairs({name, ''}) do
+    while count > 0 do
+      local id = redis.call('ZRANGEBYSCORE', key('waiting', room), now_text, '+inf', 'LIMIT', '0', '1')[1]
+      if not id then
+        break
+      end
+      redis.call('ZREM', key('waiting', room), id)
+      disarm(id)
+      local client = string.match(id, '^[^/]*')
+      if redis.call('SPUBLISH', key('wake', client), id) > 0 then
+        count = count - 1
+      end
+    end
+  end
+end
+
+-- Wake one for each job that became ready, and one for each name of which one is ready sooner than sleepers may know.
+local function stir(ready, soon)
+  if not next(ready) and not next(soon) then
+    return
+  end
+  if redis.call('EXISTS', key('waiters')) == 0 then
+    return
+  end
+  local paused = {}
+  for _, name in ipairs(redis.call('SMEMBERS', key('paused'))) do
+    paused[name] = true
+  end
+  if paused[''] then
+    return
+  end
+  for name, count in pairs(ready) do
+    if not paused[name] then
+      wake(name, count)
+    end
+  end
+  for name in pairs(soon) do
+    if not paused[name] and not ready[name] then
+      wake(name, 1)
+    end
+  end
+end

@@ -1,0 +1,251 @@
+-- Look for what contradicts itself, a part of the board at a time, and mend it if told to.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 whether to mend (1 or 0); 2 where to go on, as the last call said (an empty string at first)
+-- Returns: OK, where to go on (an empty string at the end), and uuid (or an empty string) and problem, in turns
+-- A repeat finds what is left; every repair is one step with its finding.
+--
+-- The records come first and are believed; then whatever leads to records, which must match them.
+--
+-- include: settle
+
+settle('100')
+
+local CHUNK = 200
+local mend = ARGV[1] == '1'
+local findings = {}
+
+local function report(uuid, problem)
+  findings[#findings + 1] = uuid
+  findings[#findings + 1] = problem
+end
+
+-- Let a record be indexed as if it were new.
+local function index_anew(job)
+  for _, state in ipairs(STATES) do
+    redis.call('ZREM', order(state, job.name), job.uuid)
+  end
+  redis.call('ZREM', key('leases'), job.uuid)
+  redis.call('ZREM', key('delayed'), job.uuid)
+  redis.call('ZADD', key('names'), 'NX', 0, job.name)
+  before[job.uuid] = nil
+  mark(job)
+end
+
+local function mend_unreadable(uuid, value)
+  redis.call('HSET', key('unreadable'), uuid, value)
+  local sequence = redis.call('HINCRBY', key('counters'), 'sequence', 1)
+  local job = {
+    uuid = uuid, name = '?', priority = 3, sequence = sequence, place = decimal(sequence - 3 * PLACES_OF_PRIORITY),
+    created = now, attempts = 0, token = now, lines = 0, modified = now, state = 'TRASHED',
+    reason = 'its record could not be read',
+  }
+  jobs[uuid], histories[uuid] = job, ''
+  tell(job, 'TRASHED', nil, nil, job.reason)
+end
+
+local function problem_of(job)
+  if job.state == 'CLAIMED' and not (job.owner and job.claim_id) then
+    return 'it is claimed, but nobody is its owner'
+  end
+  if job.state ~= 'CLAIMED' and (job.claim_id or job.expires) then
+    return 'it is ' .. job.state .. ', but has a claim'
+  end
+  if job.state == 'DELAYED' and not job.run_at then
+    return 'it is delayed, but for no moment'
+  end
+  if job.state == 'COMPLETE' then
+    return 'it is complete, but listed as live'
+  end
+  return nil
+end
+
+local function mend_record(job)
+  if job.state == 'CLAIMED' or job.state == 'DELAYED' or job.claim_id or job.expires then
+    end_claim(job)
+    job.state = job.state == 'TRASHED' and 'TRASHED' or 'UNCLAIMED'
+  end
+  index_anew(job)
+end
+
+local function misplacement_of(job)
+  for _, state in ipairs(STATES) do
+    local score = redis.call('ZSCORE', order(state, job.name), job.uuid)
+    if state == job.state and (not score or score ~= job.place) then
+      return 'it is ' .. state .. ', but not listed as such'
+    end
+    if state ~= job.state and score then
+      return 'it is ' .. job.state .. ', but listed as ' .. state
+    end
+  end
+  for timer, state in pairs({leases = 'CLAIMED', delayed = 'DELAYED'}) do
+    local score = redis.call('ZSCORE', key(timer), job.uuid)
+    local moment = state == job.state and due(job) or nil
+    if (score and tonumber(score) or nil) ~= moment then
+      return 'its timer is missing, or set for another moment'
+    end
+  end
+  return nil
+end
+
+local function check_key(job)
+  if not job.key or not is_live(job) then
+    return
+  end
+  local uuid = redis.call('HGET', key('keys'), field(job.name, job.key))
+  if uuid == job.uuid then
+    return
+  end
+  report(job.uuid, 'its key leads to another job, or nowhere')
+  if mend then
+    local other = uuid and load(uuid)
+    if other and is_live(other) and other.key == job.key then
+      -- Of two with one key, the one that it leads to keeps it.
+      job.key = nil
+    end
+    index_anew(job)
+  end
+end
+
+local function check_record(uuid, value)
+  local job = load(uuid)
+  if not job then
+    report(uuid, 'its record can not be read')
+    if mend then
+      mend_unreadable(uuid, value)
+    end
+    return
+  end
+  local problem = problem_of(job)
+  if problem then
+    report(uuid, problem)
+    if mend then
+      mend_record(job)
+    end
+  end
+  local misplacement = not problem and misplacement_of(job)
+  if misplacement then
+    report(uuid, misplacement)
+    if mend then
+      index_anew(job)
+    end
+  end
+  check_key(job)
+  if redis.call('HEXISTS', key('listings'), uuid) == 0 then
+    report(uuid, 'its posting is missing')
+    if mend and job.state ~= 'TRASHED' then
+      job.reason = 'its posting is missing'
+      discard(job, nil, nil, job.reason)
+    end
+    if mend then
+      bodies[uuid] = ''
+      mark(job)
+    end
+  end
+end
+
+local function check_records(cursor)
+  local found = redis.call('HSCAN', key('records'), cursor, 'COUNT', CHUNK)
+  for index = 1, #found[2], 2 do
+    check_record(found[2][index], found[2][index + 1])
+  end
+  return found[1] ~= '0' and found[1]
+end
+
+-- Whether an order may have this member; completed jobs go by themselves, and leave their places for a while.
+local function belongs(uuid, state, name)
+  local job = recall(uuid)
+  return state == 'COMPLETE' and not job or job and job.state == state and job.name == name
+end
+
+local function check_order(state, name, after)
+  local found = redis.call(
+    'ZRANGEBYSCORE', order(state, name), after, '+inf', 'WITHSCORES', 'LIMIT', 0, CHUNK)
+  for index = 1, #found, 2 do
+    if not belongs(found[index], state, name) then
+      report('', 'the list of ' .. state .. ' jobs holds another one: ' .. found[index])
+      if mend then
+        redis.call('ZREM', order(state, name), found[index])
+      end
+    end
+  end
+  return #found == 2 * CHUNK and '(' .. found[#found]
+end
+
+local function check_head(name)
+  local head = redis.call('ZRANGE', order('UNCLAIMED', name), 0, 0, 'WITHSCORES')[2] or false
+  if head ~= redis.call('ZSCORE', key('heads'), name) then
+    report('', 'the best job of ' .. name .. ' is not known as such')
+    if mend then
+      set_head(name)
+    end
+  end
+end
+
+-- One order of one name at a time; the cursor is "place state name".
+local function check_orders(cursor)
+  local after, number, name = string.match(cursor, '^(%S+) (%d) (.*)$')
+  if not after then
+    after, number, name = '-inf', 1, redis.call('ZRANGE', key('names'), 0, 0)[1]
+    if not name then
+      return false
+    end
+  end
+  number = tonumber(number)
+  local further = check_order(STATES[number], name, after)
+  if further then
+    return further .. ' ' .. number .. ' ' .. name
+  end
+  if number < #STATES then
+    return '-inf ' .. (number + 1) .. ' ' .. name
+  end
+  check_head(name)
+  local following = redis.call('ZRANGEBYLEX', key('names'), '(' .. name, '+', 'LIMIT', 0, 1)[1]
+  return following and '-inf 1 ' .. following
+end
+
+local function check_timers()
+  for timer, state in pairs({leases = 'CLAIMED', delayed = 'DELAYED'}) do
+    local names = redis.call('ZRANGE', key('names'), 0, -1)
+    local count = 0
+    for _, name in ipairs(names) do
+      count = count + redis.call('ZCARD', order(state, name))
+    end
+    if redis.call('ZCARD', key(timer)) > count then
+      report('', 'there are timers of other jobs')
+      local members = mend and redis.call('ZRANGE', key(timer), 0, 4 * CHUNK) or {}
+      fetch(members)
+      for _, uuid in ipairs(members) do
+        if not (jobs[uuid] and jobs[uuid].state == state) then
+          redis.call('ZREM', key(timer), uuid)
+        end
+      end
+    end
+  end
+  return false
+end
+
+local function check_keys(cursor)
+  local found = redis.call('HSCAN', key('keys'), cursor, 'COUNT', CHUNK)
+  for index = 1, #found[2], 2 do
+    local text, uuid = found[2][index], found[2][index + 1]
+    local job = load(uuid)
+    if not (job and is_live(job) and job.key and field(job.name, job.key) == text) then
+      report('', 'a key leads to a job that is not live, or does not have it: ' .. uuid)
+      if mend then
+        redis.call('HDEL', key('keys'), text)
+      end
+    end
+  end
+  return found[1] ~= '0' and found[1]
+end
+
+local PHASES = {check_records, check_orders, check_timers, check_keys}
+local phase, cursor = string.match(ARGV[2], '^(%d) (.*)$')
+phase, cursor = tonumber(phase or 1), cursor or '0'
+local further = PHASES[phase](cursor)
+flush()
+if not further then
+  phase, further = phase + 1, '0'
+end
+return {'OK', phase <= #PHASES and phase .. ' ' .. further or '', findings}

@@ -1,0 +1,18 @@
+-- Count the jobs on the board.
+--
+-- KEYS: 1 the board
+-- ARGV: none
+-- Returns: MORE (call again), or OK and the number
+-- Changes nothing but what time has changed.
+--
+-- include: settle
+
+if settle('500') then
+  return {'MORE'}
+end
+
+local count = redis.call('HLEN', key('records'))
+for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
+  count = count - redis.call('ZCARD', order('TRASHED', name))
+end
+return {'OK', count}

@@ -1,0 +1,19 @@
+-- Find the live job of a name that has a key.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 name; 2 key
+-- Returns: MISSING, or OK and the job
+-- Changes nothing but what time has changed.
+--
+-- include: settle
+-- include: show
+
+settle('100')
+
+local uuid = redis.call('HGET', key('keys'), field(ARGV[1], ARGV[2]))
+local job = uuid and settle_job(load(uuid))
+flush()
+if not job or not is_live(job) then
+  return {'MISSING'}
+end
+return {'OK', show({job})}

@@ -1,0 +1,81 @@
+-- Tell when the next job can be claimed; who is not lucky is armed, and woken by whatever changes the answer.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [names or nil for all, who waits ("client/number") or nil, for how long it sleeps at most]
+-- Returns: MORE (call again), or OK and the microseconds until a job may be claimable; 0 is now, -1 not foreseeable
+-- A repeat arms again, under the same name.
+--
+-- include: settle
+-- include: ready
+-- include: sweep
+
+if settle('500') then
+  return {'MORE'}
+end
+sweep()
+
+local request = cmsgpack.unpack(ARGV[1])
+local names, id, longest = request[1], request[2], request[3]
+
+-- The first moment among the heads of a timer that is of a wanted name. Many others before it hide it; then the
+-- last one seen is the answer: nothing wanted is due before.
+local function next_due(timer, wanted)
+  local members = redis.call('ZRANGE', key(timer), 0, wanted and 99 or 0, 'WITHSCORES')
+  local uuids = {}
+  for index = 1, #members, 2 do
+    uuids[#uuids + 1] = members[index]
+  end
+  if not wanted then
+    return tonumber(members[2])
+  end
+  fetch(uuids)
+  for index, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    if job and wanted(job.name) then
+      return tonumber(members[2 * index])
+    end
+  end
+  return #uuids == 100 and tonumber(members[200]) or nil
+end
+
+local function next_moment()
+  local paused, count = paused_names()
+  if paused[''] then
+    return nil
+  end
+  if #ready_names(names, 1) > 0 then
+    return now
+  end
+  local wanted
+  if names or count > 0 then
+    local chosen = {}
+    for _, name in ipairs(names or {}) do
+      chosen[name] = true
+    end
+    wanted = function(name) return not paused[name] and (not names or chosen[name]) end
+  end
+  local lease, delay = next_due('leases', wanted), next_due('delayed', wanted)
+  return lease and delay and math.min(lease, delay) or lease or delay
+end
+
+local function arm(moment)
+  local awake = now + math.min(longest, moment and moment - now or longest)
+  redis.call('HSET', key('waiters'), id, cmsgpack.pack(names or {''}))
+  redis.call('ZADD', key('armed'), awake, id)
+  for _, name in ipairs(names or {''}) do
+    redis.call('ZADD', key('waiting', name), awake, id)
+  end
+end
+
+-- Forget those who died asleep.
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', key('armed'), '-inf', now - SOON, 'LIMIT', 0, 100)) do
+  disarm(gone)
+end
+local moment = next_moment()
+if id then
+  disarm(id)
+  if not moment or moment > now then
+    arm(moment)
+  end
+end
+return {'OK', moment and math.max(0, moment - now) or -1}

@@ -1,0 +1,34 @@
+-- Read the next jobs in claim order.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [states, names or nil for all, the place after which to begin or nil, how many]
+-- Returns: MORE (call again), or OK, where to go on (an empty string at the end), and the jobs
+-- Changes nothing but what time has changed.
+--
+-- include: settle
+-- include: merge
+-- include: show
+
+if settle('500') then
+  return {'MORE'}
+end
+
+local request = cmsgpack.unpack(ARGV[1])
+local states, names, after, size = request[1], request[2], request[3], request[4]
+local orders = {}
+for _, name in ipairs(names or redis.call('ZRANGE', key('names'), 0, -1)) do
+  for _, state in ipairs(states) do
+    orders[#orders + 1] = order(state, name)
+  end
+end
+local uuids, last = merge(orders, after, size)
+fetch(uuids)
+fetch_finished(uuids)
+local found = {}
+for _, uuid in ipairs(uuids) do
+  local job = jobs[uuid]
+  if job and not is_hidden(job) then
+    found[#found + 1] = job
+  end
+end
+return {'OK', #uuids == size and last or '', show(found)}

@@ -1,0 +1,10 @@
+-- Which names are paused.
+--
+-- KEYS: 1 the board
+-- ARGV: none
+-- Returns: OK, and the names; an empty one is the whole board
+-- Changes nothing.
+--
+-- include: board
+
+return {'OK', redis.call('SMEMBERS', key('paused'))}

@@ -1,0 +1,29 @@
+-- Delete jobs from the trash for good.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [uuid, ...]
+-- Returns: OK, and for each DONE or MISSING
+-- A repeat finds nothing, and answers MISSING.
+--
+-- include: settle
+-- include: changes
+
+settle('100')
+
+local answers = {}
+for index, uuid in ipairs(cmsgpack.unpack(ARGV[1])) do
+  local job = load(uuid)
+  if job and job.state == 'TRASHED' then
+    for _, hash in ipairs({'records', 'listings', 'checkpoints', 'progress'}) do
+      redis.call('HDEL', key(hash), uuid)
+    end
+    redis.call('ZREM', order('TRASHED', job.name), uuid)
+    jobs[uuid] = false
+    announce('PURGED', uuid, job.name, line_of('PURGED'))
+    answers[index] = 'DONE'
+  else
+    answers[index] = 'MISSING'
+  end
+end
+flush()
+return {'OK', answers}

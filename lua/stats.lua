@@ -1,0 +1,49 @@
+-- Count the jobs by name and state.
+--
+-- KEYS: 1 the board
+-- ARGV: none
+-- Returns: MORE (call again), or OK; for each name the name and its delayed, unclaimed, claimed and trashed jobs;
+--       the age of the oldest unclaimed job in microseconds, or -1
+-- Changes nothing but what time has changed.
+--
+-- include: settle
+
+if settle('500') then
+  return {'MORE'}
+end
+
+-- Sequences grow with time, so the oldest is at the head of one of the priorities.
+local function oldest_of(name)
+  local oldest, low = nil, '-inf'
+  while true do
+    local head = redis.call('ZRANGEBYSCORE', order('UNCLAIMED', name), low, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if not head[1] then
+      return oldest
+    end
+    local score = tonumber(head[2])
+    local sequence = score % PLACES_OF_PRIORITY
+    if not oldest or sequence < oldest.sequence then
+      oldest = {sequence = sequence, uuid = head[1]}
+    end
+    low = decimal(score - sequence + PLACES_OF_PRIORITY)
+  end
+end
+
+local counts, oldest = {}, nil
+for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
+  local numbers, total = {}, 0
+  for index, state in ipairs({'DELAYED', 'UNCLAIMED', 'CLAIMED', 'TRASHED'}) do
+    numbers[index] = redis.call('ZCARD', order(state, name))
+    total = total + numbers[index]
+  end
+  if total > 0 then
+    counts[#counts + 1] = name
+    counts[#counts + 1] = numbers
+  end
+  local head = numbers[2] > 0 and oldest_of(name)
+  if head and (not oldest or head.sequence < oldest.sequence) then
+    oldest = head
+  end
+end
+local job = oldest and load(oldest.uuid)
+return {'OK', counts, job and now - job.created or -1}

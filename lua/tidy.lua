@@ -1,0 +1,39 @@
+-- Delete what nobody can see any more.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 how many things at most
+-- Returns: OK, and how many it were
+-- A repeat finds less to delete.
+--
+-- include: settle
+-- include: prune
+-- include: sweep
+
+settle('100')
+sweep()
+
+local DAY = 86400 * 1000000
+local most = tonumber(ARGV[1])
+local count = prune(math.min(most, 1000))
+
+local seen = redis.call('HGETALL', key('seen'))
+for index = 1, #seen, 2 do
+  local when = cmsgpack.unpack(seen[index + 1])
+  if count < most and when[1] + when[2] + DAY <= now then
+    redis.call('HDEL', key('seen'), seen[index])
+    redis.call('HDEL', key('entities'), seen[index])
+    count = count + 1
+  end
+end
+
+for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, 99)) do
+  local orders = {}
+  for index, state in ipairs(STATES) do
+    orders[index] = order(state, name)
+  end
+  if redis.call('EXISTS', unpack(orders)) == 0 then
+    redis.call('ZREM', key('names'), name)
+    redis.call('ZREM', key('heads'), name)
+  end
+end
+return {'OK', count}
