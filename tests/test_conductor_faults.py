@@ -196,7 +196,7 @@ class TestTheStoresFaults:
             handlers.add("fail", lambda job: 1 / 0, max_attempts=2, backoff=QUICK)
             handlers.add("long", lambda job: eventually(lambda: not backend.armed))
             backend.lose(primitive, "refused", times=2)
-            with conducting(board, handlers, expiry=1.5, concurrency=3):
+            with conducting(board, handlers, expiry=0.9, concurrency=3):
                 jobs = board.post_many([Posting("long"), Posting("echo"), Posting("fail")])
                 ends = [JobState.COMPLETE, JobState.COMPLETE, JobState.TRASHED]
                 eventually(lambda: [state_of(board, job) for job in jobs] == ends)
