@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sqlite3
+from dataclasses import replace
 
 from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
@@ -30,13 +31,16 @@ def main() -> None:
     if unknown:
         parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
     print(f"# Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.platform()}")
+    for name in arguments.stores or STORES:
+        if (version := STORES[name].version) is not None:
+            print(f"# {version()}")
     figures: list[Figure] = []
     for name in arguments.stores or STORES:
         for group in arguments.only or _GROUPS:
             with STORES[name].space() as space:
                 for figure in _GROUPS[group](name, space, arguments.scale):
-                    print_json(figure)
-                    figures.append(figure)
+                    figures.append(replace(figure, goal=STORES[name].goals.get(figure.what, "")))
+                    print_json(figures[-1])
     print_table(figures)
 
 
