@@ -1,15 +1,20 @@
-"""``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table."""
+"""``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table.
+
+``python -m benchmarks peers STORE`` measures other libraries on the same store instead.
+"""
 
 from __future__ import annotations
 
 import argparse
 import platform
 import sqlite3
+import sys
 from dataclasses import replace
 
 from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
 from benchmarks.figures import Figure, print_json, print_table
+from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.stores import STORES
 
 _GROUPS = {
@@ -22,6 +27,9 @@ _GROUPS = {
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["peers"]:
+        measure_peers(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)}; all by default")
     parser.add_argument("--only", choices=_GROUPS, action="append", help="only this group of figures; may be repeated")
