@@ -62,7 +62,9 @@ def _results_of(peer: Peer, store: str, uri: str, count: int, pings: int) -> Res
     command = [python, str(folder / peer.script), uri, str(count), str(pings)]
     results: Results = {}
     try:
-        said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=_LONGEST_RUN)
+        said = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, timeout=_LONGEST_RUN, check=False
+        )
         output, fault = said.stdout, f"ended with {said.returncode}" if said.returncode else ""
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
