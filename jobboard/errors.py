@@ -57,3 +57,11 @@ class ReplyLost(BoardUnavailable):
 
 class UnknownBackend(JobBoardError):
     """No backend of that name is installed, or the package that it needs is missing."""
+
+
+class MissingExtra(JobBoardError, ImportError):
+    """A package is not installed that this needs; says which extra to install."""
+
+
+class SearchEnded(JobBoardError):
+    """A trigger's bounded search for its next fire time has met its bound, and found none."""
