@@ -12,7 +12,7 @@
 -- include: settle
 -- include: show
 
-settle('100')
+settle('50')
 
 local items = cmsgpack.unpack(ARGV[1])
 local aliases = {}
