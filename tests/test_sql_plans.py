@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
 
-from jobboard.backends.sql import SqliteBackend, statements
+from jobboard.backends.sql import SqliteBackend, statements, timetable
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.sqlite_file import _DIALECT
 from jobboard.backends.sql.statement import Statement
@@ -59,6 +59,12 @@ BY_INDEX = {
     "trimming": (statements.TRIM_HISTORY, "jobboard_history (job=?)"),
     "events": (statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
     "what is over": (statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
+    "schedules that are due": (timetable.DUE, "jobboard_next_at (board=? AND next_at<?)"),
+    "the next schedule": (timetable.NEXT_AFTER_NOW, "jobboard_next_at (board=? AND next_at>?)"),
+    "the first page of schedules": (timetable.HEAD, "jobboard_next_at (board=? AND next_at>?)"),
+    "schedules of one moment": (timetable.AT, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
+    "later schedules": (timetable.LATER, "jobboard_next_at (board=? AND next_at>?)"),
+    "schedules that are not due": (timetable.NOT_DUE, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
     **{
         f"a page of {state}": (
             statements.PAGES[code].rest_of_rank,

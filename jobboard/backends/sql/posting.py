@@ -25,11 +25,8 @@ class Posting(Backend):
         try:
             with self.database.write() as transaction:
                 settle(transaction)
-                answers = _Batch(transaction, entries).post()
-                if any(answer.outcome is PostOutcome.TAKEN for answer in answers):
-                    raise _Taken(answers)
-                return answers
-        except _Taken as taken:
+                return post_all(transaction, entries)
+        except Taken as taken:
             return taken.answers
 
     def cancel(self, uuids: Sequence[str]) -> list[Gone]:
@@ -38,11 +35,19 @@ class Posting(Backend):
             return [_cancel(transaction, uuid) for uuid in uuids]
 
 
-class _Taken(Exception):
+class Taken(Exception):
     """Rolls a batch back."""
 
     def __init__(self, answers: list[Posted]) -> None:
         self.answers = answers
+
+
+def post_all(transaction: Transaction, entries: Sequence[NewEntry]) -> list[Posted]:
+    """Post a batch as part of a transaction, which must not be committed if this raises :class:`Taken`."""
+    answers = _Batch(transaction, entries).post()
+    if any(answer.outcome is PostOutcome.TAKEN for answer in answers):
+        raise Taken(answers)
+    return answers
 
 
 class _Batch:

@@ -8,7 +8,7 @@ from jobboard.entry import JobState
 from jobboard.posting import JobPriority
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
-VERSION = 1
+VERSION = 2
 
 metadata = MetaData()
 
@@ -128,3 +128,15 @@ books = Table(
     Column("body", LargeBinary, nullable=False),
     Column("version", Text, nullable=False),
 )
+
+#: Since version 2. Those that are not due have no next_at, and stand last.
+schedules = Table(
+    "jobboard_schedules",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("next_at", Float),
+    Column("body", LargeBinary, nullable=False),
+)
+Index("jobboard_next_at", schedules.c.board, schedules.c.next_at, schedules.c.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from jobboard.backends.sql.schema import boards, books, entities, meta, pauses
@@ -10,6 +10,7 @@ from jobboard.backends.sql.statement import Statement, p
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
 WRITE_VERSION = Statement(insert(meta).values(name="version", value=p("version")).on_conflict_do_nothing())
+CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(value=p("version")))
 ADD_BOARD = Statement(insert(boards).values(name=p("name")).on_conflict_do_nothing())
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
 

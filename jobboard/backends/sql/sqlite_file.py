@@ -164,6 +164,10 @@ class SqliteFile(Database):
                     f"{self._path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
                     "upgrade jobboard"
                 )
+            elif int(found) < schema.VERSION:
+                # So far every version has only added tables.
+                schema.metadata.create_all(connection, checkfirst=True)
+                connection.execute(sidelines.CHANGE_VERSION.clause, {"version": str(schema.VERSION)})
             connection.execute(sidelines.ADD_BOARD.clause, {"name": self.board_name})
             return int(connection.execute(sidelines.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
 

@@ -253,7 +253,14 @@ WRITE = Statement(
 )
 WRITE_LOOSE = Statement(
     insert(journal).values(
-        board=p("board"), kind=p("kind"), uuid=p("uuid"), name=p("name"), token=p("token"), at=p("now")
+        board=p("board"),
+        kind=p("kind"),
+        uuid=p("uuid"),
+        name=p("name"),
+        who=p("who"),
+        token=p("token"),
+        at=p("now"),
+        reason=p("reason"),
     )
 )
 #: Renewals would flood the journal, so each job keeps its last line of such a kind.

@@ -32,10 +32,17 @@ def write_down(
 
 
 def write_loose(
-    transaction: Transaction, kind: EventKind, uuid: str | None, name: str | None, token: int | None = None
+    transaction: Transaction,
+    kind: EventKind,
+    uuid: str | None,
+    name: str | None,
+    token: int | None = None,
+    *,
+    who: str | None = None,
+    reason: str | None = None,
 ) -> None:
     """Write a line that belongs to no job (any more)."""
-    transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, token=token)
+    transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=who, token=token, reason=reason)
 
 
 def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind) -> Verdict:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.engine import Dialect
@@ -53,6 +54,17 @@ class Transaction:
         sql, constants = statement.on(self._dialect)
         fixed = {**constants, **self._bound}
         self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
+
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """A part that is undone by an error, while the rest of the transaction stands."""
+        self._cursor.execute("SAVEPOINT jobboard_part")
+        try:
+            yield
+        except BaseException:
+            self._cursor.execute("ROLLBACK TO SAVEPOINT jobboard_part")
+            raise
+        self._cursor.execute("RELEASE SAVEPOINT jobboard_part")
 
 
 def as_list(values: Iterable[str | int]) -> str:
