@@ -9,7 +9,7 @@ from jobboard.backends.sql import timetable
 from jobboard.backends.sql.posting import Posting, Taken, post_all
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.steps import settle, write_loose
-from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Due, IfExists, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 
 
@@ -23,7 +23,9 @@ class Scheduling(Posting):
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
         with self.database.read() as transaction:
-            found = {row[0]: ScheduleEntry(*row) for row in transaction.rows(timetable.READ, ids=as_list(ids))}
+            found = {
+                row[0]: ScheduleEntry(*row) for row in transaction.rows(timetable.READ, ids=transaction.list_of(ids))
+            }
         return [found.get(id) for id in ids]
 
     def due_schedules(self, limit: int) -> Due:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy.engine import Dialect
-
 from jobboard.backends.sql.rows import Row
-from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.statement import Returning, Statement, Tongue
 
 
 class Transaction:
@@ -19,18 +16,23 @@ class Transaction:
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_dialect", "changed", "now")
+    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "now", "stirs")
 
-    def __init__(self, cursor: Any, dialect: Dialect, board: int, now: float) -> None:
+    #: Whether this transaction may also move jobs that nobody asked about, such as those whose claims are over.
+    settles = True
+
+    def __init__(self, cursor: Any, tongue: Tongue, board: int, now: float) -> None:
         self._cursor = cursor
-        self._dialect = dialect
+        self._tongue = tongue
         self._bound = {"board": board, "now": now}
         self.now = now
-        #: Whether anything was written that somebody may wait for.
+        #: Whether anything was written.
         self.changed = False
+        #: Whether what was written may be what somebody in another process waits for.
+        self.stirs = False
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(self._dialect)
+        sql, constants = statement.on(self._tongue)
         self._cursor.execute(sql, {**constants, **self._bound, **parameters})
         rows: list[Row] = self._cursor.fetchall()
         return rows
@@ -41,7 +43,7 @@ class Transaction:
 
     def run(self, statement: Statement, **parameters: Any) -> int:
         """Change something, and return how many rows."""
-        sql, constants = statement.on(self._dialect)
+        sql, constants = statement.on(self._tongue)
         self._cursor.execute(sql, {**constants, **self._bound, **parameters})
         count: int = self._cursor.rowcount
         self.changed = self.changed or count > 0
@@ -51,9 +53,17 @@ class Transaction:
         if not many:
             return
         self.changed = True
-        sql, constants = statement.on(self._dialect)
+        sql, constants = statement.on(self._tongue)
         fixed = {**constants, **self._bound}
         self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
+
+    def change(self, change: Returning, **parameters: Any) -> list[Row]:
+        """Change something, and return the rows as they are now."""
+        return self.rows(change.at_once, **parameters)
+
+    def list_of(self, values: Iterable[str | int]) -> Any:
+        """Return the parameter of a statement that asks :func:`~jobboard.backends.sql.statement.in_list`."""
+        return self._tongue.as_list(values)
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
@@ -67,6 +77,15 @@ class Transaction:
         self._cursor.execute("RELEASE SAVEPOINT jobboard_part")
 
 
-def as_list(values: Iterable[str | int]) -> str:
-    """Return the parameter of a statement that asks :func:`~jobboard.backends.sql.statement.in_list`."""
-    return json.dumps(list(values))
+class StepwiseTransaction(Transaction):
+    """For databases whose UPDATE returns no rows."""
+
+    __slots__ = ()
+
+    def change(self, change: Returning, **parameters: Any) -> list[Row]:
+        found = self.rows(change.find, **parameters)
+        if not found:
+            return []
+        ids = self.list_of(row[0] for row in found)
+        self.run(change.change, **{**parameters, "ids": ids})
+        return self.rows(change.read, ids=ids)
