@@ -27,6 +27,7 @@ from jobboard.entry import (
     Claim,
     Consumption,
     Discard,
+    Due,
     EntityEntry,
     Entry,
     Finding,
@@ -39,6 +40,9 @@ from jobboard.entry import (
     Renewal,
     Restored,
     Return,
+    ScheduleEntry,
+    SchedulePage,
+    ScheduleStep,
     Verdict,
 )
 from jobboard.events import EventKind, HistoryEntry, JobEvent
@@ -56,6 +60,7 @@ class Capabilities:
     ``processes``: several processes can share a board. ``durable``: the board outlives all of them.
     ``expiry``: what ends the claim of a dead owner. ``clock``: whose time judges expiry and delay.
     ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
+    ``largest_step``: how many jobs one step of a schedule may post. ``schedules``: whether it keeps schedules at all.
     """
 
     processes: bool
@@ -63,6 +68,8 @@ class Capabilities:
     expiry: Literal["time", "session"]
     clock: Literal["store", "client"]
     largest_batch: int
+    largest_step: int = 100
+    schedules: bool = False
 
 
 class Waiter(abc.ABC):
@@ -322,3 +329,31 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def destroy_book(self, uuid: str) -> bool:
         """Delete a book; False if there is none."""
+
+    # -- schedules -------------------------------------------------------------------------------------------------
+
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        """Take each step, atomically with its postings and announcements: DONE, REPEATED or LOST.
+
+        LOST: the stored version is not ``after``, and nothing was changed. A repeat finds its own version (or, for a
+        deletion, no schedule), posts nothing and tells nothing: REPEATED.
+        """
+        raise NotImplementedError
+
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+        """Return schedules by id; None for those that there are not."""
+        raise NotImplementedError
+
+    def due_schedules(self, limit: int) -> Due:
+        """Return up to ``limit`` schedules whose ``next_at`` has come by the store's clock.
+
+        One request, which does not read what is not due, whatever the number of schedules.
+        """
+        raise NotImplementedError
+
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        """Return the next schedules, beginning where ``cursor`` says; None is the head.
+
+        A schedule that stays as it is throughout an iteration is seen exactly once.
+        """
+        raise NotImplementedError

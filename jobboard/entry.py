@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from jobboard.events import HistoryEntry
+from jobboard.events import EventKind, HistoryEntry
 
 
 class JobState(str, enum.Enum):
@@ -215,3 +215,64 @@ class Finding:
     uuid: str | None
     problem: str
     repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEntry:
+    """A schedule as stored: its body is opaque to stores.
+
+    ``version`` is made anew by whoever writes it, and fences the next step. ``next_at`` is the moment at which it is
+    due next; None if it is not (paused, finished, set aside).
+    """
+
+    id: str
+    version: str
+    next_at: float | None
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An event that a schedule's step tells; ``who`` is the schedule's id, ``uuid`` and ``name`` are its job's."""
+
+    kind: EventKind
+    uuid: str | None
+    name: str | None
+    who: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStep:
+    """One schedule's step from one stored version to the next, with all that must happen in that same moment.
+
+    ``after``: the stored version that it steps on from; None: there must be no schedule of this id. ``entry`` None
+    deletes the schedule. ``postings`` are posted, in their order, by the rules of ``post``; none of them may be
+    ``IfExists.RAISE``, so that nothing about a posting can hold up the step.
+    """
+
+    id: str
+    after: str | None
+    entry: ScheduleEntry | None
+    postings: tuple[NewEntry, ...] = ()
+    announcements: tuple[Announcement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is due, earliest first (then by id), and the seconds until what is due next after them (None: nothing).
+
+    ``next_in`` is 0.0 or less if more is due than was asked for. ``now`` is the moment that judged it.
+    """
+
+    entries: list[ScheduleEntry]
+    next_in: float | None
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePage:
+    """Some schedules by next due time, then id; those without one come last. ``cursor`` None is the end."""
+
+    entries: list[ScheduleEntry]
+    cursor: object | None

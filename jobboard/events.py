@@ -27,6 +27,13 @@ class EventKind(str, enum.Enum):
     PURGED = "PURGED"
     PAUSED = "PAUSED"
     RESUMED = "RESUMED"
+    #: A schedule was added, modified, paused or resumed; those who wait for the next due time look again.
+    SCHEDULED = "SCHEDULED"
+    UNSCHEDULED = "UNSCHEDULED"
+    FIRED = "FIRED"
+    MISSED = "MISSED"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
 
     def __str__(self) -> str:
         return self.value
@@ -37,6 +44,8 @@ class JobEvent:
     """One change on the board; a hint, at most once and in order per job. The board is the truth.
 
     ``uuid`` is None for what concerns no single job (PAUSED, RESUMED); ``name`` is None when the whole board is meant.
+    Of a schedule's events (SCHEDULED, FIRED, MISSED, ...) ``who`` is the schedule's id, ``name`` its job's name,
+    ``uuid`` the job that was posted, and ``reason`` says for which fire time, or why not.
     """
 
     kind: EventKind

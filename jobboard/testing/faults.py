@@ -12,6 +12,7 @@ from jobboard.entry import (
     Claim,
     Consumption,
     Discard,
+    Due,
     EntityEntry,
     Entry,
     Finding,
@@ -24,6 +25,9 @@ from jobboard.entry import (
     Renewal,
     Restored,
     Return,
+    ScheduleEntry,
+    SchedulePage,
+    ScheduleStep,
     Verdict,
 )
 from jobboard.errors import BoardUnavailable, ReplyLost
@@ -209,6 +213,18 @@ class LossyBackend(Backend):
 
     def destroy_book(self, uuid: str) -> bool:
         return self._send("destroy_book", lambda: self.inner.destroy_book(uuid))
+
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        return self._send("step_schedules", lambda: self.inner.step_schedules(steps))
+
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+        return self._send("read_schedules", lambda: self.inner.read_schedules(ids))
+
+    def due_schedules(self, limit: int) -> Due:
+        return self._send("due_schedules", lambda: self.inner.due_schedules(limit))
+
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        return self._send("page_schedules", lambda: self.inner.page_schedules(cursor, size))
 
 
 class _WatchedWaiter(Waiter):

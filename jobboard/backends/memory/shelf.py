@@ -12,9 +12,9 @@ from typing import Protocol
 from jobboard.arguments import moment
 from jobboard.attempts import is_used_up, used_up
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.memory.order import Line
+from jobboard.backends.memory.order import Line, Order
 from jobboard.backends.memory.row import Row, end_claim, state_at
-from jobboard.entry import Claim, EntityEntry, JobState
+from jobboard.entry import Claim, EntityEntry, JobState, ScheduleEntry
 from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.memory")
@@ -57,6 +57,9 @@ class Shelf:
         self.paused: set[str | None] = set()
         self.entities: dict[tuple[str, str], EntityEntry] = {}
         self.books: dict[str, tuple[bytes, str]] = {}
+        self.schedules: dict[str, ScheduleEntry] = {}
+        #: (next due time, id) of every schedule.
+        self.schedule_order: Order[tuple[float, str]] = Order()
         self.listeners: dict[object, tuple[frozenset[EventKind], Callable[[JobEvent], None]]] = {}
         self.waiters: set[Stirred] = set()
         self.last_sequence = 0
