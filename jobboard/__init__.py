@@ -2,13 +2,14 @@
 
 # The function ``backend`` takes the place of the module of that name here, once the imports have loaded the module;
 # ``from jobboard.backend import Backend`` works all the same.
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, Schedules
 from jobboard.book import LogBook
 from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
 from jobboard.entity import Entity
 from jobboard.entry import JobState
 from jobboard.errors import (
     AlreadyPosted,
+    AlreadyScheduled,
     BoardUnavailable,
     ClaimLost,
     InvalidPosting,
@@ -19,12 +20,15 @@ from jobboard.errors import (
     StaleBook,
     UnclaimableJob,
     UnknownBackend,
+    UnreadableSchedule,
 )
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.fetching import backend, fetch
 from jobboard.job import Job
 from jobboard.posting import JobPriority, Posting
 from jobboard.record import Record
+from jobboard.scheduler.schedule import Schedule
+from jobboard.scheduler.scheduler import Scheduler
 from jobboard.scheduler.triggers import (
     AllOf,
     AnyOf,
@@ -41,6 +45,7 @@ from jobboard.stats import BoardStats, NameStats
 __all__ = [
     "AllOf",
     "AlreadyPosted",
+    "AlreadyScheduled",
     "AnyOf",
     "At",
     "Backoff",
@@ -73,11 +78,15 @@ __all__ = [
     "Record",
     "RunAgain",
     "RunningJob",
+    "Schedule",
+    "Scheduler",
+    "Schedules",
     "SearchEnded",
     "StaleBook",
     "Trigger",
     "UnclaimableJob",
     "UnknownBackend",
+    "UnreadableSchedule",
     "backend",
     "fetch",
     "trigger_from_plain",

@@ -43,6 +43,14 @@ class StaleBook(JobBoardError):
     """Somebody saved this logbook since it was loaded; load it again and redo the change."""
 
 
+class AlreadyScheduled(JobBoardError):
+    """There is a schedule of this id."""
+
+
+class UnreadableSchedule(JobBoardError):
+    """The stored schedule can't be decoded; it can be removed, or replaced."""
+
+
 class BoardUnavailable(JobBoardError):
     """The store can't be reached, refuses to work, or its answer is lost for good."""
 
