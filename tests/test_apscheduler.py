@@ -226,3 +226,22 @@ def test_a_whole_call_of_add_job() -> None:
 def test_what_has_no_equivalent_is_refused(kind, keywords, error, fault) -> None:
     with pytest.raises(error, match=fault):
         convert_job(kind, timezone="UTC", **keywords)
+
+
+@pytest.mark.parametrize(
+    ("zone", "noon", "fields", "theirs_at", "ours_at"),
+    [
+        ("Europe/Berlin", utc(2026, 3, 28, 12), {"hour": 2, "minute": 30}, "29. 03:30 +0200", "29. 03:00 +0200"),
+        ("Asia/Beirut", utc(2026, 3, 28, 12), {"hour": 0}, "30. 00:00 +0300", "29. 01:00 +0300"),
+        ("Europe/Berlin", utc(2026, 3, 29, 12), {"hour": 0, "minute": 30}, "31. 00:30 +0200", "30. 00:30 +0200"),
+    ],
+)
+def test_what_the_guide_says_about_changes_of_clocks(zone, noon, fields, theirs_at, ours_at) -> None:
+    def shown(moment: datetime) -> str:
+        return f"{moment.astimezone(UTC).astimezone(zoneinfo.ZoneInfo(zone)):%d. %H:%M %z}"
+
+    # Their fire times after noon of the day before: they go on from the last one.
+    before = CronTrigger(**fields, timezone=zone).get_next_fire_time(None, noon - timedelta(days=1))
+    found = CronTrigger(**fields, timezone=zone).get_next_fire_time(before, before)
+    assert shown(found) == theirs_at
+    assert shown(ours(convert_trigger("cron", timezone=zone, **fields), noon, 1)[0]) == ours_at

@@ -219,9 +219,7 @@ class TestExcluding:
         assert AllOf(far, Every(hours=1)).next_fire_time(utc(2026, 1, 1)) == far.moment
 
     def test_a_search_without_hope_is_bounded(self) -> None:
-        with pytest.raises(
-            SearchEnded, match="Excluding found nothing after.*times in a row"
-        ):
+        with pytest.raises(SearchEnded, match="Excluding found nothing after.*times in a row"):
             Excluding(Every(hours=1), Every(minutes=30)).next_fire_time(utc(2026, 1, 1))
 
     @pytest.mark.parametrize(
