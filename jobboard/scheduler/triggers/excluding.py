@@ -8,7 +8,7 @@ from typing import Any
 from jobboard.errors import SearchEnded
 from jobboard.scheduler.triggers.at import At
 from jobboard.scheduler.triggers.clocks import DAY, Clock
-from jobboard.scheduler.triggers.instants import MOST_LOOKS, SECOND, text_of
+from jobboard.scheduler.triggers.instants import EARLIEST, LATEST, LONGEST_SEARCH, MOST_LOOKS, SECOND, text_of
 from jobboard.scheduler.triggers.trigger import Trigger, check_trigger
 from jobboard.scheduler.triggers.zones import check_zone
 
@@ -18,7 +18,8 @@ _EPOCH = date(1970, 1, 1)
 class Excluding(Trigger):
     """A trigger without some fire times: ``Excluding(Cron("0 9 * * *", tz="Europe/Berlin"), date(2026, 12, 25))``.
 
-    The search for the next one is bounded: after 20000 that are excluded it raises ``SearchEnded``.
+    The search for the next one is bounded: after 20000 that are excluded, or a hundred years of them, it raises
+    ``SearchEnded``.
 
     :param trigger: what is due otherwise.
     :param excluded: dates (the whole date, on the clocks of ``tz``), aware datetimes (that moment), and triggers (each
@@ -51,11 +52,15 @@ class Excluding(Trigger):
         self._clock = Clock(self.tz)
 
     def first_after(self, instant: int) -> int | None:
-        after = instant
-        for _ in range(MOST_LOOKS):
+        after, limit = instant, LATEST
+        for look in range(MOST_LOOKS):
             found = self.trigger.first_after(after)
             if found is None:
                 return None
+            if look == 0:
+                limit = found + LONGEST_SEARCH
+            elif found > limit:
+                break
             excluded = self._excluded_around(found)
             if excluded is None:
                 return found
@@ -63,11 +68,15 @@ class Excluding(Trigger):
         raise self._ended("after", instant)
 
     def last_within(self, after: int, until: int) -> int | None:
-        before = until
-        for _ in range(MOST_LOOKS):
+        before, limit = until, EARLIEST
+        for look in range(MOST_LOOKS):
             found = self.trigger.last_within(after, before)
             if found is None:
                 return None
+            if look == 0:
+                limit = found - LONGEST_SEARCH
+            elif found < limit:
+                break
             excluded = self._excluded_around(found)
             if excluded is None:
                 return found
@@ -90,8 +99,8 @@ class Excluding(Trigger):
 
     def _ended(self, word: str, instant: int) -> SearchEnded:
         return SearchEnded(
-            f"Excluding found nothing {word} {text_of(instant)} that is left: {MOST_LOOKS} fire times in a row are "
-            f"excluded; perhaps all of them are: {self!r}"
+            f"Excluding found nothing {word} {text_of(instant)} that is left: {MOST_LOOKS} or a hundred years of fire "
+            f"times in a row are excluded; perhaps all of them are: {self!r}"
         )
 
     def to_plain(self) -> dict[str, Any]:
