@@ -33,6 +33,8 @@ TONGUE = Tongue(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 _SHORTEST_QUEUE = 5.0
 _RETRY_EVERY = 0.01
+#: How soon the commits of other processes are noticed.
+_POLL_EVERY = 0.02
 
 
 class SqliteFile(Database):
@@ -188,6 +190,9 @@ class SqliteLookout(Lookout):
         has_changed = version != self._version
         self._version = version
         return has_changed
+
+    def rest(self, nudged: threading.Event, is_listened: bool) -> None:
+        nudged.wait(_POLL_EVERY)
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         sql, constants = statement.on(TONGUE)

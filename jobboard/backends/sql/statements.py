@@ -45,7 +45,12 @@ _this = mine & (jobs.c.uuid == p("uuid"))
 _these = mine & in_list(jobs.c.uuid, "uuids")
 _ready = mine & (jobs.c.state == UNCLAIMED)
 _in_order = (jobs.c.rank, jobs.c.id)
-_visible = or_(jobs.c.retain_until.is_(None), jobs.c.retain_until > p("now"))
+# What is not to be seen any more once it is gone has its end as its retention's end: so it is hidden also from those
+# whose now is older than that, because they waited for the row.
+_visible = or_(
+    jobs.c.retain_until.is_(None),
+    (jobs.c.retain_until > p("now")) & (jobs.c.retain_until > jobs.c.last_modified),
+)
 _unrecorded = one_of(journal.c.kind, "EXTENDED", "CHECKPOINTED")
 _long_ago = p("now") - literal_column(str(RETRY_WINDOW))
 
@@ -320,17 +325,18 @@ TRIM_HISTORY = Statement(
 )
 LAST_EVENT = Statement(select(func.coalesce(func.max(journal.c.id), 0)))
 EVENTS_AT_ONCE = 1000
-EVENTS = Statement(
+_events = (
     select(
         journal.c.id, journal.c.kind, func.coalesce(journal.c.uuid, jobs.c.uuid),
         func.coalesce(journal.c.name, jobs.c.name), journal.c.who, journal.c.token, journal.c.at, journal.c.reason,
         journal.c.board,
     )
     .select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id))
-    .where(journal.c.id > p("last"))
     .order_by(journal.c.id)
     .limit(EVENTS_AT_ONCE)
 )  # fmt: skip
+EVENTS = Statement(_events.where(journal.c.id > p("last")))
+EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
