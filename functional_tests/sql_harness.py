@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+from jobboard.backends.sql.mysql import MysqlBackend
 from jobboard.backends.sql.postgresql import PostgresqlBackend
 from jobboard.board import JobBoard
 from jobboard.testing import Harness
@@ -9,10 +12,8 @@ from jobboard.testing import Harness
 GARBAGE = b"\xc1 no posting"
 
 
-class PostgresqlHarness(Harness):
+class ServerHarness(Harness):
     """A harness onto a server that runs already."""
-
-    backend_class = PostgresqlBackend
 
     def __init__(self, uri: str) -> None:
         super().__init__()
@@ -22,10 +23,22 @@ class PostgresqlHarness(Harness):
         return self._uri
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
-        backend = self.backend(board.name)
-        assert isinstance(backend, PostgresqlBackend)
+        assert self.run_sql(board, "UPDATE jobboard_jobs SET body = %s WHERE uuid = %s", GARBAGE, uuid) == 1
+
+    def run_sql(self, board: JobBoard, sql: str, *parameters: Any) -> int:
+        """Change something by the board's own means of reaching the server; return how many rows."""
+        backend: Any = self.backend(board.name)
         backend.open(5.0)
-        with backend.database._lent() as connection:
-            changed = connection.execute("UPDATE jobboard_jobs SET body = %s WHERE uuid = %s", [GARBAGE, uuid]).rowcount
+        with backend.database._lent() as connection, connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            count = cursor.rowcount
         backend.close()
-        assert changed == 1
+        return int(count)
+
+
+class PostgresqlHarness(ServerHarness):
+    backend_class: ClassVar[Any] = PostgresqlBackend
+
+
+class MysqlHarness(ServerHarness):
+    backend_class: ClassVar[Any] = MysqlBackend

@@ -337,6 +337,9 @@ _events = (
 )  # fmt: skip
 EVENTS = Statement(_events.where(journal.c.id > p("last")))
 EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
+#: What differs once anything was written, also if it was numbered earlier than what was there before.
+_last = select(journal.c.id).order_by(journal.c.id.desc()).limit(100).subquery("last_lines")
+END_OF_JOURNAL = Statement(select(func.count(), func.max(_last.c.id), func.sum(_last.c.id)))
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 

@@ -78,9 +78,12 @@ class Transaction:
 
 
 class StepwiseTransaction(Transaction):
-    """For databases whose UPDATE returns no rows."""
+    """For databases whose UPDATE returns no rows, and drivers whose rows are no list."""
 
     __slots__ = ()
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return list(super().rows(statement, **parameters))
 
     def change(self, change: Returning, **parameters: Any) -> list[Row]:
         found = self.rows(change.find, **parameters)
