@@ -6,7 +6,7 @@ import contextlib
 import re
 import select
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pymysql
 from pymysql.constants import CLIENT, SERVER_STATUS
@@ -59,7 +59,7 @@ class MysqlDriver(Driver):
     def __init__(self, connect: Connect, where: str, naming: Naming) -> None:
         self._connect = connect
         self._where = where
-        self.tongue = Tongue(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, naming)  # type: ignore[no-untyped-call]
+        self.tongue = Tongue(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, naming)
 
     @property
     def where(self) -> str:
@@ -142,6 +142,18 @@ class MysqlDriver(Driver):
         return MysqlLookout(connection, self.tongue, self.explain)
 
 
+class _Connection(pymysql.connections.Connection):  # type: ignore[type-arg]
+    """Reads the certificates once for each set of options: that takes longer than all the rest of a connection."""
+
+    _contexts: ClassVar[dict[str, Any]] = {}
+
+    def _create_ssl_ctx(self, sslp: Any) -> Any:
+        options = repr(sorted(sslp.items()))
+        if options not in self._contexts:
+            self._contexts[options] = super()._create_ssl_ctx(sslp)
+        return self._contexts[options]
+
+
 def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
     """Return what connects by PyMySQL's parameters.
 
@@ -149,7 +161,7 @@ def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
     """
 
     def connect(timeout: float) -> Any:
-        return pymysql.connect(
+        return _Connection(
             **parameters,
             connect_timeout=max(1.0, timeout),
             read_timeout=reply_timeout,
