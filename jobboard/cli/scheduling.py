@@ -12,10 +12,16 @@ from jobboard.operate.explaining import upcoming
 from jobboard.scheduler.triggers import Cron
 
 
+_EXAMPLES = """\
+  jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin
+  jobboard schedule ls
+  jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
+
+
 def add_scheduling(group: click.Group) -> None:
     """Add the commands to the group."""
 
-    @group.group("schedule")
+    @group.group("schedule", epilog=f"\b\nExamples:\n{_EXAMPLES}")
     def schedule() -> None:
         """Schedules: what is posted when."""
 

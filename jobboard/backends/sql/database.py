@@ -58,6 +58,8 @@ class Database(abc.ABC):
     #: The number of this board in the database.
     board: int
     board_name: str
+    #: What no other installation has.
+    identity: str
 
     @property
     @abc.abstractmethod

@@ -6,18 +6,12 @@ import abc
 from typing import Any
 
 from jobboard.backends.sql.database import Lookout
-from jobboard.backends.sql.statement import Tongue
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.joined import Guest
 from jobboard.errors import BoardUnavailable
 
 
-class Driver(abc.ABC):
+class Driver(Guest):
     """One kind of server at one address. Its own errors get out of it only where a docstring says so."""
-
-    tongue: Tongue
-    #: What the library raises.
-    error: type[Exception]
-    transaction: type[Transaction]
 
     @property
     @abc.abstractmethod
@@ -46,10 +40,6 @@ class Driver(abc.ABC):
     @abc.abstractmethod
     def begin_look(self, cursor: Any) -> float:
         """Begin one consistent look, and return the server's time; raises its own errors."""
-
-    @abc.abstractmethod
-    def now(self, cursor: Any) -> float:
-        """Return the server's time; raises its own errors."""
 
     @abc.abstractmethod
     def commit(self, cursor: Any, channel: str | None) -> None:

@@ -100,10 +100,23 @@ class MysqlDriver(Driver):
         return float(_say(cursor, *_BEGIN_LOOK))
 
     def now(self, cursor: Any) -> float:
-        return float(_say(cursor, _NOW))
+        # In whatever time zone the session is, also where a local time is that of two moments.
+        cursor.execute("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6")
+        return float(cursor.fetchone()[0])
 
     def commit(self, cursor: Any, channel: str | None) -> None:
         cursor.execute("COMMIT")
+
+    def cursor(self, connection: Any) -> Any:
+        if not isinstance(connection, pymysql.connections.Connection):
+            raise TypeError(f"connection must be SQLAlchemy's or PyMySQL's, not {type(connection).__name__}")
+        in_transaction = connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
+        if connection.get_autocommit() and not in_transaction:
+            raise ValueError("the connection commits every statement by itself; begin a transaction first")
+        return connection.cursor(pymysql.cursors.Cursor)
+
+    def announce(self, cursor: Any, channel: str) -> None:
+        """Whoever waits looks for itself."""
 
     def explain(self, error: Exception) -> BoardUnavailable:
         return faults.explain(error, self._where)
@@ -142,7 +155,7 @@ class MysqlDriver(Driver):
         return MysqlLookout(connection, self.tongue, self.explain)
 
 
-class _Connection(pymysql.connections.Connection):  # type: ignore[type-arg]
+class _Connection(pymysql.connections.Connection):
     """Reads the certificates once for each set of options: that takes longer than all the rest of a connection."""
 
     _contexts: ClassVar[dict[str, Any]] = {}
@@ -150,7 +163,7 @@ class _Connection(pymysql.connections.Connection):  # type: ignore[type-arg]
     def _create_ssl_ctx(self, sslp: Any) -> Any:
         options = repr(sorted(sslp.items()))
         if options not in self._contexts:
-            self._contexts[options] = super()._create_ssl_ctx(sslp)
+            self._contexts[options] = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
         return self._contexts[options]
 
 

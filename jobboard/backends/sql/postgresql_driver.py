@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
@@ -114,6 +115,18 @@ class PostgresqlDriver(Driver):
 
     def commit(self, cursor: Any, channel: str | None) -> None:
         cursor.execute("COMMIT" if channel is None else f"NOTIFY {channel}; COMMIT")
+
+    def cursor(self, connection: Any) -> Any:
+        if not isinstance(connection, psycopg.Connection):
+            raise TypeError(f"connection must be SQLAlchemy's or psycopg's, not {type(connection).__name__}")
+        if connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            raise ValueError("the connection commits every statement by itself; begin a transaction first")
+        cursor = connection.cursor(row_factory=tuple_row)
+        cursor.adapters.register_dumper(str, _Text)
+        return cursor
+
+    def announce(self, cursor: Any, channel: str) -> None:
+        cursor.execute(f"NOTIFY {channel}")
 
     def explain(self, error: Exception) -> BoardUnavailable:
         return faults.explain(error, self._where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.faults import is_newer
 from jobboard.backends.sql.hub import hub_of
+from jobboard.backends.sql.joined import Joined
 from jobboard.backends.sql.pool import Pool
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
@@ -38,6 +40,7 @@ class Server(Database):
         try:
             self._prepare(connection, migrate)
             self.board = self._number_of_board(connection)
+            self.identity = self._identity_of(connection)
         except driver.error as error:
             driver.end(connection)
             raise driver.explain(error) from error
@@ -54,6 +57,11 @@ class Server(Database):
     def reachable(self) -> bool:
         """Whether the last connection that was wanted could be had, and did not break."""
         return not self._has_failed
+
+    def join(self, connection: Any) -> Joined:
+        """Return this database as the user's transaction sees it."""
+        self._check_process()
+        return Joined(self, self.driver, connection, self.channel)
 
     def lookout(self) -> Lookout:
         self._check_process()
@@ -172,6 +180,15 @@ class Server(Database):
                     f"{self.driver.where} {has}, this jobboard needs schema {schema.VERSION}; run `jobboard migrate`"
                 )
             self.driver.upgrade(connection)
+
+    def _identity_of(self, connection: Any) -> str:
+        transaction = Transaction(connection.cursor(), self.driver.tongue, 0, 0.0)
+        row = transaction.row(sidelines.IDENTITY)
+        if row is None:
+            transaction.run(sidelines.NAME_INSTALLATION, identity=str(uuid.uuid4()))
+            row = transaction.row(sidelines.IDENTITY)
+        assert row is not None
+        return str(row[0])
 
     def _number_of_board(self, connection: Any) -> int:
         transaction = Transaction(connection.cursor(), self.driver.tongue, 0, 0.0)

@@ -13,6 +13,7 @@ from jobboard.backend import Backend, Capabilities
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.conflicts import taken_again
 from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
 from jobboard.backends.sql.operating import Operating
 from jobboard.backends.sql.reading import Reading
@@ -70,6 +71,7 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         largest_batch=1000,
         largest_step=1000,
         schedules=True,
+        transactions=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "engine": check_engine,
@@ -145,6 +147,9 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
 
     def now(self) -> float:
         return self.database.now()
+
+    def within(self, connection: Any) -> Backend:
+        return JoinedBackend(self, self.database.join(connection))
 
 
 #: What a fork has copied: to close such a connection would end that of the parent.
