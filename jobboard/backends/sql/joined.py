@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
 
 from jobboard.backends.sql import sidelines
 from jobboard.backends.sql.database import Database, Lookout
@@ -128,7 +128,9 @@ class Joined(Database):
 
 def _driver_connection(connection: Any) -> Any:
     """Return the DB-API connection of one of SQLAlchemy's, in the transaction that this one knows of."""
-    if isinstance(connection, Session):
+    # Nobody has a session who has not imported this, and it takes long.
+    orm = sys.modules.get("sqlalchemy.orm")
+    if orm is not None and isinstance(connection, orm.Session):
         connection = connection.connection()
     if not isinstance(connection, Connection):
         return connection

@@ -110,7 +110,8 @@ class MysqlDriver(Driver):
     def cursor(self, connection: Any) -> Any:
         if not isinstance(connection, pymysql.connections.Connection):
             raise TypeError(f"connection must be SQLAlchemy's or PyMySQL's, not {type(connection).__name__}")
-        in_transaction = connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
+        status: Any = connection
+        in_transaction = status.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
         if connection.get_autocommit() and not in_transaction:
             raise ValueError("the connection commits every statement by itself; begin a transaction first")
         return connection.cursor(pymysql.cursors.Cursor)

@@ -199,6 +199,10 @@ NEXT_READY_NAME = Statement(select(func.min(jobs.c.name)).where(_ready, jobs.c.n
 #: is the common case, and spares the list.
 FENCE = Statement(select(*RECORD).where(_this).with_for_update())
 FENCES = Statement(select(*RECORD).where(_these).with_for_update())
+#: Whoever has one of these locked is ending its claim, perhaps in a transaction that takes long. The others must not
+#: miss their renewal meanwhile.
+FREE_FENCES = Statement(select(*RECORD).where(_these).with_for_update(skip_locked=True))
+FENCES_TO_SEE = Statement(select(*RECORD).where(_these))
 EXTEND = Statement(
     update(jobs)
     .where(row)
