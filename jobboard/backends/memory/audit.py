@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.memory.order import Line
+from jobboard.order import Line
 from jobboard.backends.memory.row import Row, end_claim
 from jobboard.backends.memory.shelf import Shelf
 from jobboard.entry import Finding, JobState

@@ -8,7 +8,7 @@ from itertools import islice
 from jobboard.arguments import moment
 from jobboard.attempts import is_used_up, used_up
 from jobboard.backends.memory.client import Client
-from jobboard.backends.memory.order import walk
+from jobboard.order import walk
 from jobboard.backends.memory.row import Row, sequence_of
 from jobboard.backends.memory.shelf import end_of_claim
 from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
