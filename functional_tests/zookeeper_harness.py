@@ -7,7 +7,7 @@ from kazoo.client import KazooClient
 from jobboard.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.wire import pack, unpack
+from jobboard.backends.zookeeper.record import Record, decode, encode
 from jobboard.board import JobBoard
 from jobboard.testing import Harness
 
@@ -20,6 +20,23 @@ def plain_client(uri: str) -> KazooClient:
     client = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in address.hosts))
     client.start(15)
     return client
+
+
+def path_of(board: JobBoard, uuid: str) -> str:
+    """Return where a job of a board with the default root is."""
+    return Layout("/jobboard", board.name).job(uuid)
+
+
+def is_mutation(data: bytes) -> bool:
+    """Whether these requests change a board: one of them is no read, and writes to the log, a book or an entity."""
+    changes = False
+    while len(data) >= 12:
+        length = int.from_bytes(data[:4])
+        changes = changes or int.from_bytes(data[8:12]) in {1, 2, 5, 14}
+        data, part = data[4 + length :], data[: 4 + length]
+        if changes and any(folder in part for folder in (b"/log/", b"/books/", b"/entities/")):
+            return True
+    return False
 
 
 class ZooKeeperHarness(Harness):
@@ -36,12 +53,13 @@ class ZooKeeperHarness(Harness):
         return self._uri
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
-        """The posting and the record share a znode; only the posting is damaged."""
+        """The posting and the record share a znode; only the posting is damaged, and the token stays what it was."""
         client = plain_client(self._uri)
-        path = Layout("/jobboard", board.name).job(uuid)
+        path = path_of(board, uuid)
         data, stat = client.get(path)
-        parts = unpack(data)
-        parts[-1][0] = GARBAGE
-        client.set(path, pack(parts), stat.version)
+        record = decode(uuid, data, stat)
+        assert isinstance(record, Record)
+        record.body = GARBAGE
+        client.set(path, encode(record), stat.version)
         client.stop()
         client.close()

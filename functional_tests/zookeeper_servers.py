@@ -138,7 +138,9 @@ class ZooKeeperEnsemble:
 
     def until_whole(self) -> None:
         """Wait until all three work together."""
-        eventually(lambda: sorted(str(self._state_of(node)) for node in self.nodes) == ["follower", "follower", "leader"])
+        eventually(
+            lambda: sorted(str(self._state_of(node)) for node in self.nodes) == ["follower", "follower", "leader"]
+        )
 
     def stop(self) -> None:
         for node in self.nodes:

@@ -77,7 +77,11 @@ class Auditing(Client):
                 if held.pop(path, None) != record.uuid:
                     yield record.uuid, "its key leads to another job, or nowhere", None
         for path, uuid in held.items():
-            yield None, f"the key {path.rpartition('/')[2]} leads to {uuid}, which is not live or does not have it", path
+            yield (
+                None,
+                f"the key {path.rpartition('/')[2]} leads to {uuid}, which is not live or does not have it",
+                path,
+            )
 
     def _of_blobs(self, records: dict[str, Record]) -> Iterator[tuple[str | None, str, str | None]]:
         there = set(self._children(self._children([self._layout.blobs])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
@@ -16,7 +16,7 @@ from jobboard.backend import Backend
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.editing import Editor
 from jobboard.backends.zookeeper.engine import Engine
-from jobboard.backends.zookeeper.faults import translated, unreachable
+from jobboard.backends.zookeeper.faults import translated
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.line import Line, acl_of
 from jobboard.backends.zookeeper.listing import Listing
@@ -101,7 +101,9 @@ class Client(Backend):
             found = self._line.read(request)
             for path, data in zip(self._layout.fixed, found, strict=True):
                 # A log that began anew has another generation.
-                if data is None and (path != self._layout.log(0) or found[self._layout.fixed.index(self._layout.logs)] is None):
+                if data is None and (
+                    path != self._layout.log(0) or found[self._layout.fixed.index(self._layout.logs)] is None
+                ):
                     self._make(path)
             self._sessions.mine()
             return True
@@ -208,5 +210,3 @@ def _settings_of(address: Address, session_timeout: float, options: dict[str, An
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-

@@ -119,7 +119,8 @@ class Drawing(Claiming):
         if len(records) < len(drawn):
             return False
         while records:
-            part, size = [], 0
+            part: list[Record] = []
+            size = 0
             while records and (not part or size < LARGEST):
                 record = records.pop(0)
                 size += 600 + sum(len(getattr(record, field) or b"") for field in ("body", "checkpoint", "result"))
@@ -128,7 +129,7 @@ class Drawing(Claiming):
             try:
                 self._grant(part, claim, self._tracker.paused_version, ready)
             except Conflict as conflict:
-                self._lost(conflict, part)
+                self._lost(conflict, is_race=ready is None)
                 return False
             self._won()
             # The next part's check would meet nothing but this client's own doing.
@@ -138,13 +139,13 @@ class Drawing(Claiming):
 
     def _records_of(self, drawn: Sequence[Item], data: dict[str, Data]) -> list[Record]:
         """Return the drawn jobs as they were read; those that can't be claimed any more are left out."""
-        missing = [item.uuid for item in drawn if item.uuid not in data and item.uuid not in self._ahead]
+        known = {item.uuid: data.get(item.uuid) or self._ahead.pop(item.uuid, None) for item in drawn}
+        missing = [uuid for uuid, found in known.items() if found is None]
         if missing:
-            self._read_ahead(drawn, missing)
+            known |= self._read_ahead(drawn, missing)
         records = []
         for item in drawn:
-            found = data.get(item.uuid) or self._ahead.pop(item.uuid, None)
-            record = decoded(item.uuid, found)
+            record = decoded(item.uuid, known[item.uuid])
             if isinstance(record, Record) and record.state is JobState.UNCLAIMED:
                 records.append(record)
                 continue
@@ -156,27 +157,31 @@ class Drawing(Claiming):
                     self._listing.drop(item.uuid, item.zxid)
         return records
 
-    def _read_ahead(self, drawn: Sequence[Item], missing: list[str]) -> None:
-        with self._listing.lock:
-            name = frozenset({drawn[0].name}) if len(drawn) == 1 else None
-            wanted = dict.fromkeys(missing)
-            if len(drawn) == 1 and self._width == 1:
-                wanted |= dict.fromkeys(item.uuid for item in self._listing.ready(name, _AHEAD))
+    def _read_ahead(self, drawn: Sequence[Item], missing: list[str]) -> dict[str, Data | None]:
+        """Read what is missing, and of the jobs that come after a single one some more."""
+        wanted = dict.fromkeys(missing)
+        if len(drawn) == 1 and self._width == 1:
+            with self._listing.lock:
+                wanted |= dict.fromkeys(item.uuid for item in self._listing.ready(frozenset({drawn[0].name}), _AHEAD))
         request = MultiRead()
         for uuid in wanted:
             request.get(self._line.chroot + self._layout.job(uuid))
-        found = self._line.read(request, is_fresh=False)
+        found = dict(zip(wanted, self._line.read(request, is_fresh=False), strict=True))
+        self._ahead.clear()
         size = 0
-        self._ahead.clear()
-        for uuid, data in zip(wanted, found, strict=True):
+        for uuid, data in found.items():
             size += 0 if data is None else len(data.data)
-            if data is not None and (uuid in missing or size < _MOST_BYTES_AHEAD):
+            if data is not None and uuid not in missing and size < _MOST_BYTES_AHEAD:
                 self._ahead[uuid] = data
+        return {uuid: found[uuid] for uuid in missing}
 
-    def _lost(self, conflict: Conflict, part: Sequence[Record]) -> None:
+    def _lost(self, conflict: Conflict, *, is_race: bool) -> None:
+        """Draw from more jobs after a race; who knew too little of the board has met no race."""
         self._ahead.clear()
-        if conflict.path.startswith(self._layout.jobs):
-            self.lost_claims += 1
+        if not conflict.path.startswith(self._layout.jobs):
+            return
+        self.lost_claims += 1
+        if is_race:
             self._calm, self._lost_at = 0, time.monotonic()
             self._width = min(self._width * 2 if self._width > 1 else 4, _WIDEST)
 

@@ -225,7 +225,8 @@ class Editor:
         """Send what was decided in as few transactions as it takes."""
         rest = list(reversed(changed))
         while rest:
-            writing, part = self._engine.begin(), []
+            writing = self._engine.begin()
+            part: list[_Decided[_Answer]] = []
             while rest and len(part) < MOST_JOBS and writing.request.size < LARGEST:
                 one = rest.pop()
                 assert one.record is not None

@@ -1,4 +1,4 @@
-"""Carries changes of jobs out: read, decide, write what was read at its version, and begin again if that was too late."""
+"""Puts what changes jobs into transactions, carries them out, and looks at every result."""
 
 from __future__ import annotations
 

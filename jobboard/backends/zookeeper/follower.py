@@ -181,5 +181,3 @@ class Follower:
         if self._is_watching_sessions:
             self._is_watching_sessions = False
             self._line.unwatch(self._layout.sessions, self._sessions_changed, CHILD_WATCH)
-
-

@@ -142,7 +142,7 @@ class Listing:
 
     def forgettable(self, now: float, limit: int) -> list[str]:
         """Take out up to ``limit`` completed jobs that nobody need remember any more."""
-        found = []
+        found: list[str] = []
         while len(found) < limit and self.remembered and self.remembered[0][0] <= now:
             _, uuid = heapq.heappop(self.remembered)
             item = self.items.get(uuid)

@@ -177,5 +177,3 @@ class Plan:
         if new.key is not None:
             self.by_key[new.name, new.key] = record
         return record
-
-

@@ -40,8 +40,8 @@ class Record(Entry):
 
     ``version`` and ``zxid`` are the znode's when it was read. ``presence`` is the client under which it is claimed.
     ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the uuids of the postings that replaced
-    its content; ``forgotten_aliases`` are those that the next write deletes. ``blobs`` names the znodes of fields that are
-    long, ``orphans`` those that the next write leaves. ``told`` is what the next write tells as events.
+    its content; ``forgotten_aliases`` are those that the next write deletes. ``blobs`` names the znodes of fields
+    that are long, ``orphans`` those that the next write leaves. ``told`` is what the next write tells as events.
     """
 
     __slots__ = (

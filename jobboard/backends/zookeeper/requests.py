@@ -10,7 +10,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-
 _INT = struct.Struct("!i")
 _HEADER = struct.Struct("!iBi")
 _STAT = struct.Struct("!qqqqiiiqiiq")
@@ -32,9 +31,9 @@ class Stat(NamedTuple):
     version: int
     cversion: int
     aversion: int
-    ephemeralOwner: int  # noqa: N815
-    dataLength: int  # noqa: N815
-    numChildren: int  # noqa: N815
+    ephemeralOwner: int
+    dataLength: int
+    numChildren: int
     pzxid: int
 
     @property
@@ -193,7 +192,7 @@ class RemoveWatches:
     """Take back the watches that this session has on a path, of any kind."""
 
     type = _REMOVE_WATCHES
-    __slots__ = ("_path", "_kind")
+    __slots__ = ("_kind", "_path")
 
     def __init__(self, path: str, kind: int) -> None:
         self._path, self._kind = path.encode(), kind
@@ -214,5 +213,3 @@ def pack_acl(acl: Sequence[Any]) -> bytes:
         scheme, id = entry.id.scheme.encode(), entry.id.id.encode()
         parts += [_INT.pack(entry.perms), _INT.pack(len(scheme)), scheme, _INT.pack(len(id)), id]
     return b"".join(parts)
-
-

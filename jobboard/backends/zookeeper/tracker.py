@@ -204,7 +204,9 @@ class Tracker:
         (generations,) = self._line.read(request)
         numbers = sorted(int(name) for name in generations or () if name.isdecimal())
         if not numbers:
-            raise BoardUnavailable(f"{self._layout.logs} is missing; was the board deleted? close() and connect() again")
+            raise BoardUnavailable(
+                f"{self._layout.logs} is missing; was the board deleted? close() and connect() again"
+            )
         self.generation = numbers[-1]
 
     # -- own changes -----------------------------------------------------------------------------------------------

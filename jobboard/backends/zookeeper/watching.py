@@ -31,7 +31,7 @@ class Watching(Client):
         self._listeners: dict[object, _Listener] = {}
         self._telling = threading.RLock()
         self._follower = Follower(
-            self._line, self._layout, self._tracker, self._sessions, f"jobboard-zookeeper-{self.board}", self._lost
+            self._line, self._layout, self._tracker, self._sessions, f"jobboard-zookeeper-{self.board}", self._tell_lost
         )
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class Watching(Client):
             for waiter in self._waiters:
                 waiter.wake()
 
-    def _lost(self, presence: str) -> None:
+    def _tell_lost(self, presence: str) -> None:
         """Tell who listens here that the claims of a session that ended are lost, before any server could."""
         at = moment(self._clock.now())
         for record in self._editor.held_under(presence):
@@ -201,5 +201,3 @@ class BoardWaiter(Waiter):
 
     def close(self) -> None:
         self._client.leave(self)
-
-
