@@ -150,6 +150,8 @@ class Follower:
             self._wake_those_who_look()
         path = self._tracker.next_name
         if self._line.call("exists", path, watch=self._next_came) is not None:
+            # It came meanwhile; a watch on what is there would only ring when it is deleted.
+            self._line.unwatch(path, self._next_came, DATA_WATCH)
             self.ring()
             return
         with self._changed:
