@@ -1,14 +1,20 @@
-"""``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table."""
+"""``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table.
+
+``python -m benchmarks peers STORE`` measures other libraries on the same store instead.
+"""
 
 from __future__ import annotations
 
 import argparse
 import platform
 import sqlite3
+import sys
+from dataclasses import replace
 
 from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
 from benchmarks.figures import Figure, print_json, print_table
+from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.stores import STORES
 
 _GROUPS = {
@@ -21,6 +27,9 @@ _GROUPS = {
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["peers"]:
+        measure_peers(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)}; all by default")
     parser.add_argument("--only", choices=_GROUPS, action="append", help="only this group of figures; may be repeated")
@@ -30,13 +39,16 @@ def main() -> None:
     if unknown:
         parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
     print(f"# Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.platform()}")
+    for name in arguments.stores or STORES:
+        if (version := STORES[name].version) is not None:
+            print(f"# {version()}")
     figures: list[Figure] = []
     for name in arguments.stores or STORES:
         for group in arguments.only or _GROUPS:
             with STORES[name].space() as space:
                 for figure in _GROUPS[group](name, space, arguments.scale):
-                    print_json(figure)
-                    figures.append(figure)
+                    figures.append(replace(figure, goal=STORES[name].goals.get(figure.what, "")))
+                    print_json(figures[-1])
     print_table(figures)
 
 

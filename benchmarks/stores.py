@@ -5,43 +5,16 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
-from jobboard import JobBoard, fetch
+from benchmarks.redis_store import REDIS
+from benchmarks.space import Bare, Space, Store
+from jobboard import fetch
 from jobboard.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.entry import Claim, Consumption, Hold, NewEntry
-
-
-class Bare(Protocol):
-    """The least that the store has to do for the same work, by its own client."""
-
-    beside: str
-
-    def post(self, count: int, batch: int) -> int: ...
-    def claim_and_consume(self, count: int, batch: int) -> int: ...
-
-
-@dataclass(frozen=True)
-class Store:
-    """A store under measurement; every space of its is empty at first and gone afterwards."""
-
-    name: str
-    space: Callable[[], AbstractContextManager[Space]]
-
-
-@dataclass(frozen=True)
-class Space:
-    """Somewhere to put boards; ``uri`` is None where a second process can't come."""
-
-    open: Callable[[str], JobBoard]
-    bare: Callable[[], AbstractContextManager[Bare]]
-    uri: str | None
-    largest_backlog: int
 
 
 class BareSqlite:
@@ -146,11 +119,24 @@ def _memory_space() -> Iterator[Space]:
     yield Space(lambda name: fetch(name, f"memory://{host}"), bare, None, largest_backlog=1_000_000)
 
 
+_GOALS = {
+    "claim_next with 100,000 waiting": "ratio <= 1.5",
+    "claim_next with 1,000,000 waiting": "ratio <= 1.5",
+    "CPU per no-op job above the board's, 8 slots": "<= 100",
+    "10 ms jobs, 8 slots": "ratio >= 0.9",
+    "pick-up in one process, p50": "<= 5",
+}
+
 STORES = {
     store.name: store
     for store in (
-        Store("memory", _memory_space),
-        Store("sqlite-full", lambda: _sqlite_space("FULL")),
-        Store("sqlite-normal", lambda: _sqlite_space("NORMAL")),
+        Store("memory", _memory_space, {**_GOALS, "claim_next + consume in batches of 100": ">= 30,000/s"}),
+        Store(
+            "sqlite-full",
+            lambda: _sqlite_space("FULL"),
+            {**_GOALS, "claim_next + consume one by one": "ratio >= 0.5", "pick-up across processes, p50": "<= 60"},
+        ),
+        Store("sqlite-normal", lambda: _sqlite_space("NORMAL"), {**_GOALS, "pick-up across processes, p50": "<= 60"}),
+        REDIS,
     )
 }

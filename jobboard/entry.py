@@ -1,4 +1,8 @@
-"""The plain data that crosses the seam between the board and its stores. Times are seconds since the epoch."""
+"""The plain data that crosses the seam between the board and its stores. Times are seconds since the epoch.
+
+Nobody changes what was handed over. What is made for every single job is not frozen all the same: that would make it
+several times slower to make.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +70,7 @@ class IfExists(str, enum.Enum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewEntry:
     """A posting on its way into a store. ``delay`` counts from the store's now; ``run_at`` is a moment; not both."""
 
@@ -91,7 +95,7 @@ class PostOutcome(enum.Enum):
     TAKEN = "taken"  # the key is taken, and nothing of the batch was posted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Posted:
     """The outcome, and the job that is now the one: the new one, or the one that was there."""
 
@@ -108,7 +112,7 @@ class Claim:
     expiry: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hold:
     """The proof of a claim: without all three being the store's present ones, nothing is changed."""
 
@@ -126,7 +130,7 @@ class Renewal:
     progress: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Consumption:
     """``retention``: for how many seconds the completed record stays readable."""
 

@@ -43,6 +43,14 @@ class StaleBook(JobBoardError):
     """Somebody saved this logbook since it was loaded; load it again and redo the change."""
 
 
+class AlreadyScheduled(JobBoardError):
+    """There is a schedule of this id."""
+
+
+class UnreadableSchedule(JobBoardError):
+    """The stored schedule can't be decoded; it can be removed, or replaced."""
+
+
 class BoardUnavailable(JobBoardError):
     """The store can't be reached, refuses to work, or its answer is lost for good."""
 
@@ -57,3 +65,11 @@ class ReplyLost(BoardUnavailable):
 
 class UnknownBackend(JobBoardError):
     """No backend of that name is installed, or the package that it needs is missing."""
+
+
+class MissingExtra(JobBoardError, ImportError):
+    """A package is not installed that this needs; says which extra to install."""
+
+
+class SearchEnded(JobBoardError):
+    """A trigger's bounded search for its next fire time has met its bound, and found none."""

@@ -228,9 +228,11 @@ class TestProcess:
         from jobboard.cli.app import cli
 
         assert "JOBBOARD_URI" in jobboard("--help")
-        for name in cli.commands:
-            assert f"jobboard {name}" in jobboard(name, "--help")
-            assert "Examples:" in jobboard(name, "--help")
+        for name, command in cli.commands.items():
+            parts = getattr(command, "commands", {})
+            for words in [[name], *([name, part] for part in parts)]:
+                assert f"jobboard {' '.join(words)}" in jobboard(*words, "--help")
+                assert "Examples:" in jobboard(*words, "--help")
 
     def test_a_reader_that_goes_away_is_no_traceback(self, uri: str, board: JobBoard) -> None:
         board.post_many([Posting("a" * 200)] * 200)

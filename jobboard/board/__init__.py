@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobboard.board.consuming import Consuming
 from jobboard.board.operating import Operating
 from jobboard.board.producing import Producing
+from jobboard.board.schedules import Schedules
 
 
 class JobBoard(Producing, Consuming, Operating):
@@ -14,9 +15,14 @@ class JobBoard(Producing, Consuming, Operating):
     closes. After ``close`` every call but ``connect`` raises :class:`~jobboard.BoardUnavailable`.
     """
 
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules that live on this board."""
+        return Schedules(self)
+
     def __repr__(self) -> str:
         state = "connected" if self.connected else "closed"
         return f"<JobBoard {self.name!r} on {self.store}, {state}>"
 
 
-__all__ = ["JobBoard"]
+__all__ = ["JobBoard", "Schedules"]

@@ -13,9 +13,10 @@ from jobboard.arguments import (
     check_moment,
     check_text,
     check_uuid,
+    new_uuid,
 )
 from jobboard.board.handles import Handles
-from jobboard.body import Body, pack_body
+from jobboard.body import EMPTY_BODY, Body, pack_body
 from jobboard.book import LogBook
 from jobboard.codec import encode
 from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
@@ -125,7 +126,7 @@ class Producing(Handles):
         if posting.run_at is not None and posting.delay is not None:
             raise ValueError("give run_at or delay, not both")
         return NewEntry(
-            uuid=str(uuids.uuid4()) if posting.uuid is None else check_uuid(posting.uuid),
+            uuid=new_uuid() if posting.uuid is None else check_uuid(posting.uuid),
             name=check_text("name", posting.name),
             priority=int(JobPriority.convert(posting.priority)),
             body=self._body_of(posting),
@@ -140,12 +141,16 @@ class Producing(Handles):
         book = posting.book
         if book is not None and not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
+        if book is None and posting.details is None:
+            return EMPTY_BODY
         details = {} if posting.details is None else posting.details
         body = Body(details, book.uuid if book else None, book.name if book else None)
         return pack_body(body, largest=self._largest)
 
 
 def _check_if_exists(value: object) -> IfExists:
+    if value == "raise":
+        return IfExists.RAISE
     try:
         return IfExists(value)
     except ValueError:

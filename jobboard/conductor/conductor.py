@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import queue
-import secrets
 import socket
 import threading
 import time
@@ -17,11 +16,12 @@ from jobboard.board import JobBoard
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.keeper import interval_for
-from jobboard.conductor.presence import Presence
 from jobboard.conductor.shift import Shift
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
+from jobboard.owners import unique_owner
 from jobboard.plugins import load_plugin
+from jobboard.presence import Presence
 
 _NAMESPACE = "jobboard.executors"
 
@@ -72,7 +72,7 @@ class Conductor:
         self._grace = check_delay(grace, "grace")
         self._executor = check_text("executor", executor)
         self._executor_class = _load_executor(executor)
-        self._who = _unique(name)
+        self._who = unique_owner(name)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._stopped.set()
@@ -190,7 +190,7 @@ class Conductor:
                 "label": self._name,
             }
 
-        presence = Presence(self._board, self._who, metadata, max(1.0, interval_for(self._expiry)))
+        presence = Presence(self._board, "conductor", self._who, metadata, max(1.0, interval_for(self._expiry)))
         return Shift(
             self._who, self._board, handlers, slots, self._expiry, self._grace,
             lambda handlers, finish: self._executor_class(handlers, self._concurrency, finish), presence,
@@ -238,12 +238,6 @@ def _apart(function: Callable[[], _Value]) -> _Value:
         raise value
     answer: _Value = value
     return answer
-
-
-def _unique(name: str) -> str:
-    """An owner that is only a name can be two processes; this one is one instance of one process."""
-    tail = f"@{socket.gethostname()[:64]}:{os.getpid()}:{secrets.token_hex(4)}"
-    return name.encode()[: 255 - len(tail.encode())].decode(errors="ignore") + tail
 
 
 def _load_executor(name: str) -> type[Executor]:

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
-from jobboard.conductor.presence import Presence
 from jobboard.conductor.task import Task
 from jobboard.entry import Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.presence import Presence
 
 logger = logging.getLogger("jobboard.conductor")
 

@@ -16,11 +16,11 @@ from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.keeper import Keeper
 from jobboard.conductor.outcome import Dropped, Failed, GivenUp, Outcome
-from jobboard.conductor.presence import Presence
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError
 from jobboard.job import Job
+from jobboard.presence import Presence
 
 logger = logging.getLogger("jobboard.conductor")
 

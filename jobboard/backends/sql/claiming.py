@@ -11,7 +11,7 @@ from jobboard.attempts import is_used_up, used_up
 from jobboard.backend import Backend
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.database import Database
-from jobboard.backends.sql.rows import CANCEL_ASKED, ID, OWNER, STATE, TOKEN, UUID, Row, entry_of, place_of
+from jobboard.backends.sql.rows import CANCEL_ASKED, DUE_AT, ID, OWNER, STATE, TOKEN, UUID, Row, entry_of, place_of
 from jobboard.backends.sql.schema import CLAIMED
 from jobboard.backends.sql.steps import (
     find,
@@ -25,7 +25,7 @@ from jobboard.backends.sql.steps import (
     was_done,
     write_down,
 )
-from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind
 
@@ -38,7 +38,7 @@ class Claiming(Backend):
     def claim(self, uuid: str, claim: Claim) -> Entry | None:
         with self.database.write() as transaction:
             settle(transaction)
-            row = transaction.row(statements.FIND_VISIBLE, uuid=uuid)
+            row = transaction.row(statements.FIND_TO_CLAIM, uuid=uuid)
             if row is None:
                 return None
             entry = entry_of(row)
@@ -55,7 +55,7 @@ class Claiming(Backend):
             if look[0]:
                 settle_due(transaction)
             if names is None and not look[1]:
-                rows = transaction.rows(statements.CLAIM_NEXT, limit=limit, **_claimed_by(claim, transaction))
+                rows = transaction.change(statements.CLAIM_NEXT, limit=limit, **_claimed_by(claim, transaction))
                 return _written_down(transaction, rows)
             wanted = claimable_names(transaction, names, paused_names(transaction) if look[1] else frozenset())
             heads = [transaction.rows(statements.HEADS_OF_NAME, name=name, limit=limit) for name in wanted]
@@ -77,6 +77,7 @@ class Claiming(Backend):
                 verdicts.append(_told(row))
                 if row is not None:
                     due_at = _end_of(renewal.expiry, transaction)
+                    transaction.stirs = transaction.stirs or _is_sooner(due_at, row[DUE_AT])
                     changes.append({"id": row[ID], "due_at": due_at, "progress": renewal.progress})
                     lines.append(_line_under(EventKind.EXTENDED, row))
             transaction.run_many(statements.EXTEND, changes)
@@ -162,7 +163,9 @@ def _own(transaction: Transaction, claim: Claim, numbers: list[int]) -> list[Ent
     if not numbers:
         return []
     owned = _claimed_by(claim, transaction)
-    return _written_down(transaction, transaction.rows(statements.CLAIM_IDS, ids=as_list(numbers), **owned))
+    return _written_down(
+        transaction, transaction.change(statements.CLAIM_IDS, ids=transaction.list_of(numbers), **owned)
+    )
 
 
 def _written_down(transaction: Transaction, rows: list[Row]) -> list[Entry]:
@@ -182,8 +185,17 @@ class _Held:
         if len(holds) == 1:
             rows = transaction.rows(statements.FENCE, uuid=holds[0].uuid)
         else:
-            rows = transaction.rows(statements.FENCES, uuids=as_list(hold.uuid for hold in holds)) if holds else []
-        self._rows = {row[UUID]: row for row in rows if row[STATE] == CLAIMED}
+            rows = (
+                transaction.rows(statements.FENCES, uuids=transaction.list_of(hold.uuid for hold in holds))
+                if holds
+                else []
+            )
+        # A claim that is over may be here still, where somebody who had locked it left it alone.
+        self._rows = {
+            row[UUID]: row
+            for row in rows
+            if row[STATE] == CLAIMED and (row[DUE_AT] is None or row[DUE_AT] > transaction.now)
+        }
 
     def row(self, hold: Hold) -> Row | None:
         row = self._rows.get(hold.uuid)
@@ -202,6 +214,10 @@ class _Held:
 
 def _line_under(kind: EventKind, row: Row) -> dict[str, Any]:
     return line(kind, row[ID], row[OWNER], row[TOKEN])
+
+
+def _is_sooner(end: float | None, before: float | None) -> bool:
+    return end is not None and (before is None or end < before)
 
 
 def _told(row: Row | None) -> Verdict:

@@ -23,13 +23,13 @@ from jobboard.backends.sql.faults import explain, explain_commit, is_busy, is_ne
 from jobboard.backends.sql.hub import hub_of
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.sqlite_handle import Handle, opening
-from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.statement import Statement, Tongue, json_list
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
 
 T = TypeVar("T")
 
-_DIALECT = SQLiteDialect_pysqlite(paramstyle="named")
+TONGUE = Tongue(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 _SHORTEST_QUEUE = 5.0
 _RETRY_EVERY = 0.01
@@ -88,7 +88,7 @@ class SqliteFile(Database):
             cursor = connection.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
-                transaction = Transaction(cursor, _DIALECT, self.board, time.time())
+                transaction = Transaction(cursor, TONGUE, self.board, time.time())
                 yield transaction
                 self._commit(cursor)
             except BaseException:
@@ -113,7 +113,7 @@ class SqliteFile(Database):
                 cursor = connection.cursor()
                 cursor.execute("BEGIN")
                 try:
-                    yield Transaction(cursor, _DIALECT, self.board, time.time())
+                    yield Transaction(cursor, TONGUE, self.board, time.time())
                 finally:
                     if connection.in_transaction:
                         cursor.execute("COMMIT")
@@ -164,6 +164,10 @@ class SqliteFile(Database):
                     f"{self._path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
                     "upgrade jobboard"
                 )
+            elif int(found) < schema.VERSION:
+                # So far every version has only added tables.
+                schema.metadata.create_all(connection, checkfirst=True)
+                connection.execute(sidelines.CHANGE_VERSION.clause, {"version": str(schema.VERSION)})
             connection.execute(sidelines.ADD_BOARD.clause, {"name": self.board_name})
             return int(connection.execute(sidelines.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
 
@@ -186,7 +190,7 @@ class SqliteLookout(Lookout):
         return has_changed
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(_DIALECT)
+        sql, constants = statement.on(TONGUE)
         with self._ready() as connection:
             return connection.execute(sql, {**constants, **parameters}).fetchall()
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jobboard.arguments import moment
-from jobboard.backends.zookeeper.record import KIND_CODES, KINDS, THIS, Note, Record, sequence_of
+from jobboard.backends.zookeeper.record import THIS, Note, Record, sequence_of
 from jobboard.backends.zookeeper.wire import pack, unpack
 from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
 
-_STATES = tuple(JobState)
-_STATE_CODES = {state: code for code, state in enumerate(_STATES)}
+_STATES = {state.value: state for state in JobState}
+_KINDS = {kind.value: kind for kind in EventKind}
 _INDEX_BITS = (1 << 10) - 1
 
 
@@ -85,11 +85,11 @@ class Change:
         return pack(
             [
                 [
-                    (uuid, name, priority, _parts_of(sequence), _STATE_CODES[state], due, presence)
+                    (uuid, name, priority, _parts_of(sequence), state.value, due, presence)
                     for uuid, name, priority, sequence, state, due, presence in self.items
                 ],
                 self.gone,
-                [(KIND_CODES[kind], *rest) for kind, *rest in self.told],
+                [(kind.value, *rest) for kind, *rest in self.told],
             ]
         )
 
@@ -145,7 +145,7 @@ def read_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Logge
                 for uuid, name, priority, parts, state, due, presence in items
             ],
             gone,
-            [(KINDS[kind], *rest) for kind, *rest in told],
+            [(_KINDS[kind], *rest) for kind, *rest in told],
         )  # fmt: skip
-    except (TypeError, IndexError) as error:
+    except (TypeError, IndexError, KeyError) as error:
         raise ValueError(f"not a change: {error}") from None

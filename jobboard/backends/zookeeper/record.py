@@ -14,10 +14,8 @@ from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 
 _all_fields = attrgetter(*(field.name for field in fields(Entry)))
 
-_STATES = tuple(JobState)
-_STATE_CODES = {state: code for code, state in enumerate(_STATES)}
-KINDS = tuple(EventKind)
-KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+_STATES = {state.value: state for state in JobState}
+_KINDS = {kind.value: kind for kind in EventKind}
 
 #: Stands for the number of the very transaction that writes it, or for its moment; only the stat tells them.
 THIS = -1
@@ -133,9 +131,9 @@ def encode(record: Record) -> bytes:
     return pack(
         [
             _JOB, record.name, record.priority, record.index, record.key, record.run_at, record.max_attempts,
-            _STATE_CODES[record.state], record.attempts, record.owner, record.token, record.claim_id,
+            record.state.value, record.attempts, record.owner, record.token, record.claim_id,
             record.expires_at, record.reason, record.cancel_asked, record.presence, record.until,
-            [(KIND_CODES[kind], who, at, token, why) for kind, who, at, token, why in record.notes],
+            [(kind.value, who, at, token, why) for kind, who, at, token, why in record.notes],
             record.aliases, flags if any(flags) else None, values,
         ]
     )  # fmt: skip
@@ -163,10 +161,10 @@ def decode(uuid: str, data: bytes, stat: Stat) -> Record | str:
 
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
     (
-        kind, name, priority, index, key, run_at, max_attempts, state, attempts, owner, token, claim_id, expires_at,
+        format, name, priority, index, key, run_at, max_attempts, state, attempts, owner, token, claim_id, expires_at,
         reason, cancel_asked, presence, until, notes, aliases, flags, values,
     ) = parts  # fmt: skip
-    if kind != _JOB or not isinstance(name, str):
+    if format != _JOB or not isinstance(name, str):
         raise ValueError("not a job")
     body, checkpoint, progress, result, last_error = values
     record = Record(
@@ -177,8 +175,8 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
     record.version, record.zxid, record.index = stat.version, stat.mzxid, index
     record.presence, record.until, record.aliases = presence, until, aliases
     record.notes = [
-        (KINDS[code], who, stat.mtime if at == THIS else at, stat.mzxid if its_token == THIS else its_token, why)
-        for code, who, at, its_token, why in notes
+        (_KINDS[kind], who, stat.mtime if at == THIS else at, stat.mzxid if its_token == THIS else its_token, why)
+        for kind, who, at, its_token, why in notes
     ]
     record.orphans, record.told, record.blobs, record.forgotten_aliases = [], [], {}, []
     if flags:

@@ -1,4 +1,4 @@
-"""The conductor among the participants that operators can see, alive or gone."""
+"""A conductor or a scheduler among the participants that operators can see, alive or gone."""
 
 from __future__ import annotations
 
@@ -11,28 +11,32 @@ from jobboard.board import JobBoard
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 
-logger = logging.getLogger("jobboard.conductor")
+logger = logging.getLogger("jobboard.presence")
 
 #: One that did not register for this many of its intervals counts as gone.
 _MISSED_INTERVALS = 4
 
 
 class Presence:
-    """Registers a conductor again and again, so that a dead one is seen to be gone.
+    """Registers a participant again and again, so that a dead one is seen to be gone.
 
+    :param kind: what it is, such as ``"conductor"``.
     :param metadata: returns what operators see of it.
     :param interval: seconds between two registrations.
     """
 
-    def __init__(self, board: JobBoard, who: str, metadata: Callable[[], dict[str, Any]], interval: float) -> None:
+    def __init__(
+        self, board: JobBoard, kind: str, who: str, metadata: Callable[[], dict[str, Any]], interval: float
+    ) -> None:
         self._board = board
+        self._kind = kind
         self._who = who
         self._metadata = metadata
         self._interval = interval
         self._due_at = 0.0
 
     def _entity(self) -> Entity:
-        return Entity("conductor", self._who, self._metadata(), ttl=self._interval * _MISSED_INTERVALS)
+        return Entity(self._kind, self._who, self._metadata(), ttl=self._interval * _MISSED_INTERVALS)
 
     def register_when_due(self) -> None:
         """Say that it is alive, unless it said so just now; an absent store is told the next time."""
@@ -43,11 +47,11 @@ class Presence:
         try:
             self._board.register_entity(self._entity())
         except BoardUnavailable as error:
-            logger.debug("conductor %s can't register: %s", self._who, error)
+            logger.debug("%s %s can't register: %s", self._kind, self._who, error)
 
     def leave(self) -> None:
         """Stopped in good order: be seen no more."""
         try:
             self._board.remove_entity(self._entity())
         except BoardUnavailable as error:
-            logger.debug("conductor %s can't leave the register: %s", self._who, error)
+            logger.debug("%s %s can't leave the register: %s", self._kind, self._who, error)

@@ -1,0 +1,189 @@
+"""What the peers' scripts share. Imported by a peer's own Python, under whatever that has: standard library only.
+
+A script says by a :class:`System` how its library posts and which command runs one worker process, and calls
+:func:`measure`. Its no-op calls :func:`ran`, its ping calls :func:`picked_up`; both tell the script by a datagram.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import count as numbers
+
+_REPORTS, _COUNT = "BENCH_REPORTS", "BENCH_COUNT"
+_LONGEST = 120.0
+_WARM_UP = 5
+
+_number = numbers(1)
+_reporter: socket.socket | None = None
+
+
+class System:
+    """How a library does the work; a worker is a command, since each library has its own program for that."""
+
+    #: Such as ``"rq 2.0"``.
+    version: str
+    #: Whether :meth:`post_many` is there.
+    has_batches = False
+
+    def clean(self) -> None:
+        """Leave nothing behind of earlier measurements."""
+        raise NotImplementedError
+
+    def post(self, count: int) -> None:
+        """Post that many no-ops, one by one; each is in the store when the call for it has returned."""
+        raise NotImplementedError
+
+    def post_many(self, count: int) -> None:
+        """Post that many no-ops in batches of 100, by what the library has for that."""
+        raise NotImplementedError
+
+    def ping(self, at: float) -> None:
+        """Post one ping, which carries this moment."""
+        raise NotImplementedError
+
+    def worker(self) -> list[str]:
+        """Return the command of one worker process that runs until SIGTERM."""
+        raise NotImplementedError
+
+
+# -- in the worker -----------------------------------------------------------------------------------------------------
+
+
+def ran() -> None:
+    """Say that a no-op has run."""
+    number = next(_number)
+    if number == 1 or number == int(os.environ[_COUNT]):
+        _tell(time.time())
+
+
+def picked_up(at: float) -> None:
+    """Say that the ping of that moment is running."""
+    _tell(time.time() - at)
+
+
+def _tell(value: float) -> None:
+    global _reporter
+    if _reporter is None:
+        _reporter = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        _reporter.connect(os.environ[_REPORTS])
+    _reporter.send(repr(value).encode())
+
+
+# -- in the script -----------------------------------------------------------------------------------------------------
+
+
+class Reports:
+    """Hears what the handlers say, in whatever process they run."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="jobboard-peer-")
+        self.path = os.path.join(self._folder, "reports")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.path)
+
+    def next(self, timeout: float = _LONGEST) -> float:
+        self._socket.settimeout(timeout)
+        return float(self._socket.recv(100))
+
+    def close(self) -> None:
+        self._socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Worker:
+    """One worker process in a group of its own, which is gone when the block ends."""
+
+    def __init__(self, command: list[str], reports: Reports, count: int) -> None:
+        environment = {**os.environ, _REPORTS: reports.path, _COUNT: str(count)}
+        self._process = subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=_worker_log()
+        )
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+
+
+def _worker_log() -> int | None:
+    """Workers are noisy; ``BENCH_VERBOSE`` lets them be heard."""
+    return None if os.environ.get("BENCH_VERBOSE") else subprocess.DEVNULL
+
+
+def tell(what: str, value: float | str, unit: str = "") -> None:
+    """Print one result for the runner."""
+    print(json.dumps({"what": what, "value": value, "unit": unit}), flush=True)
+
+
+def rate_of(work: Callable[[int], None], count: int) -> float:
+    begin = time.perf_counter()
+    work(count)
+    return count / (time.perf_counter() - begin)
+
+
+def measure(system: System, count: int, pings: int) -> None:
+    """Post one by one and in batches, drain what was posted by one worker process, and pick up in an idle one."""
+    tell("version", system.version)
+    system.clean()
+    if system.has_batches:
+        tell("post in batches of 100", rate_of(system.post_many, count), "/s")
+        system.clean()
+    tell("post one by one", rate_of(system.post, count), "/s")
+    measure_drain(system, count)
+    system.clean()
+    measure_pickup(system, pings)
+    system.clean()
+
+
+def measure_drain(system: System, count: int, workers: int = 1) -> None:
+    """From the first handler's run to the last one's, so that no start of a process counts."""
+    reports = Reports()
+    try:
+        with Worker(system.worker(), reports, count):
+            first = reports.next()
+            tell("drain", (count - 1) / (reports.next() - first), "/s")
+    finally:
+        reports.close()
+
+
+def measure_pickup(system: System, pings: int) -> None:
+    """From before the call that posts to the start of the handler in another process, which waits for work."""
+    reports, latencies = Reports(), []
+    try:
+        with Worker(system.worker(), reports, 0):
+            for index in range(_WARM_UP + pings):
+                system.ping(time.time())
+                latencies.append(reports.next())
+                # At no fixed distance from any polling.
+                time.sleep(0.01 + index % 7 * 0.013)
+    finally:
+        reports.close()
+    kept = sorted(latencies[_WARM_UP:])
+    tell("pick-up p50", statistics.median(kept) * 1e3, "ms")
+    tell("pick-up p99", kept[min(len(kept) - 1, int(len(kept) * 0.99))] * 1e3, "ms")
+
+
+def arguments() -> tuple[str, int, int]:
+    """Return what the runner says: the store's URI, the number of jobs, and that of pings."""
+    uri, count, pings = sys.argv[1:4]
+    return uri, int(count), int(pings)

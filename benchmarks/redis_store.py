@@ -1,0 +1,166 @@
+"""Redis under measurement: a server of the benchmark's own, and two scripts that do the least for a claim."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+
+from benchmarks.space import Bare, Space, Store
+from jobboard import fetch
+
+_HOST = "127.0.0.1"
+
+# A claim with an owner, a lease and a fence, and its end, as any safe queue has to write them; no history, no events,
+# no waiters, no counters, no names, no keys, no cancelled jobs.
+_POST = """
+local sequence = redis.call('INCRBY', KEYS[1] .. ':sequence', #ARGV / 2)
+for index = 1, #ARGV, 2 do
+  redis.call('HSET', KEYS[1] .. ':listings', ARGV[index], ARGV[index + 1])
+  redis.call('HSET', KEYS[1] .. ':records', ARGV[index], cmsgpack.pack({token = 0, attempts = 0}))
+  redis.call('ZADD', KEYS[1] .. ':ready', sequence + index, ARGV[index])
+end
+return sequence
+"""
+_CLAIM = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local claimed = {}
+for _, uuid in ipairs(redis.call('ZRANGE', KEYS[1] .. ':ready', 0, ARGV[2] - 1)) do
+  local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':records', uuid))
+  record.token, record.attempts, record.owner = record.token + 1, record.attempts + 1, ARGV[1]
+  redis.call('HSET', KEYS[1] .. ':records', uuid, cmsgpack.pack(record))
+  redis.call('ZREM', KEYS[1] .. ':ready', uuid)
+  redis.call('ZADD', KEYS[1] .. ':leases', now + 30000000, uuid)
+  redis.call('SET', KEYS[1] .. ':owner:' .. uuid, ARGV[1], 'PX', 30000)
+  claimed[#claimed + 1] = {uuid, record.token, redis.call('HGET', KEYS[1] .. ':listings', uuid)}
+end
+return claimed
+"""
+_CONSUME = """
+local done = {}
+for index = 2, #ARGV, 2 do
+  local uuid = ARGV[index]
+  local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':records', uuid))
+  local owner = redis.call('GET', KEYS[1] .. ':owner:' .. uuid)
+  if owner == ARGV[1] and record.token == tonumber(ARGV[index + 1]) then
+    redis.call('ZREM', KEYS[1] .. ':leases', uuid)
+    redis.call('DEL', KEYS[1] .. ':owner:' .. uuid)
+    redis.call('HDEL', KEYS[1] .. ':listings', uuid)
+    redis.call('HDEL', KEYS[1] .. ':records', uuid)
+    redis.call('SET', KEYS[1] .. ':done:' .. uuid, cmsgpack.pack(record), 'PX', 3600000)
+    done[#done + 1] = uuid
+  end
+end
+return done
+"""
+
+
+class BareRedis:
+    """redis-py and one ``EVALSHA`` for each post, claim and end."""
+
+    beside = "bare EVALSHA"
+
+    def __init__(self, uri: str) -> None:
+        self._client = redis.Redis.from_url(uri)
+        self._key = f"{{bare:{uuid.uuid4()}}}"
+        self._post, self._claim, self._consume = (
+            self._client.script_load(script) for script in (_POST, _CLAIM, _CONSUME)
+        )
+
+    def post(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            items = [part for _ in range(batch) for part in (str(uuid.uuid4()), b"\x80")]
+            self._client.evalsha(self._post, 1, self._key, *items)
+        return count
+
+    def claim_and_consume(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            claimed = self._client.evalsha(self._claim, 1, self._key, "me", batch)
+            holds = [part for job in claimed for part in (job[0], job[1])]
+            done = self._client.evalsha(self._consume, 1, self._key, "me", *holds)
+            if len(done) != batch:
+                raise AssertionError("a bare claim was lost in a benchmark")
+        return count
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@contextmanager
+def running_redis(*options: str) -> Iterator[str]:
+    """Start a server in a folder of its own, which keeps nothing on disk, and return the URI of its database 0."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise SystemExit("redis-server is missing; install the package redis-server")
+    with socket.socket() as trial:
+        trial.bind((_HOST, 0))
+        port = trial.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="jobboard-bench-") as folder:
+        command = [program, "--port", str(port), "--bind", _HOST, "--save", "", "--appendonly", "no", *options]
+        server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            _wait_for(port, server)
+            yield f"redis://{_HOST}:{port}/0"
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 10
+    with redis.Redis(host=_HOST, port=port) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except redis.ConnectionError:
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit("redis-server did not start") from None
+                time.sleep(0.02)
+
+
+@contextmanager
+def _redis_space() -> Iterator[Space]:
+    with running_redis() as uri:
+
+        @contextmanager
+        def bare() -> Iterator[Bare]:
+            limit = BareRedis(uri)
+            try:
+                yield limit
+            finally:
+                limit.close()
+
+        yield Space(lambda name: fetch(name, uri), bare, uri, largest_backlog=1_000_000)
+
+
+def _version() -> str:
+    told = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=False).stdout
+    return f"Redis {told.partition('v=')[2].partition(' ')[0]}, redis-py {redis.__version__}"
+
+
+REDIS = Store(
+    "redis",
+    _redis_space,
+    {
+        "claim_next + consume one by one": "ratio >= 0.8",
+        "claim_next + consume in batches of 100": ">= 20,000/s",
+        "post in batches of 100": ">= 40,000/s",
+        "claim_next with 1,000,000 waiting": "ratio <= 1.2",
+        "drain no-op jobs, 64 slots": ">= 10,000/s",
+        "pick-up in one process, p50": "< 2",
+        "pick-up in one process, p99": "< 10",
+        "pick-up across processes, p50": "< 2",
+        "pick-up across processes, p99": "< 10",
+        "drain by 2 processes": "ratio > 1",
+    },
+    _version,
+)

@@ -1,0 +1,43 @@
+"""What a store under measurement has to offer: somewhere to put boards, and its own limit beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jobboard import JobBoard
+
+
+class Bare(Protocol):
+    """The least that the store has to do for the same work, by its own client."""
+
+    beside: str
+
+    def post(self, count: int, batch: int) -> int: ...
+    def claim_and_consume(self, count: int, batch: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Space:
+    """Somewhere to put boards; ``uri`` is None where a second process can't come."""
+
+    open: Callable[[str], JobBoard]
+    bare: Callable[[], AbstractContextManager[Bare]]
+    uri: str | None
+    largest_backlog: int
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store under measurement; every space of its is empty at first and gone afterwards.
+
+    :param goals: what a figure must reach, by the figure's name.
+    :param version: says what was measured, beside Python's own version.
+    """
+
+    name: str
+    space: Callable[[], AbstractContextManager[Space]]
+    goals: dict[str, str] = field(default_factory=dict)
+    version: Callable[[], str] | None = None

@@ -1,0 +1,137 @@
+"""Posting what is due: looked up in the order of due times, and stepped on one version at a time."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from jobboard.backend import Backend
+from jobboard.board.handles import Handles
+from jobboard.board.steps import Stored, set_aside, set_aside_unreadable, step_of
+from jobboard.entry import LIVE, ScheduleEntry, ScheduleStep, Verdict
+from jobboard.scheduler.planning import plan
+from jobboard.scheduler.stored import unpack_schedule
+
+logger = logging.getLogger("jobboard.schedules")
+
+#: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
+_STEPS_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round of firing did.
+
+    ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first.
+    ``next_in``: seconds until something is due; None if nothing is in sight. ``waiting``: job uuid -> id of the
+    schedule that waits for this job's end.
+    """
+
+    posted: int = 0
+    taken: int = 0
+    lost: int = 0
+    next_in: float | None = None
+    waiting: dict[str, str] = field(default_factory=dict)
+
+
+class Firing:
+    """Posts due jobs; any number of clients may do so at the same time.
+
+    What each fire time's job is fenced by is the version of its schedule in the store: of all who decide about the same
+    step exactly one takes it, and posting and stepping on are one.
+    """
+
+    _board: Handles
+    _backend: Backend
+
+    def fire_due(self, limit: int) -> Round:
+        """Post the jobs of up to ``limit`` schedules that are due."""
+        due = self._board._ask(self._backend.due_schedules, limit)
+        made = self._fire(due.entries, due.now)
+        # What was just stepped on may be the next one again, which a new look tells.
+        made.next_in = 0.0 if due.entries else due.next_in
+        return made
+
+    def fire_waiting(self, ids: Sequence[str]) -> Round:
+        """Look again at schedules that wait for room; some of their jobs have ended."""
+        entries = self._board._ask(self._backend.read_schedules, ids)
+        return self._fire([entry for entry in entries if entry is not None], self._board._ask(self._backend.now))
+
+    def _fire(self, entries: list[ScheduleEntry], now: float) -> Round:
+        made = Round()
+        # In any order: of several schedulers each takes what the others have not come to yet.
+        random.shuffle(entries)
+        for start in range(0, len(entries), _STEPS_AT_ONCE):
+            part = entries[start : start + _STEPS_AT_ONCE]
+            lost = made.lost
+            self._take(self._steps(part, now, made), made)
+            if made.lost - lost > len(part) // 2:
+                # Somebody else is at the same ones: what is due now is better looked up again.
+                break
+        return made
+
+    def _take(self, steps: list[ScheduleStep], made: Round) -> None:
+        for group in _by_size(steps, self._backend.capabilities.largest_step):
+            verdicts = self._board._ask(self._backend.step_schedules, group)
+            for step, verdict in zip(group, verdicts, strict=True):
+                if verdict is Verdict.LOST:
+                    made.lost += 1
+                else:
+                    made.taken += 1
+                    made.posted += len(step.postings)
+
+    def _steps(self, entries: Sequence[ScheduleEntry], now: float, made: Round) -> list[ScheduleStep]:
+        steps: list[ScheduleStep] = []
+        readable: list[Stored] = []
+        for entry in entries:
+            try:
+                readable.append(Stored(unpack_schedule(entry.body), entry.version))
+            except ValueError as error:
+                logger.warning("schedule %r can't be decoded and is set aside: %s", entry.id, error)
+                steps.append(set_aside_unreadable(entry, f"it can't be decoded: {error}"))
+        live = self._live_among(uuid for stored in readable for uuid in stored.progress.live)
+        for stored in readable:
+            stored.progress.live = [uuid for uuid in stored.progress.live if uuid in live]
+            steps.append(self._step(stored, now, made))
+        return steps
+
+    def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
+        try:
+            planned = plan(stored.schedule, stored.progress, now, self._backend.capabilities.largest_step)
+            step = step_of(stored, planned, now, self._board._largest)
+            if planned.progress.buffered is not None:
+                made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
+            return step
+        except Exception as error:
+            # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
+            logger.exception("schedule %r is set aside", stored.schedule.id)
+            return set_aside(stored, f"its trigger failed: {error!r}", now)
+
+    def _live_among(self, uuids: Iterable[str]) -> set[str]:
+        """Return those of these jobs that are still on the board.
+
+        A job that ends just after this look only makes its schedule wait for the next one.
+        """
+        wanted = list(uuids)
+        found: set[str] = set()
+        for part in self._board._batches(wanted):
+            entries = self._board._ask(self._backend.read, part)
+            found.update(entry.uuid for entry in entries if entry is not None and entry.state in LIVE)
+        return found
+
+
+def _by_size(steps: Sequence[ScheduleStep], largest: int) -> Iterator[list[ScheduleStep]]:
+    """Group steps so that no request posts more jobs than one step may."""
+    group: list[ScheduleStep] = []
+    size = 0
+    for step in steps:
+        weight = max(1, len(step.postings))
+        if group and size + weight > largest:
+            yield group
+            group, size = [], 0
+        group.append(step)
+        size += weight
+    if group:
+        yield group

@@ -1,0 +1,124 @@
+"""From plans to what the store is asked to do: one schedule's step, with the jobs that it posts."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from jobboard.arguments import moment
+from jobboard.body import Body, pack_body
+from jobboard.entry import Announcement, IfExists, NewEntry, ScheduleEntry, ScheduleStep
+from jobboard.events import EventKind
+from jobboard.posting import JobPriority
+from jobboard.scheduler.planning import Plan, next_due
+from jobboard.scheduler.progress import FireRecord, Progress
+from jobboard.scheduler.schedule import Schedule
+from jobboard.scheduler.stored import pack_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A schedule as it was read, and the version that its next step must find."""
+
+    schedule: Schedule
+    version: str
+
+    @property
+    def progress(self) -> Progress:
+        assert self.schedule.progress is not None
+        return self.schedule.progress
+
+
+def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewEntry:
+    """Return the job of a fire time: schedule and fire time are its key, so that it can't be live twice."""
+    body = Body(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
+    return NewEntry(
+        uuid=str(uuids.uuid4()),
+        name=schedule.job,
+        priority=int(JobPriority.convert(schedule.priority)),
+        body=pack_body(body, largest=largest),
+        key=key_of(schedule.id, fire_time),
+        if_exists=IfExists.KEEP,
+        max_attempts=schedule.max_attempts,
+    )
+
+
+def key_of(schedule_id: str, fire_time: float) -> str:
+    """Return the key of the job that a schedule posts for a fire time."""
+    return f"{schedule_id}@{moment(fire_time).isoformat()}"
+
+
+def step_of(stored: Stored, plan: Plan, now: float, largest: int) -> ScheduleStep:
+    """Return the step that a plan makes: posting, history, events, and the schedule moved on."""
+    postings = [posting_of(stored.schedule, fire_time, largest) for fire_time in plan.fires]
+    records = [
+        FireRecord(omitted.kind, moment(now), moment(omitted.last), reason=omitted.reason, count=omitted.count)
+        for omitted in plan.omitted
+    ]
+    return step_with(stored, plan.progress, postings, records + fired(plan.fires, postings, now), now)
+
+
+def fired(
+    fires: Sequence[float], postings: Sequence[NewEntry], now: float, reason: str | None = None
+) -> list[FireRecord]:
+    """Return the lines of history about fire times that are posted."""
+    return [
+        FireRecord(EventKind.FIRED, moment(now), moment(fire_time), posting.uuid, reason)
+        for fire_time, posting in zip(fires, postings, strict=True)
+    ]
+
+
+def step_with(
+    stored: Stored, progress: Progress, postings: Sequence[NewEntry], records: Sequence[FireRecord], now: float
+) -> ScheduleStep:
+    """Return a step to ``progress``, which takes down the jobs and the records."""
+    schedule = stored.schedule
+    for record in records:
+        progress.note_down(record)
+    if schedule.max_instances is not None:
+        progress.live += [posting.uuid for posting in postings]
+    entry = _entry_of(schedule, progress, now)
+    told = tuple(_told(schedule, record) for record in records)
+    return ScheduleStep(schedule.id, stored.version, entry, tuple(postings), told)
+
+
+def change_of(schedule: Schedule, after: str | None, progress: Progress, now: float, reason: str) -> ScheduleStep:
+    """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it."""
+    told = Announcement(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
+    return ScheduleStep(schedule.id, after, _entry_of(schedule, progress, now), (), (told,))
+
+
+def removal_of(entry: ScheduleEntry) -> ScheduleStep:
+    """Return the step that deletes a schedule."""
+    told = Announcement(EventKind.UNSCHEDULED, None, None, entry.id)
+    return ScheduleStep(entry.id, entry.version, None, (), (told,))
+
+
+def set_aside(stored: Stored, fault: str, now: float) -> ScheduleStep:
+    """Return the step that takes a schedule out of the order of what is due, and says why."""
+    progress = stored.progress.copy()
+    progress.fault = fault
+    progress.failed += 1
+    return step_with(stored, progress, (), [FireRecord(EventKind.FAILED, moment(now), None, reason=fault)], now)
+
+
+def set_aside_unreadable(entry: ScheduleEntry, fault: str) -> ScheduleStep:
+    """Return the step that does so with what can't be decoded, which keeps its bytes."""
+    told = Announcement(EventKind.FAILED, None, None, entry.id, fault)
+    aside = replace(entry, version=uuids.uuid4().hex, next_at=None)
+    return ScheduleStep(entry.id, entry.version, aside, (), (told,))
+
+
+def _entry_of(schedule: Schedule, progress: Progress, now: float) -> ScheduleEntry:
+    """Return what is stored, under a version of its own, made before the first try."""
+    version = uuids.uuid4().hex
+    return ScheduleEntry(schedule.id, version, next_due(schedule, progress, now), pack_schedule(schedule, progress))
+
+
+def _told(schedule: Schedule, record: FireRecord) -> Announcement:
+    when = "" if record.fire_time is None else record.fire_time.isoformat()
+    if record.count > 1:
+        when = f"{record.count} fire times up to {when}"
+    reason = ": ".join(part for part in (when, record.reason) if part)
+    return Announcement(record.kind, record.uuid, schedule.job, schedule.id, reason)

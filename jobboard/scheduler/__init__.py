@@ -1,0 +1,1 @@
+"""Schedules: when jobs are due, and who posts them."""
