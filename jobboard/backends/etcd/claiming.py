@@ -158,7 +158,7 @@ class Claiming(Changing):
         return []
 
     def _grab_all(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[Entry]:
-        """Claim all in one step; if that can't be, since one of them is gone or a name is paused, then each by itself."""
+        """Claim all in one step; if that can't be, because one is gone or a name is paused, each by itself."""
         txns = [Txn(self._free(head), self._claiming(head, grant)) for head, grant in zip(heads, grants, strict=True)]
         told = [_told_of(head, grant) for head, grant in zip(heads, grants, strict=True)]
         unpaused = Txn([none_in(self.keys.paused)])
