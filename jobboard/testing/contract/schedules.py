@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from jobboard.board import JobBoard
-from jobboard.errors import AlreadyScheduled, InvalidPosting, NotFound, UnreadableSchedule
+from jobboard.board import JobBoard, Schedules
+from jobboard.errors import AlreadyScheduled, BoardUnavailable, InvalidPosting, NotFound, UnreadableSchedule
 from jobboard.events import EventKind, JobEvent
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.triggers import At, Every
@@ -34,7 +35,37 @@ from jobboard.testing.harness import Harness
 each_fault = pytest.mark.parametrize("fault", ["reply", "request"])
 
 
+#: Every public call of a board's schedules.
+CALLS: dict[str, Callable[[Schedules], Any]] = {
+    "add": lambda schedules: schedules.add(hourly("other")),
+    "get": lambda schedules: schedules.get("report"),
+    "modify": lambda schedules: schedules.modify("report", job="other"),
+    "pause": lambda schedules: schedules.pause("report"),
+    "resume": lambda schedules: schedules.resume("report"),
+    "remove": lambda schedules: schedules.remove("report"),
+    "fire_now": lambda schedules: schedules.fire_now("report"),
+    "backfill": lambda schedules: schedules.backfill("report", *([datetime(2020, 1, 1, tzinfo=UTC)] * 2)),
+    "export": lambda schedules: schedules.export(),
+    "load": lambda schedules: schedules.load([hourly("other").to_plain()]),
+    "unreadable": lambda schedules: schedules.unreadable(),
+    "upcoming": lambda schedules: schedules.upcoming("report", 1),
+    "due_at": lambda schedules: schedules.due_at("report"),
+    "history": lambda schedules: schedules.history("report"),
+    "fire_due": lambda schedules: schedules.fire_due(1),
+    "fire_waiting": lambda schedules: schedules.fire_waiting(["report"]),
+}
+
+
 class ScheduleCases(Case):
+    @needs(schedules=True)
+    @pytest.mark.parametrize("call", CALLS)
+    def test_after_close_every_call_of_schedules_raises(self, board: JobBoard, other: JobBoard, call: str) -> None:
+        added = board.schedules.add(hourly())
+        board.close()
+        with pytest.raises(BoardUnavailable):
+            CALLS[call](board.schedules)
+        assert list(other.schedules) == [added]
+
     @needs(schedules=True)
     def test_a_schedule_is_seen_by_any_client(self, board: JobBoard, other: JobBoard) -> None:
         schedule = hourly(details={"größe": [1, b"\xff"]}, priority="HIGH", misfire_grace=60, jitter=2, max_attempts=3)
