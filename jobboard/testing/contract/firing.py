@@ -171,8 +171,11 @@ class FiringCases(Case):
         assert fire(board) == 2
         assert fires_of(board.iterjobs()) == times[:2]
         assert board.schedules.get("report").state == "finished"
-        board.schedules.modify("report", max_runs=3)
-        assert board.schedules.get("report").progress.runs == 2  # type: ignore[union-attr]
+        seen = board.schedules.modify("report", max_runs=3)
+        assert (seen.state, seen.progress.runs) == ("active", 2)  # type: ignore[union-attr]
+        rewind(board, "report", 3 * 3600)
+        assert fire(board) == 1
+        assert board.schedules.get("report").state == "finished"
 
     @needs(schedules=True)
     def test_one_whose_trigger_raises_is_set_aside(
