@@ -11,7 +11,6 @@ from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming
 from jobboard.scheduler.triggers import Cron
 
-
 _EXAMPLES = """\
   jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin
   jobboard schedule ls
