@@ -45,6 +45,7 @@ from jobboard.entry import (
     ScheduleStep,
     Verdict,
 )
+from jobboard.errors import NotSupported
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.stats import BoardStats
 
@@ -61,6 +62,7 @@ class Capabilities:
     ``expiry``: what ends the claim of a dead owner. ``clock``: whose time judges expiry and delay.
     ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
     ``largest_step``: how many jobs one step of a schedule may post. ``schedules``: whether it keeps schedules at all.
+    ``transactions``: whether it can take part in a transaction of the user's own.
     """
 
     processes: bool
@@ -70,6 +72,7 @@ class Capabilities:
     largest_batch: int
     largest_step: int = 100
     schedules: bool = False
+    transactions: bool = False
 
 
 class Waiter(abc.ABC):
@@ -148,6 +151,18 @@ class Backend(abc.ABC):
 
     def refresh(self) -> None:  # noqa: B027, most stores have nothing to do here
         """Make every later read see at least what was there when this was called; for stores that read from a copy."""
+
+    def within(self, connection: Any) -> Backend:
+        """Return this board inside a transaction that is the user's: what it does happens if and only if that commits.
+
+        It commits nothing, undoes its own part of what fails, and raises no ``ReplyLost``. Only for as long as the
+        transaction; only for stores whose ``capabilities.transactions`` says so.
+
+        :param connection: what the store's own library, or one above it, has begun the transaction on.
+        :raises TypeError: it is none of those.
+        :raises ValueError: it has no transaction, or leads to another database than this board's.
+        """
+        raise NotSupported(f"a {self.scheme} board can't take part in a transaction; leave connection= out")
 
     # -- posting ---------------------------------------------------------------------------------------------------
 
