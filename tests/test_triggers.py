@@ -197,6 +197,15 @@ class TestExcluding:
         trigger = Excluding(Every(hours=1), date(2026, 12, 25), tz="America/New_York")
         assert trigger.next_fire_time(utc(2026, 12, 25, 4)) == utc(2026, 12, 26, 5)
 
+    def test_the_zone_of_dates_is_never_guessed(self) -> None:
+        daily = Cron("30 0 * * *", tz="Europe/Berlin")
+        assert Excluding(AnyOf(daily, Every(hours=5)), date(2026, 12, 25)).tz == "Europe/Berlin"
+        both = AnyOf(daily, Calendar(days=1, tz="Asia/Tokyo"))
+        with pytest.raises(ValueError, match="tz must be given: .* in Asia/Tokyo or in Europe/Berlin"):
+            Excluding(both, date(2026, 12, 25))
+        assert Excluding(both, date(2026, 12, 25), tz="Asia/Tokyo").tz == "Asia/Tokyo"
+        assert Excluding(both, Every(hours=1)).tz == "UTC"
+
     def test_moments_and_triggers_are_excluded_where_they_are_due(self) -> None:
         trigger = Excluding(Every(minutes=15), At(utc(2026, 1, 1, 0, 15)), utc(2026, 1, 1, 0, 30), Cron("0 1 * * *"))
         assert chain(trigger, utc(2026, 1, 1), 2) == [utc(2026, 1, 1, 0, 45), utc(2026, 1, 1, 1, 15)]

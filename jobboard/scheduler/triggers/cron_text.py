@@ -106,7 +106,7 @@ def _check_name(text: str) -> None:
 def _check_steps(expression: str, number: int, text: str) -> None:
     for term in text.split(","):
         step = term.partition("/")[2]
-        if step.isdigit() and int(step) > _LONGEST_STEPS[number]:
+        if step.isdecimal() and int(step) > _LONGEST_STEPS[number]:
             name = _FIELDS[number][0]
             raise ValueError(
                 f"cron {expression!r}, {name} {term.lower()!r}: a step of {step} leads out of the field, and would "

@@ -9,7 +9,7 @@ from jobboard.errors import SearchEnded
 from jobboard.scheduler.triggers.at import At
 from jobboard.scheduler.triggers.clocks import DAY, Clock
 from jobboard.scheduler.triggers.instants import EARLIEST, LATEST, LONGEST_SEARCH, MOST_LOOKS, SECOND, text_of
-from jobboard.scheduler.triggers.trigger import Trigger, check_trigger
+from jobboard.scheduler.triggers.trigger import Trigger, check_trigger, zones_of
 from jobboard.scheduler.triggers.zones import check_zone
 
 _EPOCH = date(1970, 1, 1)
@@ -24,12 +24,12 @@ class Excluding(Trigger):
     :param trigger: what is due otherwise.
     :param excluded: dates (the whole date, on the clocks of ``tz``), aware datetimes (that moment), and triggers (each
         moment at which one of them is due).
-    :param tz: the zone of the dates; by default that of ``trigger``, or UTC if it has none.
+    :param tz: the zone of the dates; by default that of ``trigger``, or UTC if it has none. Must be given with dates if
+        ``trigger`` is made of triggers of several zones.
     """
 
     def __init__(self, trigger: Trigger, *excluded: date | Trigger, tz: Any = None) -> None:
         self.trigger = check_trigger("the trigger of Excluding", trigger)
-        self.tz = _zone_of(trigger) if tz is None else check_zone("tz", tz)
         if not excluded:
             raise ValueError("Excluding needs what it excludes: dates, aware datetimes or triggers")
         dates: list[date] = []
@@ -47,9 +47,16 @@ class Excluding(Trigger):
                     f"not {type(what).__name__}"
                 )
         self.dates = tuple(sorted(set(dates)))
+        self.tz = self._zone() if tz is None else check_zone("tz", tz)
         self.triggers = tuple(triggers)
         self._days = frozenset((day - _EPOCH).days for day in self.dates)
         self._clock = Clock(self.tz)
+
+    def _zone(self) -> str:
+        zones = zones_of(self.trigger)
+        if self.dates and len(zones) > 1:
+            raise ValueError(f"tz must be given: the dates may be meant in {' or in '.join(sorted(zones))}")
+        return zones.pop() if len(zones) == 1 else "UTC"
 
     def first_after(self, instant: int) -> int | None:
         after, limit = instant, LATEST
@@ -115,7 +122,3 @@ class Excluding(Trigger):
     def __repr__(self) -> str:
         excluded = ", ".join([*(repr(day.isoformat()) for day in self.dates), *map(repr, self.triggers)])
         return f"Excluding({self.trigger!r}, {excluded}, tz={self.tz!r})"
-
-
-def _zone_of(trigger: Trigger) -> str:
-    return getattr(trigger, "tz", "UTC")
