@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard.events import EventKind
-from jobboard.scheduler.planning import MOST_CAUGHT_UP, first_fire_time, next_due, plan
+from jobboard.scheduler.planning import MOST_CAUGHT_UP, MOST_COUNTED, first_fire_time, next_due, plan
 from jobboard.scheduler.progress import FireRecord, Progress
 from jobboard.scheduler.schedule import Schedule, schedule_from_plain
 from jobboard.scheduler.stored import pack_schedule, unpack_schedule
@@ -77,6 +77,30 @@ def test_years_cost_no_more_than_the_cap() -> None:
     assert MOST_CAUGHT_UP / 2 <= len(made.fires) <= MOST_CAUGHT_UP
     assert made.fires[-1] == ZERO + 10 * 365 * 86400
     assert [part.kind for part in made.omitted] == [EventKind.MISSED]
+
+
+@pytest.mark.parametrize(
+    ("coalesce", "grace", "fired"),
+    [("latest", None, 864_000), ("earliest", None, 60), ("earliest", 150, 863_880), ("latest", 30, 864_000)],
+)
+@pytest.mark.parametrize("jitter", [0.0, 90.0])
+def test_of_many_only_the_ends_are_looked_at(coalesce: Any, grace: Any, fired: int, jitter: float) -> None:
+    asked: list[datetime] = []
+
+    class Counting(Every):
+        def next_fire_time(self, after: datetime) -> datetime | None:
+            asked.append(after)
+            return super().next_fire_time(after)
+
+    trigger = Counting(minutes=1, start=START)
+    schedule = Schedule("a", trigger, "write", coalesce=coalesce, misfire_grace=grace, jitter=jitter)
+    now = ZERO + 864_000
+    made = plan(schedule, progress_of(schedule), now, 100)
+    assert len(asked) < MOST_COUNTED + 10
+    [posted] = made.fires
+    assert abs(posted - ZERO - fired) <= 2 * jitter
+    assert posted <= now < (made.progress.upcoming or 0) + jitter
+    assert made.progress.missed >= MOST_COUNTED - 1
 
 
 def test_one_waits_for_room_and_then_goes_first() -> None:
