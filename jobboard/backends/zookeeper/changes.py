@@ -49,6 +49,8 @@ def due_of(record: Record) -> float | None:
 #: Kind, uuid, name, who, token, reason.
 _Told = tuple[EventKind, str | None, str | None, str | None, int | None, str | None]
 
+_Scheduled = tuple[str, bool, float | None]
+
 
 @dataclass
 class Change:
@@ -57,6 +59,8 @@ class Change:
     items: list[Listed] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     told: list[_Told] = field(default_factory=list)
+    #: Schedules: id, whether it is there, and when it is due next.
+    schedules: list[_Scheduled] = field(default_factory=list)
 
     def wrote(self, record: Record) -> None:
         """Take in a record that is about to be written; one that is new has no sequence but its place in the batch."""
@@ -90,6 +94,7 @@ class Change:
                 ],
                 self.gone,
                 [(kind.value, *rest) for kind, *rest in self.told],
+                self.schedules,
             ]
         )
 
@@ -113,6 +118,7 @@ class Logged(NamedTuple):
     items: list[Listed]
     gone: list[str]
     told: list[_Told]
+    schedules: list[_Scheduled]
 
     def events(self) -> Iterable[JobEvent]:
         at = moment(self.milliseconds / 1000)
@@ -126,13 +132,13 @@ def made(change: Change, number: int, zxid: int, milliseconds: int) -> Logged:
         item if item.sequence > _INDEX_BITS else item._replace(sequence=sequence_of(zxid, item.sequence))
         for item in change.items
     ]
-    return Logged(number, zxid, milliseconds, items, change.gone, change.told)
+    return Logged(number, zxid, milliseconds, items, change.gone, change.told, change.schedules)
 
 
 def read_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Logged:
     """Return what stands in the log; raises ``ValueError`` if it is nothing of the kind."""
     try:
-        items, gone, told = unpack(data)
+        items, gone, told, schedules = unpack(data)
         return Logged(
             number,
             zxid,
@@ -146,6 +152,7 @@ def read_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Logge
             ],
             gone,
             [(_KINDS[kind], *rest) for kind, *rest in told],
+            [tuple(scheduled) for scheduled in schedules],
         )  # fmt: skip
     except (TypeError, IndexError, KeyError) as error:
         raise ValueError(f"not a change: {error}") from None

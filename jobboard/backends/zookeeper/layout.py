@@ -11,6 +11,7 @@
                ready                 set by whatever makes a job claimable; its version counts these changes
                entities/KIND:NAME
                books/UUID
+               schedules/HH/ID
 
 ``HH`` spreads the children over several znodes, so that none has so many that their names don't fit a packet.
 """
@@ -51,13 +52,14 @@ class Layout:
         self.ready = f"{self.root}/ready"
         self.entities = f"{self.root}/entities"
         self.books = f"{self.root}/books"
+        self.schedules = f"{self.root}/schedules"
 
     @property
     def fixed(self) -> list[str]:
         """What every board has, parents first."""
         return [
             self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready,
-            self.entities, self.books,
+            self.entities, self.books, self.schedules,
         ]  # fmt: skip
 
     def job(self, uuid: str) -> str:
@@ -81,6 +83,9 @@ class Layout:
 
     def book(self, uuid: str) -> str:
         return f"{self.books}/{uuid}"
+
+    def schedule(self, id: str) -> str:
+        return f"{self.schedules}/{_bucket(id)}/{quoted(id)}"
 
 
 def parent(path: str) -> str:

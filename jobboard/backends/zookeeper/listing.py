@@ -10,6 +10,7 @@ from typing import Protocol
 
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.zookeeper.changes import Listed
+from jobboard.backends.zookeeper.timetable import Timetable
 from jobboard.entry import LIVE, JobState
 from jobboard.order import Line, walk
 
@@ -51,6 +52,7 @@ class Listing:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.waiters: set[Stirred] = set()
+        self.timetable = Timetable()
         self.clear()
 
     def clear(self) -> None:
@@ -66,6 +68,7 @@ class Listing:
         #: The transaction that deleted a job; what is older than it must not bring it back.
         self.graves: dict[str, int] = {}
         self.paused: frozenset[str | None] = frozenset()
+        self.timetable.clear()
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -95,6 +98,7 @@ class Listing:
     def bury(self) -> None:
         """Forget what was deleted, once every older change is known."""
         self.graves.clear()
+        self.timetable.bury()
 
     def _enter(self, item: Item, due: float | None) -> None:
         state = item.state

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
-from jobboard.backends.zookeeper.engine import Conflict
+from jobboard.backends.zookeeper.engine import Conflict, Writing
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
 from jobboard.backends.zookeeper.record import LONGEST_INLINE, Record, draft, encode_alias
 from jobboard.backends.zookeeper.requests import MultiRead
@@ -33,13 +33,14 @@ class Posting(Client):
             steps = plan.steps()
             if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
                 return self._told(steps)
-            changed = [(new, outcome, record) for new, (outcome, record) in zip(entries, steps, strict=True)]
-            changed = [step for step in changed if step[1] in (PostOutcome.POSTED, PostOutcome.REPLACED)]
+            changed = _changed(entries, steps)
             if not changed:
                 return self._told(steps)
             try:
                 blobs = self._prepare(changed)
-                self._write(changed)
+                writing = self._engine.begin()
+                self._add(writing, changed)
+                self._engine.commit(writing)
                 return self._told(steps)
             except Conflict:
                 self._engine.discard(blobs)
@@ -101,8 +102,24 @@ class Posting(Client):
         size = sum(min(len(record.body), LONGEST_INLINE) for record in records)
         return self._engine.outsource(records, LONGEST_INLINE if size <= _MOST_INLINE else 256)
 
-    def _write(self, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> None:
-        writing = self._engine.begin()
+    def _add_postings(self, writing: Writing, entries: Sequence[NewEntry]) -> list[str]:
+        """Add postings to a transaction that does something else too; returns the blobs that were written for them.
+
+        If a key is taken by a claimed job that was to be replaced, nothing is posted, and the transaction goes on.
+        """
+        if not entries:
+            return []
+        plan = Plan(entries, self._clock.now())
+        self._look_up(plan)
+        steps = plan.steps()
+        if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
+            return []
+        changed = _changed(entries, steps)
+        blobs = self._prepare(changed)
+        self._add(writing, changed)
+        return blobs
+
+    def _add(self, writing: Writing, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> None:
         for new, outcome, record in changed:
             if outcome is PostOutcome.POSTED and record.uuid == new.uuid:
                 self._engine.write(writing, record, was_live=False, is_new=True)
@@ -115,11 +132,21 @@ class Posting(Client):
                 writing.create(self._layout.job(new.uuid), encode_alias(record.uuid))
         for alias in {alias for record in replaced.values() for alias in record.forgotten_aliases}:
             writing.delete(self._layout.job(alias))
-        self._engine.commit(writing)
 
     def cancel(self, uuids: Sequence[str]) -> list[Gone]:
         self._begin()
         return self._editor.edit([(uuid, _cancel) for uuid in uuids])
+
+
+def _changed(
+    entries: Sequence[NewEntry], steps: Sequence[tuple[PostOutcome, Record]]
+) -> list[tuple[NewEntry, PostOutcome, Record]]:
+    """Return the postings that change something, with what they make of which job."""
+    return [
+        (new, outcome, record)
+        for new, (outcome, record) in zip(entries, steps, strict=True)
+        if outcome in (PostOutcome.POSTED, PostOutcome.REPLACED)
+    ]
 
 
 def _cancel(record: Record | None, now: float) -> tuple[Gone, Fate]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from urllib.parse import unquote
 
 from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, read_change
 from jobboard.backends.zookeeper.layout import Layout, change_name
@@ -163,8 +164,17 @@ class Tracker:
             self.listing.put(item, change.zxid)
         for uuid in change.gone:
             self.listing.drop(uuid, change.zxid)
+        self._schedule(change)
         if self.tell is not None and change.told:
             self.tell(change)
+
+    def _schedule(self, change: Logged) -> None:
+        timetable = self.listing.timetable
+        for id, is_there, next_at in change.schedules:
+            if is_there:
+                timetable.put(id, next_at, change.zxid)
+            else:
+                timetable.drop(id, change.zxid)
 
     def _load(self) -> None:
         """List the whole board, and begin to follow the log where it stood before."""
@@ -172,19 +182,42 @@ class Tracker:
         request = MultiRead()
         request.get(root + self.log)
         request.children(root + self._layout.jobs)
-        log, buckets = self._line.read(request)
-        if log is None or buckets is None:
+        request.children(root + self._layout.schedules)
+        log, jobs, schedules = self._line.read(request)
+        if log is None or jobs is None:
             self._find_log()
             return
-        request = MultiRead()
-        for bucket in buckets:
-            request.children(f"{root}{self._layout.jobs}/{bucket}")
-        names = self._line.read(request, is_fresh=False) if buckets else []
-        uuids = [uuid for part in names for uuid in part or ()]
-        for start in range(0, len(uuids), _JOBS_AT_ONCE):
-            self._list(uuids[start : start + _JOBS_AT_ONCE])
+        for part in self._parts(self._layout.jobs, jobs):
+            self._list(part)
+        for part in self._parts(self._layout.schedules, schedules or ()):
+            self._list_schedules(part)
         with self.listing.lock:
             self._next = log.stat.creations
+
+    def _parts(self, folder: str, buckets: Sequence[str]) -> Iterator[list[str]]:
+        """Iterate over what is in the buckets of a folder, some hundred at a time."""
+        request = MultiRead()
+        for bucket in buckets:
+            request.children(f"{self._line.chroot}{folder}/{bucket}")
+        found = self._line.read(request, is_fresh=False) if buckets else []
+        names = [name for part in found for name in part or ()]
+        for start in range(0, len(names), _JOBS_AT_ONCE):
+            yield names[start : start + _JOBS_AT_ONCE]
+
+    def _list_schedules(self, names: Sequence[str]) -> None:
+        request = MultiRead()
+        for name in names:
+            request.get(self._line.chroot + self._layout.schedule(unquote(name)))
+        found = self._line.read(request, is_fresh=False)
+        with self.listing.lock:
+            for name, data in zip(names, found, strict=True):
+                if data is None:
+                    continue
+                try:
+                    _, next_at, _ = unpack(data.data)
+                    self.listing.timetable.put(unquote(name), next_at, data.stat.mzxid)
+                except (ValueError, TypeError) as error:
+                    logger.warning("schedule %s of board %s: %s", name, self._layout.root, error)
 
     def _list(self, uuids: Sequence[str]) -> None:
         request = MultiRead()
@@ -225,6 +258,7 @@ class Tracker:
                         self.listing.put(item, logged.zxid)
                     for uuid in logged.gone:
                         self.listing.drop(uuid, logged.zxid)
+                    self._schedule(logged)
                     self._own[number] = logged
         if number % BLOCK == 0 and number >= KEPT + BLOCK:
             self._trim(number - KEPT - BLOCK)
