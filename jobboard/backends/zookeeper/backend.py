@@ -20,7 +20,5 @@ class ZooKeeperBackend(Scheduling, Drawing, Reading, Participants, Watching, Aud
 
     scheme = "zookeeper"
     #: More would not fit the 1 MB that a transaction can have.
-    capabilities = Capabilities(
-        processes=True, durable=True, expiry="time", clock="store", largest_batch=500, schedules=True
-    )
+    capabilities = Capabilities(processes=True, durable=True, expiry="time", clock="store", largest_batch=500)
     options = OPTIONS
