@@ -2,8 +2,9 @@
 -- Jobs as this script sees them. Each is loaded once and changed as a table; `flush` of _changes.lua writes it back.
 --
 -- A record is a msgpack array of always the same fields, followed by the lines of the history: kind, moment, owner,
--- token and reason of each, one after the other. A job that is complete or cancelled is a key of its own with a TTL, and
--- holds one after the other: record, lines, posting, checkpoint, progress, result. False stands for what there is not.
+-- token and reason of each, one after the other. A job that is complete or cancelled is a key of its own with a TTL,
+-- and holds one after the other: record, lines, posting, checkpoint, progress, result. False stands for what there is
+-- not.
 
 -- `histories` has the lines, `before` the state in which a job was found, and `finished` the rest of what has ended.
 

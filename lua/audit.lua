@@ -9,7 +9,7 @@
 --
 -- include: settle
 
-settle('100')
+settle('50')
 
 local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local CHUNK = 200

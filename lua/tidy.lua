@@ -9,7 +9,7 @@
 -- include: prune
 -- include: sweep
 
-settle('100')
+settle('50')
 sweep()
 
 local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
