@@ -11,6 +11,7 @@
 
 settle('100')
 
+local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local CHUNK = 200
 local mend = ARGV[1] == '1'
 local findings = {}

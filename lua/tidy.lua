@@ -12,6 +12,7 @@
 settle('100')
 sweep()
 
+local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local DAY = 86400 * 1000000
 local most = tonumber(ARGV[1])
 local count = prune(math.min(most, 1000))

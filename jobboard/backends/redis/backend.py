@@ -35,7 +35,6 @@ class RedisBackend(Posting, Claiming, Reading, Operating, Scheduling, Watching):
         clock="store",
         largest_batch=500,
         largest_step=200,
-        schedules=True,
     )
     options = {**OPTIONS, "db": database}
 
