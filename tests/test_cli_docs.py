@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -18,23 +19,34 @@ _LINE = re.compile(r"^ {2,}(?:ExecStart=\S*/)?(jobboard (?!-).*)$", re.MULTILINE
 def command_lines() -> list[tuple[str, str]]:
     pages = [ROOT / "README.rst", *sorted((ROOT / "doc").rglob("*.rst"))]
     found = [(page.name, line) for page in pages for line in _LINE.findall(page.read_text())]
-    for name, command in cli.commands.items():
+    for name, command in commands(cli):
         found += [(f"{name} --help", line) for line in _LINE.findall(command.epilog or "")]
     return found
+
+
+def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Give all commands, also those of groups: ``schedule explain``."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{above}{name} ")
+        else:
+            yield above + name, command
 
 
 @pytest.mark.parametrize(("where", "line"), command_lines())
 def test_a_command_line_can_be_run_as_it_stands(where: str, line: str) -> None:
     words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)[1:]
-    command = cli.commands[words[0]]
-    context = click.Context(command, info_name=words[0])
-    command.make_parser(context).parse_args(words[1:])
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    context = click.Context(command, info_name=command.name)
+    command.make_parser(context).parse_args(words)
 
 
 def test_every_command_is_in_the_reference_and_has_examples() -> None:
     reference = (ROOT / "doc/cli.rst").read_text()
     where = {where for where, _ in command_lines()}
-    for name, command in cli.commands.items():
+    for name, command in commands(cli):
         assert f"``{name}" in reference
         assert f"{name} --help" in where
         for parameter in command.params:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
 
-from jobboard.backends.sql import SqliteBackend, statements
+from jobboard.backends.sql import SqliteBackend, statements, timetable
 from jobboard.backends.sql.schema import STATES
-from jobboard.backends.sql.sqlite_file import _DIALECT
+from jobboard.backends.sql.sqlite_file import TONGUE
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Discard, Entry, JobState
@@ -25,15 +25,15 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 
 
 def plan_of(backend: SqliteBackend, statement: Statement) -> str:
-    sql, constants = statement.on(_DIALECT)
-    compiled = statement.clause.compile(dialect=_DIALECT)  # type: ignore[attr-defined]
+    sql, constants = statement.on(TONGUE)
+    compiled = statement.clause.compile(dialect=TONGUE.dialect)  # type: ignore[attr-defined]
     parameters = {**dict.fromkeys(compiled.bind_names.values()), **constants}
     rows = backend.database._reader.get().execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
     return "\n".join(row[3] for row in rows)
 
 
 BY_INDEX = {
-    "claim_next": (statements.CLAIM_NEXT, "jobboard_ready (board=? AND state=?)"),
+    "claim_next": (statements.CLAIM_NEXT.at_once, "jobboard_ready (board=? AND state=?)"),
     "the heads of a name": (statements.HEADS_OF_NAME, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
     "the next ready name": (statements.NEXT_READY_NAME, "jobboard_ready_by_name (board=? AND state=? AND name>?)"),
     "is anything ready": (statements.IS_READY, "jobboard_ready"),
@@ -41,7 +41,7 @@ BY_INDEX = {
     "is anything due": (statements.IS_ANY_DUE, "jobboard_due (board=? AND due_at<?)"),
     "due or paused": (statements.DUE_OR_PAUSED, "jobboard_due (board=? AND due_at<?)"),
     "what is due": (statements.DUE, "jobboard_due (board=? AND due_at<?)"),
-    "let go": (statements.LET_GO, "jobboard_due (board=? AND due_at<?)"),
+    "let go": (statements.LET_GO.at_once, "jobboard_due (board=? AND due_at<?)"),
     "the next due": (statements.NEXT_DUE, "jobboard_due (board=?"),
     "a fence": (statements.FENCE, "jobboard_uuid (board=? AND uuid=?)"),
     "fences": (statements.FENCES, "jobboard_uuid (board=? AND uuid=?)"),
@@ -59,6 +59,12 @@ BY_INDEX = {
     "trimming": (statements.TRIM_HISTORY, "jobboard_history (job=?)"),
     "events": (statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
     "what is over": (statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
+    "schedules that are due": (timetable.DUE, "jobboard_next_at (board=? AND next_at<?)"),
+    "the next schedule": (timetable.NEXT_AFTER_NOW, "jobboard_next_at (board=? AND next_at>?)"),
+    "the first page of schedules": (timetable.HEAD, "jobboard_next_at (board=? AND next_at>?)"),
+    "schedules of one moment": (timetable.AT, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
+    "later schedules": (timetable.LATER, "jobboard_next_at (board=? AND next_at>?)"),
+    "schedules that are not due": (timetable.NOT_DUE, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
     **{
         f"a page of {state}": (
             statements.PAGES[code].rest_of_rank,
@@ -209,7 +215,7 @@ def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBacke
 
 
 def test_nothing_large_is_read_to_settle_or_end(backend: SqliteBackend) -> None:
-    assert "body" not in statements.DUE.on(_DIALECT)[0].split("WHERE")[0].replace("NULL AS body", "")
+    assert "body" not in statements.DUE.on(TONGUE)[0].split("WHERE")[0].replace("NULL AS body", "")
     for end in (
         lambda entry: backend.abandon([back(entry)]),
         lambda entry: backend.trash([Discard(entry.uuid, hold_of(entry))]),

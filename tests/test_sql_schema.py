@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
+from jobboard.entry import ScheduleEntry, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
 
 
@@ -17,7 +18,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "jobs.db"
 
 
-@pytest.mark.parametrize("version", ["2", "999", "alien"])
+@pytest.mark.parametrize("version", ["3", "999", "alien"])
 def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -> None:
     with opened(path) as backend:
         post(backend)
@@ -32,7 +33,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -
 
 def test_a_newer_file_without_our_tables_is_not_given_them(path: Path) -> None:
     run_sql(path, "CREATE TABLE jobboard_meta (name TEXT PRIMARY KEY, value TEXT)")
-    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '2')")
+    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '3')")
     with pytest.raises(BoardUnavailable):
         backend_of(path).open(5.0)
     assert run_sql(path, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("jobboard_meta",)]
@@ -43,6 +44,18 @@ def test_a_file_is_opened_again_with_what_is_in_it(path: Path) -> None:
         entry = post(backend)
     with opened(path) as backend:
         assert backend.read([entry.uuid]) == [entry]
+
+
+def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) -> None:
+    with opened(path) as backend:
+        entry = post(backend, key="k")
+    run_sql(path, "DROP TABLE jobboard_schedules")
+    run_sql(path, "UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
+    with opened(path) as backend:
+        assert backend.read([entry.uuid]) == [entry]
+        step = ScheduleStep("nightly", None, ScheduleEntry("nightly", "a", 0.0, b"body"))
+        assert backend.step_schedules([step]) == [Verdict.DONE]
+    assert run_sql(path, "SELECT value FROM jobboard_meta") == [("2",)]
 
 
 def test_another_application_may_have_its_tables_in_the_file(path: Path) -> None:

@@ -15,6 +15,7 @@ from jobboard.arguments import (
     check_uuid,
     new_uuid,
 )
+from jobboard.backend import Backend
 from jobboard.board.handles import Handles
 from jobboard.body import EMPTY_BODY, Body, pack_body
 from jobboard.book import LogBook
@@ -41,6 +42,7 @@ class Producing(Handles):
         delay: float | None = None,
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
+        connection: Any = None,
     ) -> Job:
         """Put a job on the board; once this returns, it stays there until it is consumed, trashed or cancelled.
 
@@ -54,14 +56,17 @@ class Producing(Handles):
             its details, book, priority, run_at and max_attempts, as long as it is not claimed.
         :param run_at: not claimable before this aware datetime; ``delay``: before so many seconds have passed.
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
+        :param connection: of SQL stores: a connection or session of SQLAlchemy, or the driver's own connection, with a
+            transaction on this board's database; the job is posted if and only if that commits.
         :raises InvalidPosting: the details can't travel, and which of them.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
+        :raises NotSupported: the store can't take part in a transaction.
         """
         posting = Posting(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
-        return self.post_many([posting])[0]
+        return self.post_many([posting], connection=connection)[0]
 
-    def post_many(self, postings: Iterable[Posting]) -> list[Job]:
+    def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
         """Post a batch in one round trip; the jobs come back in the order of the postings.
 
         All or none are posted, up to the store's largest batch (``capabilities.largest_batch``); a longer batch is
@@ -73,8 +78,9 @@ class Producing(Handles):
                 raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
         entries = [self._entry_of(posting) for posting in batch]
         self._check_open()
-        self._save_new_books(batch)
-        return [job for part in self._batches(entries) for job in self._post(part)]
+        backend = self._backend_within(connection)
+        self._save_new_books(batch, backend)
+        return [job for part in self._batches(entries) for job in self._post(part, backend)]
 
     def cancel(self, job: Job | str) -> bool:
         """Take a job off the board, or tell its owner that it should end.
@@ -98,22 +104,25 @@ class Producing(Handles):
         :raises StaleBook: somebody else saved it since it was loaded; nothing was changed.
         :raises InvalidPosting: its meta or an entry can't travel.
         """
+        self._save_book(book, self._backend)
+
+    def _save_book(self, book: LogBook, backend: Backend) -> None:
         if not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
         body = encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries}, largest=self._largest)
         version = str(uuids.uuid4())
-        if not self._ask(self._backend.save_book, book.uuid, body, version, book.version):
+        if not self._ask(backend.save_book, book.uuid, body, version, book.version):
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
         book.version = version
 
-    def _save_new_books(self, postings: list[Posting]) -> None:
+    def _save_new_books(self, postings: list[Posting], backend: Backend) -> None:
         """A job never points at a book that isn't there; a crash in between leaves a book that nobody points at."""
         for posting in postings:
             if posting.book is not None and posting.book.version is None:
-                self.save_book(posting.book)
+                self._save_book(posting.book, backend)
 
-    def _post(self, entries: Any) -> list[Job]:
-        posted: list[Posted] = self._ask(self._backend.post, entries)
+    def _post(self, entries: Any, backend: Backend) -> list[Job]:
+        posted: list[Posted] = self._ask(backend.post, entries)
         for entry, answer in zip(entries, posted, strict=True):
             if answer.outcome is PostOutcome.TAKEN:
                 raise AlreadyPosted(

@@ -14,6 +14,7 @@ from jobboard.cli.looking import add_looking
 from jobboard.cli.operating import add_operating
 from jobboard.cli.output import Output, let_go_of_stdout
 from jobboard.cli.posting import add_posting
+from jobboard.cli.scheduling import add_scheduling
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
 
@@ -45,7 +46,7 @@ def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> No
     context.obj = Session(uri, name, output)
 
 
-for add in (add_posting, add_looking, add_operating, add_conducting, add_demo):
+for add in (add_posting, add_looking, add_operating, add_conducting, add_scheduling, add_demo):
     add(cli)
 
 

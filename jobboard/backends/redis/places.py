@@ -106,13 +106,15 @@ class Watched(Place):
         self._network = network
         self._service = service
         self._sentinels = sentinels
-        self._sentinel = _SENTINEL(sentinels, sentinel_kwargs={**settings, "ssl": network.tls})
+        self._settings = {**settings, "ssl": network.tls}
 
     def find(self) -> Connection:
+        # Asked by clients of its own: threads that connect at the same time must not close each other's.
+        asked = _SENTINEL(self._sentinels, sentinel_kwargs=self._settings)
         try:
-            host, port = self._sentinel.discover_master(self._service)
+            host, port = asked.discover_master(self._service)
         finally:
-            for client in self._sentinel.sentinels:
+            for client in asked.sentinels:
                 client.close()
         return self._network.connection((host, int(port)))
 

@@ -10,7 +10,7 @@ from jobboard.backends.sql.auditing import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.steps import find, settle, take_back, was_done, write_down, write_loose
-from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.events import EventKind
 
@@ -59,8 +59,8 @@ class Operating(Backend):
         with self.database.write() as transaction:
             over = [row[0] for row in transaction.rows(statements.OVER, limit=limit)]
             if over:
-                transaction.run(statements.DELETE_HISTORY, ids=as_list(over))
-                transaction.run(statements.DELETE, ids=as_list(over))
+                transaction.run(statements.DELETE_HISTORY, ids=transaction.list_of(over))
+                transaction.run(statements.DELETE, ids=transaction.list_of(over))
             forgotten = transaction.run(sidelines.FORGET_ENTITIES, before=transaction.now - _FORGET_AFTER)
             transaction.run(statements.FORGET_LOOSE_LINES)
             return len(over) + forgotten
@@ -87,11 +87,12 @@ class Operating(Backend):
 
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
         with self.database.write() as transaction:
-            row = transaction.row(sidelines.READ_BOOK, uuid=uuid)
-            present = row[1] if row else None
+            row = transaction.row(sidelines.BOOK_VERSION, uuid=uuid)
+            present = row[0] if row else None
             if present not in (version, after):
                 return False
-            transaction.run(sidelines.WRITE_BOOK, uuid=uuid, body=body, version=version)
+            statement = sidelines.ADD_BOOK if row is None else sidelines.CHANGE_BOOK
+            transaction.run(statement, uuid=uuid, body=body, version=version)
             return True
 
     def load_book(self, uuid: str) -> tuple[bytes, str] | None:
@@ -122,7 +123,7 @@ def _purge(transaction: Transaction, uuid: str) -> Restored:
     entry = find(transaction, uuid)
     if entry is None or entry.state is not JobState.TRASHED:
         return Restored.MISSING
-    ids = as_list([entry.sequence])
+    ids = transaction.list_of([entry.sequence])
     transaction.run(statements.DELETE_HISTORY, ids=ids)
     transaction.run(statements.DELETE, ids=ids)
     # Of a purged job only the event is left; it belongs to no job, and goes in its time.

@@ -11,7 +11,7 @@ from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
 from jobboard.backends.sql.steps import find, line, settle, take_off, write_down
-from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Entry, Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.events import EventKind
 
@@ -25,11 +25,8 @@ class Posting(Backend):
         try:
             with self.database.write() as transaction:
                 settle(transaction)
-                answers = _Batch(transaction, entries).post()
-                if any(answer.outcome is PostOutcome.TAKEN for answer in answers):
-                    raise _Taken(answers)
-                return answers
-        except _Taken as taken:
+                return post_all(transaction, entries)
+        except Taken as taken:
             return taken.answers
 
     def cancel(self, uuids: Sequence[str]) -> list[Gone]:
@@ -38,11 +35,19 @@ class Posting(Backend):
             return [_cancel(transaction, uuid) for uuid in uuids]
 
 
-class _Taken(Exception):
+class Taken(Exception):
     """Rolls a batch back."""
 
     def __init__(self, answers: list[Posted]) -> None:
         self.answers = answers
+
+
+def post_all(transaction: Transaction, entries: Sequence[NewEntry]) -> list[Posted]:
+    """Post a batch as part of a transaction, which must not be committed if this raises :class:`Taken`."""
+    answers = _Batch(transaction, entries).post()
+    if any(answer.outcome is PostOutcome.TAKEN for answer in answers):
+        raise Taken(answers)
+    return answers
 
 
 class _Batch:
@@ -59,7 +64,9 @@ class _Batch:
         if len(self._entries) == 1:
             rows = self._transaction.rows(statements.FIND, uuid=self._entries[0].uuid)
         else:
-            rows = self._transaction.rows(statements.FIND_MANY, uuids=as_list(new.uuid for new in self._entries))
+            rows = self._transaction.rows(
+                statements.FIND_MANY, uuids=self._transaction.list_of(new.uuid for new in self._entries)
+            )
         return {entry.uuid: entry for entry in map(entry_of, rows)}
 
     def post(self) -> list[Posted]:
@@ -72,20 +79,23 @@ class _Batch:
         if there is not None:
             return Posted(PostOutcome.SAME, there)
         if new.key is not None:
+            # Before it is known whether this was done already, the job is locked: the first try may still be at it.
+            there = self._find_key(new.name, new.key, new.if_exists)
             if new.if_exists is IfExists.REPLACE:
                 row = self._transaction.row(statements.REPLACED_BY, uuid=new.uuid)
                 if row is not None:
                     return Posted(PostOutcome.SAME, entry_of(row))
-            there = self._find_key(new.name, new.key)
             if there is not None:
                 return self._meet(new, there)
         return Posted(PostOutcome.POSTED, self._wait(new))
 
-    def _find_key(self, name: str, key: str) -> Entry | None:
+    def _find_key(self, name: str, key: str, if_exists: IfExists) -> Entry | None:
         waiting = self._waiting_keys.get((name, key))
         if waiting is not None:
             return waiting
-        row = self._transaction.row(statements.FIND_KEY, name=name, key=key)
+        is_replaced = if_exists is IfExists.REPLACE
+        statement = statements.FIND_KEY_TO_REPLACE if is_replaced else statements.FIND_KEY
+        row = self._transaction.row(statement, name=name, key=key)
         return None if row is None else entry_of(row)
 
     def _meet(self, new: NewEntry, there: Entry) -> Posted:
@@ -118,10 +128,11 @@ class _Batch:
         if not self._waiting:
             return
         self._transaction.run_many(statements.POST, [_row_of(entry) for entry in self._waiting])
-        uuids = as_list(entry.uuid for entry in self._waiting)
+        uuids = self._transaction.list_of(entry.uuid for entry in self._waiting)
         sequences: dict[str, int] = dict(self._transaction.rows(statements.SEQUENCES, uuids=uuids))
         for entry in self._waiting:
             entry.sequence = sequences[entry.uuid]
+        self._transaction.stirs = True
         self._transaction.run_many(
             statements.WRITE, [line(EventKind.POSTED, entry.sequence) for entry in self._waiting]
         )

@@ -13,12 +13,14 @@ from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.rows import UUID, Row, entry_of, history_of, place_of
 from jobboard.backends.sql.schema import CODES, STATES
 from jobboard.backends.sql.steps import settle
-from jobboard.backends.sql.transaction import Transaction, as_list
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.watching import SqlWaiter, Watcher
 from jobboard.entry import Entry, JobState, Page
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.stats import BoardStats, NameStats
 
+#: What is due and was not settled is so new, or so locked, that another look in so many seconds is soon enough.
+_AGAIN = 0.05
 #: Before every rank, which is minus a priority.
 _HEAD = (-1_000_000, 0)
 
@@ -39,6 +41,7 @@ class Reading(Backend):
                 return
         with self.database.write() as transaction:
             settle(transaction)
+        with self.database.read() as transaction:
             yield transaction
 
     def read(self, uuids: Sequence[str]) -> list[Entry | None]:
@@ -46,7 +49,7 @@ class Reading(Backend):
             if len(uuids) == 1:
                 rows = transaction.rows(statements.FIND_VISIBLE, uuid=uuids[0])
             else:
-                rows = transaction.rows(statements.FIND_MANY_VISIBLE, uuids=as_list(uuids))
+                rows = transaction.rows(statements.FIND_MANY_VISIBLE, uuids=transaction.list_of(uuids))
         found = {row[UUID]: row for row in rows}
         return [entry_of(found[uuid]) if uuid in found else None for uuid in uuids]
 
@@ -112,7 +115,7 @@ class Reading(Backend):
             if None in paused or (names is not None and names <= paused):
                 return None
             row = transaction.row(statements.NEXT_DUE)
-            return None if row is None or row[0] is None else max(0.0, row[0] - transaction.now)
+            return None if row is None or row[0] is None else max(_AGAIN, row[0] - transaction.now)
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return SqlWaiter(self.watcher, lambda: self.ready_in(names))

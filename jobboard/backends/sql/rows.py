@@ -13,7 +13,7 @@ from jobboard.events import EventKind, HistoryEntry
 Row = tuple[Any, ...]
 
 #: Where what is looked at often stands in a row of ENTRY or RECORD.
-ID, UUID, RANK, STATE, OWNER, TOKEN, CANCEL_ASKED = 0, 1, 3, 9, 11, 12, 21
+ID, UUID, RANK, STATE, OWNER, TOKEN, DUE_AT, CANCEL_ASKED = 0, 1, 3, 9, 11, 12, 14, 21
 
 #: The largest whole number that a row can hold.
 LARGEST = 2**63 - 1

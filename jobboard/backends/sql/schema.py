@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    column,
+    text,
+)
+from sqlalchemy.dialects import mysql
 
 from jobboard.entry import JobState
 from jobboard.posting import JobPriority
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
-VERSION = 1
+VERSION = 2
 
 metadata = MetaData()
+
+# On servers names are compared by their code points, as everywhere; MySQL's collation is its tables'.
+Name = Text().with_variant(Text(collation="C"), "postgresql").with_variant(mysql.VARCHAR(255), "mysql")
+Prose = Text().with_variant(mysql.LONGTEXT(), "mysql")
+Bytes = LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
+Moment = Float().with_variant(mysql.DOUBLE(), "mysql")
+#: SQLite's rowid is an INTEGER, of 64 bits too.
+Number = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def where(condition: str) -> dict[str, Any]:
+    """Of an index: only the rows that this holds of, where there are such indexes."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
 
 #: States as stored: the first three are live.
 CODES = {
@@ -23,46 +53,46 @@ CODES = {
 STATES = {code: state for state, code in CODES.items()}
 DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = range(5)
 
-meta = Table("jobboard_meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+meta = Table("jobboard_meta", metadata, Column("name", Name, primary_key=True), Column("value", Name, nullable=False))
 
 boards = Table(
     "jobboard_boards",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
+    Column("id", Number, primary_key=True),
+    Column("name", Name, nullable=False, unique=True),
 )
 
 jobs = Table(
     "jobboard_jobs",
     metadata,
-    Column("id", Integer, primary_key=True),  # the sequence
+    Column("id", Number, primary_key=True),  # the sequence
     Column("board", Integer, nullable=False),
-    Column("uuid", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("key", Text),
+    Column("uuid", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("key", Name),
     Column("rank", Integer, nullable=False),  # minus the priority, so that the claim order is ascending
-    Column("created_on", Float, nullable=False),
-    Column("max_attempts", Integer),
+    Column("created_on", Moment, nullable=False),
+    Column("max_attempts", Number),
     Column("state", Integer, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("owner", Text),
-    Column("token", Integer, nullable=False),
-    Column("claim_id", Text),
-    Column("due_at", Float),  # when a DELAYED or CLAIMED row changes by itself
-    Column("run_at", Float),
-    Column("last_modified", Float, nullable=False),
-    Column("last_error", Text),
-    Column("reason", Text),
+    Column("attempts", Number, nullable=False),
+    Column("owner", Name),
+    Column("token", Number, nullable=False),
+    Column("claim_id", Name),
+    Column("due_at", Moment),  # when a DELAYED or CLAIMED row changes by itself
+    Column("run_at", Moment),
+    Column("last_modified", Moment, nullable=False),
+    Column("last_error", Prose),
+    Column("reason", Prose),
     Column("cancel_asked", Integer, nullable=False),
-    Column("retain_until", Float),  # until when readers see a COMPLETE row
+    Column("retain_until", Moment),  # until when readers see a COMPLETE row
     # What may be large comes last, since SQLite reads a row from its front.
-    Column("checkpoint", LargeBinary),
-    Column("progress", LargeBinary),
-    Column("result", LargeBinary),
-    Column("body", LargeBinary, nullable=False),
+    Column("checkpoint", Bytes),
+    Column("progress", Bytes),
+    Column("result", Bytes),
+    Column("body", Bytes, nullable=False),
     # Whoever else writes into the table can't make a row that no page or claim could be sorted with.
-    CheckConstraint(f"state BETWEEN {DELAYED} AND {TRASHED}"),
-    CheckConstraint(f"rank BETWEEN {-max(JobPriority)} AND {-min(JobPriority)}"),
+    CheckConstraint(column("state").between(DELAYED, TRASHED)),
+    CheckConstraint(column("rank").between(-max(JobPriority), -min(JobPriority))),
     sqlite_autoincrement=True,
 )
 
@@ -71,60 +101,72 @@ jobs = Table(
 Index("jobboard_ready", jobs.c.board, jobs.c.state, jobs.c.rank, jobs.c.id)
 Index(
     "jobboard_ready_by_name", jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.rank, jobs.c.id,
-    sqlite_where=text(f"state = {UNCLAIMED}"),
+    **where(f"state = {UNCLAIMED}"),
 )  # fmt: skip
 Index("jobboard_uuid", jobs.c.board, jobs.c.uuid, unique=True)
 Index(
     "jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True,
-    sqlite_where=text(f"key IS NOT NULL AND state < {COMPLETE}"),
+    **where(f"key IS NOT NULL AND state < {COMPLETE}"),
 )  # fmt: skip
-Index("jobboard_due", jobs.c.board, jobs.c.due_at, sqlite_where=text("due_at IS NOT NULL"))
-Index("jobboard_over", jobs.c.board, jobs.c.retain_until, sqlite_where=text("retain_until IS NOT NULL"))
+Index("jobboard_due", jobs.c.board, jobs.c.due_at, **where("due_at IS NOT NULL"))
+Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until IS NOT NULL"))
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
 #: again, or a stream would miss lines. Only lines of no job have a uuid and a name of their own.
 journal = Table(
     "jobboard_journal",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Number, primary_key=True),
     Column("board", Integer, nullable=False),
-    Column("job", Integer),
-    Column("kind", Text, nullable=False),
-    Column("uuid", Text),
-    Column("name", Text),
-    Column("who", Text),
-    Column("token", Integer),
-    Column("at", Float, nullable=False),
-    Column("reason", Text),
+    Column("job", Number),
+    Column("kind", Name, nullable=False),
+    Column("uuid", Name),
+    Column("name", Name),
+    Column("who", Name),
+    Column("token", Number),
+    Column("at", Moment, nullable=False),
+    Column("reason", Prose),
     sqlite_autoincrement=True,
 )
 Index("jobboard_history", journal.c.job, journal.c.id)
 # A repeated replacement is known by its own uuid, which is the reason in the line of the first one.
-Index("jobboard_replaced", journal.c.board, journal.c.reason, sqlite_where=text("kind = 'REPLACED'"))
+Index("jobboard_replaced", journal.c.board, journal.c.reason, mysql_length={"reason": 36}, **where("kind = 'REPLACED'"))
 
 pauses = Table(
     "jobboard_pauses",
     metadata,
     Column("board", Integer, primary_key=True),
-    Column("name", Text, primary_key=True),  # "" is the whole board: no job's name is empty
+    Column("name", Name, primary_key=True),  # "" is the whole board: no job's name is empty
 )
 
 entities = Table(
     "jobboard_entities",
     metadata,
     Column("board", Integer, primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-    Column("ttl", Float, nullable=False),
-    Column("last_seen", Float, nullable=False),
+    Column("kind", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("body", Bytes, nullable=False),
+    Column("ttl", Moment, nullable=False),
+    Column("last_seen", Moment, nullable=False),
 )
 
 books = Table(
     "jobboard_books",
     metadata,
     Column("board", Integer, primary_key=True),
-    Column("uuid", Text, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-    Column("version", Text, nullable=False),
+    Column("uuid", Name, primary_key=True),
+    Column("body", Bytes, nullable=False),
+    Column("version", Name, nullable=False),
 )
+
+#: Since version 2. Those that are not due have no next_at, and stand last.
+schedules = Table(
+    "jobboard_schedules",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("id", Name, primary_key=True),
+    Column("version", Name, nullable=False),
+    Column("next_at", Moment),
+    Column("body", Bytes, nullable=False),
+)
+Index("jobboard_next_at", schedules.c.board, schedules.c.next_at, schedules.c.id)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import delete, insert, select, update
 
 from jobboard.backends.sql.schema import boards, books, entities, meta, pauses
-from jobboard.backends.sql.statement import Statement, p
+from jobboard.backends.sql.statement import Statement, insert_new, p, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
-WRITE_VERSION = Statement(insert(meta).values(name="version", value=p("version")).on_conflict_do_nothing())
-ADD_BOARD = Statement(insert(boards).values(name=p("name")).on_conflict_do_nothing())
+WRITE_VERSION = insert_new(meta, {"name": "version", "value": p("version")})
+CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(value=p("version")))
+NAME_INSTALLATION = insert_new(meta, {"name": "identity", "value": p("identity")})
+IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
+ADD_BOARD = insert_new(boards, {"name": p("name")})
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
 
-PAUSE = Statement(insert(pauses).values(board=p("board"), name=p("name")).on_conflict_do_nothing())
+PAUSE = insert_new(pauses, {"board": p("board"), "name": p("name")})
 RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))
 PAUSED = Statement(select(pauses.c.name).where(pauses.c.board == p("board")))
 
-PUT_ENTITY = Statement(
-    insert(entities)
-    .values(board=p("board"), kind=p("kind"), name=p("name"), body=p("body"), ttl=p("ttl"), last_seen=p("now"))
-    .on_conflict_do_update(
-        index_elements=["board", "kind", "name"], set_={"body": p("body"), "ttl": p("ttl"), "last_seen": p("now")}
-    )
-)
+PUT_ENTITY = put(
+    entities,
+    ["board", "kind", "name"],
+    {
+        "board": p("board"), "kind": p("kind"), "name": p("name"), "body": p("body"), "ttl": p("ttl"),
+        "last_seen": p("now"),
+    },
+)  # fmt: skip
 _entity = (entities.c.board == p("board")) & (entities.c.kind == p("kind")) & (entities.c.name == p("name"))
 REMOVE_ENTITY = Statement(delete(entities).where(_entity))
 ENTITIES = Statement(
@@ -37,9 +40,7 @@ FORGET_ENTITIES = Statement(
 
 _book = (books.c.board == p("board")) & (books.c.uuid == p("uuid"))
 READ_BOOK = Statement(select(books.c.body, books.c.version).where(_book))
-WRITE_BOOK = Statement(
-    insert(books)
-    .values(board=p("board"), uuid=p("uuid"), body=p("body"), version=p("version"))
-    .on_conflict_do_update(index_elements=["board", "uuid"], set_={"body": p("body"), "version": p("version")})
-)
+BOOK_VERSION = Statement(select(books.c.version).where(_book).with_for_update())
+ADD_BOOK = Statement(insert(books).values(board=p("board"), uuid=p("uuid"), body=p("body"), version=p("version")))
+CHANGE_BOOK = Statement(update(books).where(_book).values(body=p("body"), version=p("version")))
 DESTROY_BOOK = Statement(delete(books).where(_book))

@@ -12,9 +12,10 @@ from jobboard.address import Address
 from jobboard.arguments import check_number
 from jobboard.backend import Backend, Capabilities
 from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.operating import Operating
-from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading
+from jobboard.backends.sql.scheduling import Scheduling
 from jobboard.backends.sql.sqlite_file import SqliteFile
 from jobboard.backends.sql.watching import Watcher
 from jobboard.errors import BoardUnavailable
@@ -35,7 +36,7 @@ def _check_busy_timeout(value: Any) -> float:
     return seconds
 
 
-class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
+class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
     """A board in an SQLite file: ``sqlite:///jobs.db``, or ``sqlite:////var/lib/jobs.db`` for an absolute path.
 
     Every primitive is one transaction: it has happened, or nothing has. Only a disk that fails in the middle of a
@@ -47,7 +48,13 @@ class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
 
     scheme: ClassVar[str] = "sqlite"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        processes=True, durable=True, expiry="time", clock="client", largest_batch=1000
+        processes=True,
+        durable=True,
+        expiry="time",
+        clock="client",
+        largest_batch=1000,
+        largest_step=1000,
+        transactions=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,
@@ -96,6 +103,9 @@ class SqliteBackend(Posting, Claiming, Reading, Operating, Backend):
     @property
     def connected(self) -> bool:
         return self._database is not None and self._database.usable
+
+    def within(self, connection: Any) -> Backend:
+        return JoinedBackend(self, self.database.join(connection))
 
     def now(self) -> float:
         return time.time()

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,18 +22,22 @@ from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.faults import explain, explain_commit, is_busy, is_newer, locked
 from jobboard.backends.sql.hub import hub_of
+from jobboard.backends.sql.joined import Joined
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.sqlite_guest import SqliteGuest
 from jobboard.backends.sql.sqlite_handle import Handle, opening
-from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.statement import Statement, Tongue, json_list
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
 
 T = TypeVar("T")
 
-_DIALECT = SQLiteDialect_pysqlite(paramstyle="named")
+TONGUE = Tongue(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 _SHORTEST_QUEUE = 5.0
 _RETRY_EVERY = 0.01
+#: How soon the commits of other processes are noticed.
+_POLL_EVERY = 0.02
 
 
 class SqliteFile(Database):
@@ -65,6 +70,11 @@ class SqliteFile(Database):
     def usable(self) -> bool:
         return self._pid == os.getpid()
 
+    def join(self, connection: Any) -> Joined:
+        """Return this file as the user's transaction sees it."""
+        self._check_process()
+        return Joined(self, SqliteGuest(self._path, TONGUE), connection, "")
+
     def lookout(self) -> Lookout:
         self._check_process()
         try:
@@ -88,7 +98,7 @@ class SqliteFile(Database):
             cursor = connection.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
-                transaction = Transaction(cursor, _DIALECT, self.board, time.time())
+                transaction = Transaction(cursor, TONGUE, self.board, time.time())
                 yield transaction
                 self._commit(cursor)
             except BaseException:
@@ -113,7 +123,7 @@ class SqliteFile(Database):
                 cursor = connection.cursor()
                 cursor.execute("BEGIN")
                 try:
-                    yield Transaction(cursor, _DIALECT, self.board, time.time())
+                    yield Transaction(cursor, TONGUE, self.board, time.time())
                 finally:
                     if connection.in_transaction:
                         cursor.execute("COMMIT")
@@ -164,6 +174,12 @@ class SqliteFile(Database):
                     f"{self._path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
                     "upgrade jobboard"
                 )
+            elif int(found) < schema.VERSION:
+                # So far every version has only added tables.
+                schema.metadata.create_all(connection, checkfirst=True)
+                connection.execute(sidelines.CHANGE_VERSION.clause, {"version": str(schema.VERSION)})
+            connection.execute(sidelines.NAME_INSTALLATION.clause, {"identity": str(uuid.uuid4())})
+            self.identity = str(connection.execute(sidelines.IDENTITY.clause).scalar_one())
             connection.execute(sidelines.ADD_BOARD.clause, {"name": self.board_name})
             return int(connection.execute(sidelines.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
 
@@ -185,8 +201,11 @@ class SqliteLookout(Lookout):
         self._version = version
         return has_changed
 
+    def rest(self, nudged: threading.Event, is_listened: bool) -> None:
+        nudged.wait(_POLL_EVERY)
+
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(_DIALECT)
+        sql, constants = statement.on(TONGUE)
         with self._ready() as connection:
             return connection.execute(sql, {**constants, **parameters}).fetchall()
 

@@ -1,37 +1,142 @@
-"""Statements: built by SQLAlchemy Core, compiled once for each kind of database."""
+"""Statements: built by SQLAlchemy Core, compiled once for each kind of database and each installation in it."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.expression import Executable
+from sqlalchemy.sql.schema import Table
+from sqlalchemy.types import NullType
+
+from jobboard.backends.sql.naming import Naming
+
+
+class Tongue:
+    """How one installation in a database is spoken to.
+
+    :param as_list: makes the parameter of :func:`in_list`.
+    """
+
+    __slots__ = ("as_list", "dialect", "key", "naming")
+
+    def __init__(
+        self, dialect: Dialect, as_list: Callable[[Iterable[str | int]], Any], naming: Naming | None = None
+    ) -> None:
+        self.dialect = dialect
+        self.naming = naming or Naming()
+        self.as_list = as_list
+        self.key = (dialect.name, self.naming)
 
 
 class Statement:
-    """A Core construct, and its text for the dialects that ran it; ``:board`` and ``:now`` are the transaction's."""
+    """A Core construct, and its text for the tongues that ran it; ``:board`` and ``:now`` are the transaction's.
 
-    __slots__ = ("_texts", "clause")
+    :param otherwise: what says the same to a kind of database that needs other words, by the dialect's name.
+    """
 
-    def __init__(self, clause: Executable) -> None:
+    __slots__ = ("_texts", "clause", "otherwise")
+
+    def __init__(self, clause: Executable, **otherwise: Executable) -> None:
         self.clause = clause
-        self._texts: dict[str, tuple[str, dict[str, Any]]] = {}
+        self.otherwise: Mapping[str, Executable] = otherwise
+        self._texts: dict[tuple[str, Naming], tuple[str, dict[str, Any]]] = {}
 
-    def on(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    def on(self, tongue: Tongue) -> tuple[str, dict[str, Any]]:
         """Return the text, and the values of those parameters that are always the same."""
-        found = self._texts.get(dialect.name)
+        found = self._texts.get(tongue.key)
         if found is None:
-            compiled: Any = self.clause.compile(dialect=dialect)  # type: ignore[attr-defined]
+            clause = self.otherwise.get(tongue.dialect.name, self.clause)
+            compiled: Any = clause.compile(dialect=tongue.dialect)  # type: ignore[attr-defined]
             constants = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
-            found = self._texts[dialect.name] = (str(compiled), constants)
+            found = self._texts[tongue.key] = (tongue.naming.apply(str(compiled)), constants)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """A change whose rows are wanted: in one statement, or where there is no RETURNING, locked, changed and read."""
+
+    at_once: Statement
+    #: Finds and locks the rows; the first column is the id.
+    find: Statement
+    #: Both take the ``ids``.
+    change: Statement
+    read: Statement
 
 
 def p(name: str) -> Any:
     return bindparam(name)
 
 
+# -- what each kind of database says in its own way --------------------------------------------------------------------
+
+
+class _InList(ColumnElement[Any]):
+    inherit_cache = False
+    # Not a Boolean, of which a dialect without such a type would ask whether it is 1.
+    type = NullType()
+
+    def __init__(self, column: Any, values: Any) -> None:
+        self.column = column
+        self.values = values
+
+
 def in_list(column: Any, name: str) -> Any:
-    """``column`` is one of a JSON array's values: one text for lists of any length, and no limit of parameters."""
-    return column.in_(select(text("value")).select_from(func.json_each(p(name))))
+    """``column`` is one of a list's values: one text for lists of any length, and no limit of parameters."""
+    return _InList(column, bindparam(name))
+
+
+@compiles(_InList)
+def _in_json(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
+    values = compiler.process(element.values, **kw)
+    return f"{compiler.process(element.column, **kw)} IN (SELECT value FROM json_each({values}))"
+
+
+@compiles(_InList, "postgresql")
+def _in_array(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{compiler.process(element.column, **kw)} = ANY({compiler.process(element.values, **kw)})"
+
+
+@compiles(_InList, "mysql")
+def _in_literals(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"{compiler.process(element.column, **kw)} IN {compiler.process(element.values, **kw)}"
+
+
+def json_list(values: Iterable[str | int]) -> str:
+    return json.dumps(list(values))
+
+
+def literal_list(values: Iterable[str | int]) -> tuple[str | int | None, ...]:
+    """Return what a driver writes as ``(1, 2)``; of nothing, a list that nothing is in."""
+    return tuple(values) or (None,)
+
+
+def insert_new(table: Table, values: dict[str, Any]) -> Statement:
+    """Insert a row unless there is one of its key."""
+    return Statement(
+        sqlite.insert(table).inline().values(values).on_conflict_do_nothing(),
+        postgresql=postgresql.insert(table).inline().values(values).on_conflict_do_nothing(),
+        mysql=mysql.insert(table).values(values).prefix_with("IGNORE"),
+    )
+
+
+def put(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
+    """Insert a row, or change that of its key."""
+    changed = {name: value for name, value in values.items() if name not in keys}
+    return Statement(
+        sqlite.insert(table).inline().values(values).on_conflict_do_update(index_elements=keys, set_=changed),
+        postgresql=postgresql.insert(table)
+        .inline()
+        .values(values)
+        .on_conflict_do_update(index_elements=keys, set_=changed),
+        mysql=mysql.insert(table).values(values).on_duplicate_key_update(changed),
+    )

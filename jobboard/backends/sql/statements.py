@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     Integer,
+    any_,
     case,
     delete,
     exists,
@@ -17,13 +18,14 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    text,
     update,
 )
 
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.schema import jobs, journal, pauses
-from jobboard.backends.sql.statement import Statement, in_list, p
+from jobboard.backends.sql.statement import Returning, Statement, in_list, p
 from jobboard.events import HISTORY_LENGTH
 
 # States stand in the text, not in parameters: only then can a partial index serve a statement.
@@ -43,7 +45,12 @@ _this = mine & (jobs.c.uuid == p("uuid"))
 _these = mine & in_list(jobs.c.uuid, "uuids")
 _ready = mine & (jobs.c.state == UNCLAIMED)
 _in_order = (jobs.c.rank, jobs.c.id)
-_visible = or_(jobs.c.retain_until.is_(None), jobs.c.retain_until > p("now"))
+# What is not to be seen any more once it is gone has its end as its retention's end: so it is hidden also from those
+# whose now is older than that, because they waited for the row.
+_visible = or_(
+    jobs.c.retain_until.is_(None),
+    (jobs.c.retain_until > p("now")) & (jobs.c.retain_until > jobs.c.last_modified),
+)
 _unrecorded = one_of(journal.c.kind, "EXTENDED", "CHECKPOINTED")
 _long_ago = p("now") - literal_column(str(RETRY_WINDOW))
 
@@ -64,13 +71,23 @@ _due = mine & (jobs.c.due_at <= p("now"))
 IS_ANY_DUE = Statement(select(literal_column("1")).where(_due).limit(1))
 #: Whether anything is due, and whether anything is paused: all that claim_next has to know beforehand.
 DUE_OR_PAUSED = Statement(select(exists().where(_due), exists().where(pauses.c.board == p("board"))))
-LET_GO = Statement(
-    update(jobs)
-    .where(_due, jobs.c.state == DELAYED)
-    .values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
-    .returning(jobs.c.id, jobs.c.token)
+_delayed = _due & (jobs.c.state == DELAYED)
+_let_go = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
+_moved = (jobs.c.id, jobs.c.token)
+# Here and below, what somebody else has locked is passed over: it is about to change, and whoever has a claim ended or
+# extended in a transaction of their own may take their time.
+_free_delayed = select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(1000).with_for_update(skip_locked=True)
+_these_ids = in_list(jobs.c.id, "ids")
+LET_GO = Returning(
+    at_once=Statement(
+        _let_go.where(_delayed).returning(*_moved),
+        postgresql=_let_go.where(jobs.c.id == any_(func.array(_free_delayed.scalar_subquery()))).returning(*_moved),
+    ),
+    find=Statement(_free_delayed),
+    change=Statement(_let_go.where(_these_ids)),
+    read=Statement(select(*_moved).where(_these_ids)),
 )
-DUE = Statement(select(*RECORD).where(_due).order_by(jobs.c.due_at).limit(500))
+DUE = Statement(select(*RECORD).where(_due).order_by(jobs.c.due_at).limit(500).with_for_update(skip_locked=True))
 
 # -- steps from state to state, of a row that was read in the same transaction -----------------------------------------
 
@@ -103,7 +120,7 @@ DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
 # -- posting -----------------------------------------------------------------------------------------------------------
 
 POST = Statement(
-    insert(jobs).values(
+    insert(jobs).inline().values(
         board=p("board"), uuid=p("uuid"), name=p("name"), key=p("key"), rank=p("rank"), created_on=p("now"),
         body=p("body"), max_attempts=p("max_attempts"), state=p("state"), attempts=0, token=0, due_at=p("due_at"),
         run_at=p("run_at"), last_modified=p("now"), cancel_asked=0,
@@ -118,11 +135,12 @@ REPLACE = Statement(
         run_at=p("run_at"), last_modified=p("now"),
     )
 )  # fmt: skip
-FIND_KEY = Statement(
-    select(*ENTRY).where(
-        mine, jobs.c.name == p("name"), jobs.c.key == p("key"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE
-    )
-)
+_of_name = select(*ENTRY).where(mine, jobs.c.name == p("name"))
+_of_key = _of_name.where(jobs.c.key == p("key"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
+# Where there are no partial indexes, a column holds the key for as long as the job is on the board.
+_of_live_key = _of_name.where(literal_column("jobboard_jobs.live_key") == p("key"))
+FIND_KEY = Statement(_of_key, mysql=_of_live_key)
+FIND_KEY_TO_REPLACE = Statement(_of_key.with_for_update(), mysql=_of_live_key.with_for_update())
 REPLACED_BY = Statement(
     select(*ENTRY)
     .select_from(journal.join(jobs, journal.c.job == jobs.c.id))
@@ -142,7 +160,19 @@ _own = {
 }
 # Databases that lock rows pass over those that others are claiming; SQLite's dialect leaves these words out.
 _heads = select(jobs.c.id).where(_ready).order_by(*_in_order).limit(p("limit")).with_for_update(skip_locked=True)
-CLAIM_NEXT = Statement(update(jobs).where(jobs.c.id.in_(_heads)).values(_own).returning(*ENTRY))
+# As a subquery PostgreSQL might run it more than once, and lock more than was asked for.
+_locked_heads = _heads.cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
+_own_ids = Statement(update(jobs).where(_these_ids).values(_own))
+_owned = Statement(select(*ENTRY).where(_these_ids))
+CLAIM_NEXT = Returning(
+    at_once=Statement(
+        update(jobs).where(jobs.c.id.in_(_heads)).values(_own).returning(*ENTRY),
+        postgresql=update(jobs).where(jobs.c.id == _locked_heads.c.id).values(_own).returning(*ENTRY),
+    ),
+    find=Statement(_heads),
+    change=_own_ids,
+    read=_owned,
+)
 #: The best of one name; several names are merged from their heads.
 HEADS_OF_NAME = Statement(
     select(jobs.c.rank, jobs.c.id)
@@ -151,7 +181,12 @@ HEADS_OF_NAME = Statement(
     .limit(p("limit"))
     .with_for_update(skip_locked=True)
 )
-CLAIM_IDS = Statement(update(jobs).where(in_list(jobs.c.id, "ids")).values(_own).returning(*ENTRY))
+CLAIM_IDS = Returning(
+    at_once=Statement(update(jobs).where(_these_ids).values(_own).returning(*ENTRY)),
+    find=Statement(select(jobs.c.id).where(_these_ids)),
+    change=_own_ids,
+    read=_owned,
+)
 CLAIMED_UNDER = Statement(
     select(*ENTRY).where(mine, jobs.c.state == CLAIMED, jobs.c.claim_id == p("claim_id")).order_by(*_in_order)
 )
@@ -164,6 +199,10 @@ NEXT_READY_NAME = Statement(select(func.min(jobs.c.name)).where(_ready, jobs.c.n
 #: is the common case, and spares the list.
 FENCE = Statement(select(*RECORD).where(_this).with_for_update())
 FENCES = Statement(select(*RECORD).where(_these).with_for_update())
+#: Whoever has one of these locked is ending its claim, perhaps in a transaction that takes long. The others must not
+#: miss their renewal meanwhile.
+FREE_FENCES = Statement(select(*RECORD).where(_these).with_for_update(skip_locked=True))
+FENCES_TO_SEE = Statement(select(*RECORD).where(_these))
 EXTEND = Statement(
     update(jobs)
     .where(row)
@@ -188,6 +227,8 @@ WAS_DONE = Statement(
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 FIND = Statement(select(*ENTRY).where(_this))
+FIND_TO_CHANGE = Statement(select(*ENTRY).where(_this).with_for_update())
+FIND_TO_CLAIM = Statement(select(*ENTRY).where(_this, _visible).with_for_update())
 FIND_MANY = Statement(select(*ENTRY).where(_these))
 FIND_VISIBLE = Statement(select(*ENTRY).where(_this, _visible))
 FIND_MANY_VISIBLE = Statement(select(*ENTRY).where(_these, _visible))
@@ -247,13 +288,24 @@ NEXT_DUE = Statement(select(func.min(jobs.c.due_at)).where(mine, jobs.c.due_at.i
 # -- the journal -------------------------------------------------------------------------------------------------------
 
 WRITE = Statement(
-    insert(journal).values(
+    insert(journal)
+    .inline()
+    .values(
         board=p("board"), job=p("job"), kind=p("kind"), who=p("who"), token=p("token"), at=p("now"), reason=p("reason")
     )
 )
 WRITE_LOOSE = Statement(
-    insert(journal).values(
-        board=p("board"), kind=p("kind"), uuid=p("uuid"), name=p("name"), token=p("token"), at=p("now")
+    insert(journal)
+    .inline()
+    .values(
+        board=p("board"),
+        kind=p("kind"),
+        uuid=p("uuid"),
+        name=p("name"),
+        who=p("who"),
+        token=p("token"),
+        at=p("now"),
+        reason=p("reason"),
     )
 )
 #: Renewals would flood the journal, so each job keeps its last line of such a kind.
@@ -267,25 +319,37 @@ _oldest = select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.
 TRIM_HISTORY = Statement(
     delete(journal).where(
         journal.c.id.in_(_oldest), journal.c.id < _first_kept.scalar_subquery(), journal.c.at < _long_ago
-    )
+    ),
+    # A derived table, since MySQL reads from no table that it deletes from.
+    mysql=text(
+        "DELETE FROM jobboard_journal WHERE job = :id AND at < :now - 60 AND id < (SELECT id FROM (SELECT id FROM"
+        f" jobboard_journal WHERE job = :id ORDER BY id DESC LIMIT 1 OFFSET {HISTORY_LENGTH}) AS kept)"
+        " ORDER BY id LIMIT 8"
+    ),
 )
 LAST_EVENT = Statement(select(func.coalesce(func.max(journal.c.id), 0)))
 EVENTS_AT_ONCE = 1000
-EVENTS = Statement(
+_events = (
     select(
         journal.c.id, journal.c.kind, func.coalesce(journal.c.uuid, jobs.c.uuid),
         func.coalesce(journal.c.name, jobs.c.name), journal.c.who, journal.c.token, journal.c.at, journal.c.reason,
         journal.c.board,
     )
     .select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id))
-    .where(journal.c.id > p("last"))
     .order_by(journal.c.id)
     .limit(EVENTS_AT_ONCE)
 )  # fmt: skip
+EVENTS = Statement(_events.where(journal.c.id > p("last")))
+EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
+#: What differs once anything was written, also if it was numbered earlier than what was there before.
+_last = select(journal.c.id).order_by(journal.c.id.desc()).limit(100).subquery("last_lines")
+END_OF_JOURNAL = Statement(select(func.count(), func.max(_last.c.id), func.sum(_last.c.id)))
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
-OVER = Statement(select(jobs.c.id).where(mine, jobs.c.retain_until <= _long_ago).limit(p("limit")))
+OVER = Statement(
+    select(jobs.c.id).where(mine, jobs.c.retain_until <= _long_ago).limit(p("limit")).with_for_update(skip_locked=True)
+)
 FORGET_LOOSE_LINES = Statement(
     delete(journal).where(journal.c.job.is_(None), journal.c.board == p("board"), journal.c.at <= _long_ago)
 )

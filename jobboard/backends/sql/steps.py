@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jobboard.attempts import is_used_up, used_up
@@ -9,8 +10,8 @@ from jobboard.backends.sql import statements
 from jobboard.backends.sql.auditing import MEND
 from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
-from jobboard.backends.sql.transaction import Transaction, as_list
-from jobboard.entry import Entry, JobState, Verdict
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.entry import Announcement, Entry, JobState, Verdict
 from jobboard.events import EventKind
 
 Line = dict[str, Any]
@@ -28,27 +29,51 @@ def line(
 def write_down(
     transaction: Transaction, kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None
 ) -> None:
+    transaction.stirs = True
     transaction.run(statements.WRITE, **line(kind, entry.sequence, who, entry.token or None, reason))
 
 
 def write_loose(
-    transaction: Transaction, kind: EventKind, uuid: str | None, name: str | None, token: int | None = None
+    transaction: Transaction,
+    kind: EventKind,
+    uuid: str | None,
+    name: str | None,
+    token: int | None = None,
+    *,
+    who: str | None = None,
+    reason: str | None = None,
 ) -> None:
     """Write a line that belongs to no job (any more)."""
-    transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, token=token)
+    transaction.stirs = True
+    transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=who, token=token, reason=reason)
+
+
+def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -> None:
+    """Write lines that belong to no job, all at once."""
+    if lines:
+        transaction.stirs = True
+        transaction.run_many(
+            statements.WRITE_LOOSE,
+            [
+                {"kind": told.kind.value, "uuid": told.uuid, "name": told.name, "who": told.who, "token": None,
+                 "reason": told.reason}
+                for told in lines
+            ],
+        )  # fmt: skip
 
 
 def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind) -> Verdict:
     """Look into the journal for what this token did before."""
     if token > LARGEST:
         return Verdict.LOST
-    names = as_list(kind.value for kind in kinds)
+    names = transaction.list_of(kind.value for kind in kinds)
     row = transaction.row(statements.WAS_DONE, uuid=uuid, token=token, kinds=names)
     return Verdict.LOST if row is None else Verdict.REPEATED
 
 
 def find(transaction: Transaction, uuid: str) -> Entry | None:
-    row = transaction.row(statements.FIND, uuid=uuid)
+    """Return a job that is to be changed; where rows are locked, nobody else changes it meanwhile."""
+    row = transaction.row(statements.FIND_TO_CHANGE, uuid=uuid)
     return None if row is None else entry_of(row)
 
 
@@ -57,12 +82,13 @@ def find(transaction: Transaction, uuid: str) -> Entry | None:
 
 def settle(transaction: Transaction) -> None:
     """Take back what expired, and let go what has become due: one look at an index when there is nothing."""
-    if transaction.row(statements.IS_ANY_DUE) is not None:
+    if transaction.settles and transaction.row(statements.IS_ANY_DUE) is not None:
         settle_due(transaction)
 
 
 def settle_due(transaction: Transaction) -> None:
-    let_go = transaction.rows(statements.LET_GO)
+    let_go = transaction.change(statements.LET_GO)
+    transaction.stirs = transaction.stirs or bool(let_go)
     transaction.run_many(statements.WRITE, [line(EventKind.DUE, job, None, token or None) for job, token in let_go])
     while rows := transaction.rows(statements.DUE):
         for row in rows:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy.engine import Dialect
-
 from jobboard.backends.sql.rows import Row
-from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.statement import Returning, Statement, Tongue
 
 
 class Transaction:
@@ -18,18 +16,22 @@ class Transaction:
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_dialect", "changed", "now")
+    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "now", "settles", "stirs")
 
-    def __init__(self, cursor: Any, dialect: Dialect, board: int, now: float) -> None:
+    def __init__(self, cursor: Any, tongue: Tongue, board: int, now: float) -> None:
         self._cursor = cursor
-        self._dialect = dialect
+        self._tongue = tongue
         self._bound = {"board": board, "now": now}
         self.now = now
-        #: Whether anything was written that somebody may wait for.
+        #: Whether anything was written.
         self.changed = False
+        #: Whether this transaction may also move jobs that nobody asked about, such as those whose claims are over.
+        self.settles = True
+        #: Whether what was written may be what somebody in another process waits for.
+        self.stirs = False
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(self._dialect)
+        sql, constants = statement.on(self._tongue)
         self._cursor.execute(sql, {**constants, **self._bound, **parameters})
         rows: list[Row] = self._cursor.fetchall()
         return rows
@@ -40,7 +42,7 @@ class Transaction:
 
     def run(self, statement: Statement, **parameters: Any) -> int:
         """Change something, and return how many rows."""
-        sql, constants = statement.on(self._dialect)
+        sql, constants = statement.on(self._tongue)
         self._cursor.execute(sql, {**constants, **self._bound, **parameters})
         count: int = self._cursor.rowcount
         self.changed = self.changed or count > 0
@@ -50,11 +52,42 @@ class Transaction:
         if not many:
             return
         self.changed = True
-        sql, constants = statement.on(self._dialect)
+        sql, constants = statement.on(self._tongue)
         fixed = {**constants, **self._bound}
         self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
 
+    def change(self, change: Returning, **parameters: Any) -> list[Row]:
+        """Change something, and return the rows as they are now."""
+        return self.rows(change.at_once, **parameters)
 
-def as_list(values: Iterable[str | int]) -> str:
-    """Return the parameter of a statement that asks :func:`~jobboard.backends.sql.statement.in_list`."""
-    return json.dumps(list(values))
+    def list_of(self, values: Iterable[str | int]) -> Any:
+        """Return the parameter of a statement that asks :func:`~jobboard.backends.sql.statement.in_list`."""
+        return self._tongue.as_list(values)
+
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """A part that is undone by an error, while the rest of the transaction stands."""
+        self._cursor.execute("SAVEPOINT jobboard_part")
+        try:
+            yield
+        except BaseException:
+            self._cursor.execute("ROLLBACK TO SAVEPOINT jobboard_part")
+            raise
+        self._cursor.execute("RELEASE SAVEPOINT jobboard_part")
+
+
+class StepwiseTransaction(Transaction):
+    """For databases whose UPDATE returns no rows, and drivers whose rows are no list."""
+
+    __slots__ = ()
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return list(super().rows(statement, **parameters))
+
+    def change(self, change: Returning, **parameters: Any) -> list[Row]:
+        found = self.rows(change.find, **parameters)
+        if not found:
+            return []
+        ids = self.list_of(row[0] for row in found)
+        self.run(change.change, **{**parameters, "ids": ids})
+        return self.rows(change.read, ids=ids)

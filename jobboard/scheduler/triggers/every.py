@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from jobboard.arguments import LONGEST_TIME, check_number
-from jobboard.scheduler.triggers.instants import SECOND, instant_of, text_of
+from jobboard.scheduler.triggers.instants import SECOND, datetime_of, instant_of, text_of
 from jobboard.scheduler.triggers.trigger import Trigger
 
 #: Seconds in each unit, from the largest.
@@ -48,6 +48,11 @@ class Every(Trigger):
         """The time span in seconds; a whole number is an int."""
         whole, rest = divmod(self._interval, SECOND)
         return whole if not rest else self._interval / SECOND
+
+    @property
+    def start(self) -> datetime | None:
+        """The first fire time, in UTC."""
+        return None if self._start is None else datetime_of(self._start)
 
     def first_after(self, instant: int) -> int | None:
         if self._start is None:

@@ -22,6 +22,7 @@ from jobboard.testing.contract.entities import EntityCases
 from jobboard.testing.contract.events import EventCases
 from jobboard.testing.contract.expiry import ExpiryCases
 from jobboard.testing.contract.fences import FenceCases
+from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keys import KeyCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
@@ -39,10 +40,11 @@ from jobboard.testing.contract.processes import ProcessCases
 from jobboard.testing.contract.races import RaceCases
 from jobboard.testing.contract.records import RecordCases
 from jobboard.testing.contract.retries import RetryCases
+from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 707
+CONTRACT_CASES = 795
 
 
 class Contract(
@@ -50,7 +52,7 @@ class Contract(
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases,
-    NamespaceCases, ArgumentCases,
+    NamespaceCases, ArgumentCases, ScheduleCases, FiringCases,
 ):  # fmt: skip
     """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
 

@@ -1,0 +1,50 @@
+"""The harness of the etcd board, on one server or on several."""
+
+from __future__ import annotations
+
+from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.rows import row_of
+from jobboard.backends.etcd.txn import Found, Txn, done_of, get, put
+from jobboard.board import JobBoard
+from jobboard.testing import Harness
+
+GARBAGE = b"\xc1 no posting"
+
+
+class EtcdHarness(Harness):
+    """A harness onto a server that runs already."""
+
+    backend_class = EtcdBackend
+
+    def __init__(self, uri: str) -> None:
+        super().__init__()
+        self._uri = uri
+
+    def uri(self) -> str:
+        return self._uri
+
+    def corrupt(self, board: JobBoard, uuid: str) -> None:
+        backend = self.backend(board.name)
+        assert isinstance(backend, EtcdBackend)
+        backend.open(5.0)
+        order = overwrite(backend, uuid)
+        assert order
+        backend.close()
+
+
+def overwrite(backend: EtcdBackend, uuid: str, *, whole: bool = False) -> bytes:
+    """Overwrite a live job's posting by garbage, or the whole record of it; return its place."""
+    keys = backend.keys
+    ((pointer,),) = (found.kvs for found in read(backend, keys.job(uuid)))
+    order = pointer.value
+    ((record,),) = (found.kvs for found in read(backend, keys.live + order))
+    row = row_of(record.value)
+    row.body = GARBAGE
+    payload = Txn(then=[put(keys.live + order, GARBAGE if whole else row.packed())]).payload()
+    backend.gateway.call("/kv/txn", payload, changes=True)
+    return order
+
+
+def read(backend: EtcdBackend, key: bytes) -> list[Found]:
+    reply = backend.gateway.call("/kv/txn", Txn(then=[get(key)]).payload(), changes=False)
+    return list(done_of(reply).found())

@@ -1,0 +1,41 @@
+"""The contract on etcd: on one server, and on a cluster of three."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from etcd_harness import EtcdHarness
+from etcd_servers import EtcdCluster, EtcdServer
+
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[EtcdServer]:
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EtcdCluster]:
+    with EtcdCluster() as server:
+        yield server
+
+
+class TestEtcd(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, single: EtcdServer) -> Iterator[Harness]:
+        with EtcdHarness(single.uri) as harness:
+            yield harness
+
+
+class TestEtcdCluster(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, cluster: EtcdCluster) -> Iterator[Harness]:
+        with EtcdHarness(cluster.uri) as harness:
+            yield harness

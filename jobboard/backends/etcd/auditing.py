@@ -1,0 +1,95 @@
+"""Looks for keys of a board that contradict each other, and mends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobboard.backends.etcd.changing import Changing
+from jobboard.backends.etcd.layout import Content, Stored, content_of
+from jobboard.backends.etcd.txn import KeyValue, Op, Txn, after, delete, found_of, get, modified_at, put, scan
+from jobboard.entry import Finding, JobState
+
+_AT_ONCE = 500
+
+
+class Auditing(Changing):
+    """Compares what is there with what the records say must be there; both are of one revision."""
+
+    def audit(self, repair: bool) -> list[Finding]:
+        self._look([])
+        jobs, found = self._everything()
+        findings: list[Finding] = []
+        expected: dict[bytes, Stored] = {}
+        for job in jobs:
+            content = self._wanted(job)
+            expected |= dict.fromkeys(content, job)
+            wrong = [key for key, (value, _) in content.items() if key not in found or found[key].value != value]
+            if wrong:
+                repaired = repair and self._mend(job, wrong, content)
+                parts = sorted({self._kind_of(key) for key in wrong})
+                findings.append(Finding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired))
+        for key, kv in found.items():
+            if key not in expected:
+                repaired = repair and self._drop(kv)
+                findings.append(Finding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
+        return findings
+
+    def _wanted(self, job: Stored) -> Content:
+        """Return what must be there besides the record, which may be a wreck; locks come and go with their leases."""
+        keys = self.keys
+        content = content_of(keys, job.row)
+        own = (job.record, keys.lock(job.order))
+        return {key: value for key, value in content.items() if key not in own}
+
+    def _everything(self) -> tuple[list[Stored], dict[bytes, KeyValue]]:
+        """Read all jobs and all keys about jobs, in pages of one revision."""
+        keys = self.keys
+        kvs: dict[bytes, KeyValue] = {}
+        revision = int(
+            self.gateway.call("/kv/range", get(keys.sequence)["request_range"], changes=False)["header"]["revision"]
+        )
+        for prefix in (keys.live, keys.done, keys.trashed, keys.jobs, keys.ready_jobs, keys.lines, keys.claims,
+                       keys.locks, keys.timers, keys.unique):  # fmt: skip
+            for kv in self._pages(prefix, revision):
+                kvs[kv.key] = kv
+        jobs = [self._job_from(kv, kvs) for kv in list(kvs.values()) if self._is_record(kv.key)]
+        for job in jobs:
+            kvs.pop(job.record, None)
+        locks = {key for key in kvs if key.startswith(keys.locks)}
+        held = {keys.lock(job.order) for job in jobs if job.row.grant is not None}
+        return jobs, {key: kv for key, kv in kvs.items() if key not in locks or key not in held}
+
+    def _pages(self, prefix: bytes, revision: int) -> Iterator[KeyValue]:
+        start = prefix
+        while True:
+            op = scan(start, after(prefix), _AT_ONCE)
+            op["request_range"]["revision"] = str(revision)
+            reply = self.gateway.call("/kv/range", op["request_range"], changes=False)
+            page = found_of(reply).kvs
+            yield from page
+            if not reply.get("more"):
+                return
+            start = page[-1].key + b"\0"
+
+    def _is_record(self, key: bytes) -> bool:
+        return key.startswith((self.keys.live, self.keys.done, self.keys.trashed))
+
+    def _job_from(self, record: KeyValue, kvs: dict[bytes, KeyValue]) -> Stored:
+        keys = self.keys
+        order = record.key.rpartition(b"/")[2]
+        if record.key.startswith(keys.live):
+            return self._live_from(order, record, kvs.get(keys.claim(order)), kvs.get(keys.lock(order)))
+        row = self._row_from(order, record, None)
+        row.state = JobState.COMPLETE if record.key.startswith(keys.done) else JobState.TRASHED
+        return Stored(row, order, record.key, record.modified)
+
+    def _mend(self, job: Stored, wrong: list[bytes], content: Content) -> bool:
+        lease = self.leases.for_records(0.0, len(wrong)) if job.row.state is JobState.COMPLETE else 0
+        steps: list[Op] = [put(key, content[key][0], lease) for key in wrong]
+        return self._send(Txn(job.unchanged(self.keys), steps)).succeeded
+
+    def _drop(self, kv: KeyValue) -> bool:
+        return self._send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)])).succeeded
+
+    def _kind_of(self, key: bytes) -> str:
+        return key[len(self.keys.root) :].split(b"/")[0].decode()

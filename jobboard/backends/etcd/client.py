@@ -1,0 +1,227 @@
+"""A client of one board on etcd: open and closed, its transactions, and jobs as they are stored."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from jobboard.address import Address
+from jobboard.backend import Backend
+from jobboard.backends.etcd.gateway import Gateway
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.layout import Stored
+from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.options import Settings
+from jobboard.backends.etcd.rows import Grant, Hint, Row, row_of
+from jobboard.backends.etcd.txn import Done, Found, KeyValue, Op, Txn, done_of, get, many, scan_prefix
+from jobboard.backends.etcd.worker import Worker
+from jobboard.entry import JobState
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.etcd")
+
+V = TypeVar("V")
+
+#: How many jobs a client remembers the places of, and how many of its own claims.
+_MOST_KNOWN = 20_000
+
+#: What it takes to read one job at its place.
+_PARTS = 5
+
+
+class Client(Backend):
+    """What the parts of the etcd backend stand on."""
+
+    def __init__(self, board: str, address: Address, **options: Any) -> None:
+        super().__init__(board, address)
+        self.keys = Keys(address.path, board)
+        self.gateway = Gateway(Settings.of(address, options))
+        self._is_open = False
+        self._opened_anew()
+
+    def _opened_anew(self) -> None:
+        """Forget what an earlier time, or the parent process, has left."""
+        self._worker = Worker()
+        self.leases = Leases(self.gateway, self._worker, self._lease_lost)
+        self._orders: Memory[bytes] = Memory(_MOST_KNOWN)
+        self._held: Memory[Stored] = Memory(_MOST_KNOWN)
+        self._sequence = 0
+        self._sequence_lock = threading.Lock()
+
+    def open(self, timeout: float) -> None:
+        self._opened_anew()
+        self.gateway.open(timeout)
+        try:
+            self._ask([get(self.keys.sequence)])
+        except BaseException:
+            self.gateway.close()
+            raise
+        self._is_open = True
+
+    def close(self) -> None:
+        self._is_open = False
+        self._worker.close(1.0)
+        self.leases.close()
+        self.gateway.close()
+
+    @property
+    def connected(self) -> bool:
+        return self._is_open and self.gateway.answers
+
+    def now(self) -> float:
+        return self.gateway.clock.now()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise BoardUnavailable("the board is closed")
+
+    def _lease_lost(self, lease: int) -> None:
+        """Learn that the claims under a lease are over."""
+        raise NotImplementedError
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def _ask(self, ops: Sequence[Op]) -> list[Found]:
+        """Read several ranges at one moment; one answer for each."""
+        reply = self.gateway.call("/kv/txn", Txn(then=many(ops)).payload(), changes=False)
+        return list(done_of(reply).found())
+
+    def _send(self, txn: Txn) -> Done:
+        """Send a transaction that changes something."""
+        return done_of(self.gateway.call("/kv/txn", txn.payload(), changes=True))
+
+    # -- jobs as they are stored -----------------------------------------------------------------------------------
+
+    def _parts_of(self, order: bytes) -> list[Op]:
+        """Return what reads one job wherever it is; see :meth:`_stored_from`."""
+        keys = self.keys
+        return [
+            get(keys.live + order), get(keys.claim(order)), get(keys.lock(order)),
+            get(keys.done + order), get(keys.trashed + order),
+        ]  # fmt: skip
+
+    def _stored_from(self, order: bytes, found: Sequence[Found], uuid: str | None) -> Stored | None:
+        live, claim, lock, done, trashed = (part.first for part in found)
+        if live is not None:
+            return self._live_from(order, live, claim, lock, uuid)
+        record = done or trashed
+        if record is None:
+            return None
+        state = JobState.COMPLETE if done else JobState.TRASHED
+        row = self._row_from(order, record, uuid)
+        row.state = state
+        return Stored(row, order, record.key, record.modified)
+
+    def _live_from(
+        self, order: bytes, live: KeyValue, claim: KeyValue | None, lock: KeyValue | None, uuid: str | None = None
+    ) -> Stored:
+        row = self._row_from(order, live, uuid)
+        stored = Stored(row, order, live.key, live.modified)
+        if claim is not None:
+            stored.claim_revision = claim.modified
+            row.granted = claim.created
+            try:
+                row.grant = Grant.of(claim.value)
+            except ValueError:
+                # Nobody can hold what can't be read: it counts as a claim that is over.
+                row.grant = Grant(row.name, "", "", 0.0, 0.0, 0)
+        stored.lock_revision = 0 if lock is None else lock.created
+        return stored
+
+    def _row_from(self, order: bytes, record: KeyValue, uuid: str | None) -> Row:
+        try:
+            return row_of(record.value)
+        except (ValueError, TypeError, KeyError):
+            hint = self._identify(order, uuid)
+            priority, sequence = 99 - int(order[:2]), int(order[2:])
+            wreck = Row(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value)
+            wreck.is_wreck = True
+            return wreck
+
+    def _identify(self, order: bytes, uuid: str | None) -> Hint:
+        """Find out which job stands at a place where its record can't be read."""
+        keys = self.keys
+        ready, pointers = self._ask([get(keys.ready(order)), scan_prefix(keys.jobs)])
+        if ready.first is not None:
+            return Hint.of(ready.first.value)
+        found = next((kv.key for kv in pointers.kvs if kv.value == order), None)
+        if uuid is None and found is not None:
+            uuid = found[len(keys.jobs) :].decode()
+        return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", int(order[2:]) / 1e6)
+
+    def _orders_of(self, uuids: Iterable[str]) -> dict[str, bytes]:
+        """Find the places of jobs: those that are not known yet, in one request."""
+        known = {uuid: order for uuid in uuids if (order := self._orders.get(uuid)) is not None}
+        unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in known]
+        if unknown:
+            pointers = self._ask([get(self.keys.job(uuid)) for uuid in unknown])
+            for uuid, found in zip(unknown, pointers, strict=True):
+                if found.first is not None:
+                    known[uuid] = found.first.value
+                    self._orders.put(uuid, found.first.value)
+        return known
+
+    def _fetch_at(self, orders: Sequence[bytes], uuids: Sequence[str | None] | None = None) -> list[Stored | None]:
+        """Read jobs at their places, at one moment, as they are stored."""
+        if not orders:
+            return []
+        found = self._ask([part for order in orders for part in self._parts_of(order)])
+        return [
+            self._stored_from(order, found[_PARTS * at : _PARTS * (at + 1)], None if uuids is None else uuids[at])
+            for at, order in enumerate(orders)
+        ]
+
+    def _fetch(self, uuids: Sequence[str]) -> list[Stored | None]:
+        """Read jobs as they are stored: in one request if their places are known, else in two."""
+        found: dict[str, Stored | None] = {}
+        for _ in range(2):
+            missing = [uuid for uuid in dict.fromkeys(uuids) if found.get(uuid) is None]
+            orders = self._orders_of(missing)
+            there = [uuid for uuid in missing if uuid in orders]
+            jobs = self._fetch_at([orders[uuid] for uuid in there], there)
+            found |= dict(zip(there, jobs, strict=True))
+            moved = [uuid for uuid, job in zip(there, jobs, strict=True) if job is None]
+            for uuid in moved:
+                # Its place has changed since it was found, or it is gone.
+                self._orders.forget(uuid)
+            if not moved:
+                break
+        return [found.get(uuid) for uuid in uuids]
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _until(self, deadline: float, what: str) -> None:
+        """Give up once a loop has gone on for too long."""
+        if time.monotonic() > deadline:
+            raise BoardUnavailable(f"others are always faster: {what}")
+
+
+class Memory(Generic[V]):
+    """The latest of what was put in; thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._content: OrderedDict[str, V] = OrderedDict()
+
+    def get(self, key: str) -> V | None:
+        return self._content.get(key)
+
+    def put(self, key: str, value: V) -> None:
+        with self._lock:
+            self._content[key] = value
+            self._content.move_to_end(key)
+            while len(self._content) > self._most:
+                self._content.popitem(last=False)
+
+    def forget(self, key: str) -> None:
+        with self._lock:
+            self._content.pop(key, None)
+
+    def values(self) -> list[V]:
+        with self._lock:
+            return list(self._content.values())

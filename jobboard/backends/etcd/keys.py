@@ -1,0 +1,101 @@
+"""Where everything of a board lies in etcd."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from jobboard.entry import JobState
+
+
+def encoded(text: str) -> bytes:
+    """Return a text as one part of a key."""
+    return quote(text, safe="").encode()
+
+
+def decoded(part: bytes) -> str:
+    return unquote(part.decode())
+
+
+def order_of(priority: int, sequence: int) -> bytes:
+    """Return a job's place in the line: the bytes sort as claims go, higher priority first, then oldest first."""
+    return b"%02d%020d" % (99 - priority, sequence)
+
+
+def moment_of(seconds: float) -> bytes:
+    """Return a moment as a part of a key that sorts by time, to the microsecond."""
+    return b"%018d" % min(max(0, round(seconds * 1_000_000)), 10**18 - 1)
+
+
+class Keys:
+    """The keys of one board, below ``/PREFIX/BOARD/``; ``order`` is what :func:`order_of` returns."""
+
+    def __init__(self, prefix: str, board: str) -> None:
+        parts = [part for part in prefix.split("/") if part] or ["jobboard"]
+        self.root = b"/" + b"/".join(encoded(part) for part in [*parts, board]) + b"/"
+        root = self.root
+        self.jobs, self.live = root + b"uuid/", root + b"live/"
+        self.done, self.trashed = root + b"done/", root + b"trash/"
+        self.ready_jobs, self.lines = root + b"ready/", root + b"line/"
+        self.claims, self.timers, self.unique = root + b"claim/", root + b"timer/", root + b"key/"
+        self.watched = root + b"watch/"
+        self.locks, self.events = self.watched + b"lock/", self.watched + b"event/"
+        self.sequence = root + b"sequence"
+        self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
+        self.entities, self.books = root + b"entity/", root + b"book/"
+        self.schedules, self.due = root + b"schedule/", root + b"due/"
+
+    # -- a job ---------------------------------------------------------------------------------------------------------
+
+    def job(self, uuid: str) -> bytes:
+        """Holds the order of the job that was posted under this uuid."""
+        return self.jobs + encoded(uuid)
+
+    def ready(self, order: bytes) -> bytes:
+        """There for as long as the job can be claimed; the line of all."""
+        return self.ready_jobs + order
+
+    def line(self, name: str, state: JobState) -> bytes:
+        """The line of all jobs of one name and state: delayed, unclaimed or trashed."""
+        return self.lines + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
+
+    def claim(self, order: bytes) -> bytes:
+        """Who holds the job; made in the revision that is the token."""
+        return self.claims + order
+
+    def lock(self, order: bytes) -> bytes:
+        """Made along with the claim, under a lease: without it the claim is over."""
+        return self.locks + order
+
+    def until(self, moment: float) -> bytes:
+        """Return the key before which all timers of this moment and earlier ones stand."""
+        return self.timers + moment_of(moment) + b"0"
+
+    def timer(self, moment: float, order: bytes) -> bytes:
+        """A moment at which somebody must look at a job: a delay ends, or a claim does."""
+        return self.timers + moment_of(moment) + b"/" + order
+
+    def key(self, name: str, key: str) -> bytes:
+        """Holds the order of the live job that has this key."""
+        return self.unique + encoded(name) + b"/" + encoded(key)
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def event(self, slot: int) -> bytes:
+        """Written over by each change; a change of many jobs has a slot for each."""
+        return self.events + b"%03d" % slot
+
+    def pause(self, name: str | None) -> bytes:
+        return self.paused_board if name is None else self.paused + b"name/" + encoded(name)
+
+    def entity(self, kind: str, name: str) -> bytes:
+        return self.entities + encoded(kind) + b"/" + encoded(name)
+
+    def book(self, uuid: str) -> bytes:
+        return self.books + encoded(uuid)
+
+    def schedule(self, id: str) -> bytes:
+        return self.schedules + encoded(id)
+
+    def due_at(self, moment: float | None, id: str) -> bytes:
+        """The line of schedules, by the moment at which each is due next; those that are not come last."""
+        return self.due + (b"9" * 19 if moment is None else moment_of(moment)) + b"/" + id.encode()

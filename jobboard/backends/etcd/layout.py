@@ -1,0 +1,84 @@
+"""From a job to the keys that stand for it, and from one state of it to the next as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.rows import Row, hint_of
+from jobboard.backends.etcd.txn import Compare, Op, created_at, delete, modified_at, put
+from jobboard.entry import JobState
+
+#: Key -> its value, and the lease that it is under (0: none).
+Content = Mapping[bytes, tuple[bytes, int]]
+
+
+@dataclass(slots=True)
+class Stored:
+    """A job as it was read: the row, and the revisions of its keys; 0 is that of a key that is not there."""
+
+    row: Row
+    order: bytes
+    record: bytes
+    record_revision: int
+    claim_revision: int = 0
+    lock_revision: int = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its claim, if there is one, has its lock."""
+        return self.row.grant is not None and self.lock_revision == self.row.granted
+
+    def unchanged(self, keys: Keys) -> list[Compare]:
+        """Hold if nobody has changed it since; every change of a claimed job writes its claim."""
+        claim = modified_at(keys.claim(self.order), self.claim_revision)
+        if self.row.grant is not None:
+            return [claim]
+        record = modified_at(self.record, self.record_revision)
+        return [record, claim] if self.row.is_live else [record]
+
+    def still_held(self, keys: Keys) -> Compare:
+        """Hold if the claim that has this token holds: its lock was made in that revision."""
+        return created_at(keys.lock(self.order), self.row.granted)
+
+
+def content_of(keys: Keys, row: Row | None, retention: int = 0) -> Content:
+    """Return every key that stands for a job, but its checkpointed and told parts, which are in the record.
+
+    :param retention: the lease under which a completed record goes by itself.
+    """
+    if row is None:
+        return {}
+    order = row.order
+    if row.state is JobState.COMPLETE:
+        content = {keys.done + order: (row.packed(), retention)}
+        return content | {keys.job(uuid): (order, retention) for uuid in (row.uuid, *row.aliases)}
+    content = {keys.job(uuid): (order, 0) for uuid in (row.uuid, *row.aliases)}
+    if row.state is JobState.TRASHED:
+        line = keys.line(row.name, row.state) + order
+        return content | {keys.trashed + order: (row.packed(), 0), line: (b"", 0)}
+    content[keys.live + order] = (row.packed(), 0)
+    if row.key is not None:
+        content[keys.key(row.name, row.key)] = (order, 0)
+    return content | _place_of(keys, row, order)
+
+
+def _place_of(keys: Keys, row: Row, order: bytes) -> dict[bytes, tuple[bytes, int]]:
+    """Return the keys that say what a live job waits for."""
+    hint = (hint_of(row).packed(), 0)
+    place = {keys.line(row.name, row.state) + order: hint} if row.grant is None else {}
+    if row.grant is not None:
+        place[keys.claim(order)] = (row.grant.packed(), 0)
+        place[keys.lock(order)] = (b"", row.grant.lease)
+    elif row.state is JobState.UNCLAIMED:
+        place[keys.ready(order)] = hint
+    if row.due is not None:
+        place[keys.timer(row.due, order)] = hint
+    return place
+
+
+def steps_between(old: Content, new: Content) -> list[Op]:
+    """Return what makes the one of the other."""
+    gone = [delete(key) for key in old if key not in new]
+    return gone + [put(key, value, lease) for key, (value, lease) in new.items() if old.get(key) != (value, lease)]

@@ -1,0 +1,164 @@
+"""Leases: one for all claims of one client and expiry, kept alive, and some under which completed records go."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.etcd.faults import LeaseGone
+from jobboard.backends.etcd.gateway import Gateway
+from jobboard.backends.etcd.worker import Worker
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.etcd")
+
+#: What is meant to last longer than this many seconds needs no lease; etcd's own limit is near it.
+_LONGEST = 6_000_000_000.0
+
+#: How much longer a lease lives than the claims under it. It is renewed when this much of it is gone, so that no lock
+#: vanishes before its claim's own time is over.
+_SLACK = 4 / 3
+
+#: How many records go at once with their lease at most; the server deletes them in one step.
+_MOST_RECORDS = 1000
+
+
+@dataclass(slots=True)
+class _Lease:
+    id: int
+    ttl: int
+    used: float
+    renewed: float = field(default_factory=time.monotonic)
+    records: int = 0
+
+
+class Leases:
+    """Grants leases when they are first needed.
+
+    :param lost: told of a claims' lease that is gone, so that its claims are.
+    """
+
+    def __init__(self, gateway: Gateway, worker: Worker, lost: Callable[[int], None]) -> None:
+        self._gateway = gateway
+        self._worker = worker
+        self._lost = lost
+        self._lock = threading.RLock()
+        self._claims: dict[int, _Lease] = {}
+        self._records: dict[int, _Lease] = {}
+
+    def for_claims(self, expiry: float) -> int:
+        """Return the lease for claims that last so many seconds; 0 if they need none."""
+        if expiry > _LONGEST:
+            return 0
+        ttl = _rounded(expiry * _SLACK)
+        with self._lock:
+            lease = self._claims.get(ttl)
+            if lease is None:
+                lease = self._claims[ttl] = self._grant(ttl)
+                self._worker.at(time.monotonic() + _interval(lease), self._keep_alive)
+            lease.used = time.monotonic()
+            return lease.id
+
+    def for_records(self, retention: float, count: int) -> int:
+        """Return a lease under which ``count`` records may go after so many seconds; 0 if they stay for good."""
+        if retention > _LONGEST:
+            return 0
+        span = _rounded(max(5.0, retention / 10))
+        ttl = math.ceil(retention + RETRY_WINDOW) + span
+        with self._lock:
+            lease = self._records.get(ttl)
+            if lease is None or time.monotonic() - lease.used > span - 2 or lease.records >= _MOST_RECORDS:
+                lease = self._records[ttl] = self._grant(ttl)
+            lease.records += count
+            return lease.id
+
+    def forget_all(self) -> None:
+        """Ask for new leases from now on, since one was not there any more; the old ones are renewed no more."""
+        with self._lock:
+            self._records.clear()
+            gone = [lease.id for lease in self._claims.values()]
+            self._claims.clear()
+        for id in gone:
+            self._lost(id)
+
+    def close(self) -> None:
+        """Revoke what no claim is under; give the rest a full time again, since claims outlive their client."""
+        with self._lock:
+            leases = list(self._claims.values())
+            self._claims.clear()
+            self._records.clear()
+        for lease in leases:
+            try:
+                path = "/lease/keepalive" if self._is_needed(lease) else "/lease/revoke"
+                self._gateway.call(path, {"ID": str(lease.id)}, changes=False)
+            except (BoardUnavailable, LeaseGone) as error:
+                logger.debug("lease %x is left to run out: %s", lease.id, error)
+
+    def _grant(self, ttl: int) -> _Lease:
+        reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": "0"}, changes=False)
+        return _Lease(int(reply["ID"]), int(reply["TTL"]), time.monotonic())
+
+    def _is_needed(self, lease: _Lease) -> bool:
+        reply = self._gateway.call("/lease/timetolive", {"ID": str(lease.id), "keys": True}, changes=False)
+        return bool(reply.get("keys"))
+
+    # -- in the worker's thread ------------------------------------------------------------------------------------
+
+    def _keep_alive(self) -> None:
+        """Renew what is due, and plan the next time."""
+        now = time.monotonic()
+        with self._lock:
+            leases = list(self._claims.items())
+        for ttl, lease in leases:
+            if now - lease.used > lease.ttl:
+                # Every claim that was made or extended under it is over by its own time.
+                self._drop(ttl, lease)
+            elif now - lease.renewed >= _interval(lease) - 0.01:
+                self._renew(ttl, lease)
+        with self._lock:
+            moments = [lease.renewed + _interval(lease) for lease in self._claims.values()]
+        if moments:
+            self._worker.at(max(min(moments), now + 0.2), self._keep_alive)
+
+    def _renew(self, ttl: int, lease: _Lease) -> None:
+        try:
+            reply = self._gateway.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
+            left = int(reply["result"].get("TTL", 0))
+        except LeaseGone:
+            left = 0
+        except BoardUnavailable as error:
+            logger.debug("lease %x is not renewed: %s", lease.id, error)
+            return
+        lease.renewed = time.monotonic()
+        if left <= 0:
+            self._forget(ttl, lease)
+            self._lost(lease.id)
+
+    def _drop(self, ttl: int, lease: _Lease) -> None:
+        self._forget(ttl, lease)
+        try:
+            self._gateway.call("/lease/revoke", {"ID": str(lease.id)}, changes=False)
+        except (BoardUnavailable, LeaseGone) as error:
+            logger.debug("lease %x is left to run out: %s", lease.id, error)
+
+    def _forget(self, ttl: int, lease: _Lease) -> None:
+        with self._lock:
+            if self._claims.get(ttl) is lease:
+                del self._claims[ttl]
+
+
+def _interval(lease: _Lease) -> float:
+    return lease.ttl / 4
+
+
+def _rounded(seconds: float) -> int:
+    """Round up, to two digits above a minute, so that a client has few leases whatever it is asked for."""
+    whole = max(1, math.ceil(seconds))
+    digits = max(0, len(str(whole)) - 2) if whole > 60 else 0
+    step: int = 10**digits
+    return -(-whole // step) * step

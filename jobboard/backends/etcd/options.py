@@ -1,0 +1,68 @@
+"""The options of an etcd board, made of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobboard.address import Address
+
+_PORT = 2379
+
+
+def seconds(value: Any) -> float:
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
+    return number
+
+
+def api_path(value: Any) -> str:
+    """Return a path of the gateway with a slash at both ends."""
+    path = str(value).strip("/")
+    if not path:
+        raise ValueError("must be a path such as /v3/")
+    return f"/{path}/"
+
+
+OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "timeout": seconds,
+    "api_path": api_path,
+    "ca_cert": str,
+    "cert_cert": str,
+    "cert_key": str,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the gateway is reached.
+
+    :param timeout: for how many seconds a reply is waited for.
+    :param api_path: where the API begins; None to ask the server for its version.
+    """
+
+    endpoints: tuple[tuple[str, int], ...]
+    tls: bool
+    username: str | None
+    password: str | None
+    timeout: float = 5.0
+    api_path: str | None = None
+    ca_cert: str | None = None
+    cert_cert: str | None = None
+    cert_key: str | None = None
+
+    @classmethod
+    def of(cls, address: Address, options: Mapping[str, Any]) -> Settings:
+        tls = address.scheme == "etcds"
+        given = [option for option in ("ca_cert", "cert_cert", "cert_key") if options.get(option)]
+        if given and not tls:
+            raise ValueError(f"option {given[0]}: this board's URI is one without TLS")
+        if bool(options.get("cert_cert")) != bool(options.get("cert_key")):
+            raise ValueError("a client's certificate needs both cert_cert and cert_key")
+        if bool(address.username) != bool(address.password):
+            raise ValueError("a user needs a password, and a password a user: etcd://USER:PASSWORD@HOST:2379")
+        hosts = address.hosts or (("localhost", None),)
+        endpoints = tuple((host or "localhost", port or _PORT) for host, port in hosts)
+        return cls(endpoints, tls, address.username, address.password, **options)

@@ -1,0 +1,240 @@
+"""What is stored of a job: its record, and beside it the claim of whoever holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any
+
+import msgpack
+
+from jobboard.arguments import moment
+from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.etcd.keys import order_of
+from jobboard.entry import LIVE, Claim, Entry, JobState, NewEntry
+from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+
+#: A line of the history as it is kept: kind, who, when, token, reason.
+Note = tuple[str, str | None, float, int | None, str | None]
+
+_entry_of = attrgetter(*(field.name for field in fields(Entry)))
+
+#: What is stored of a record, in this order.
+_STORED = (
+    "uuid", "name", "priority", "sequence", "created_on", "key", "run_at", "max_attempts", "attempts", "owner", "token",
+    "last_modified", "last_error", "reason", "cancel_asked", "hidden_from", "forgotten_from",
+)  # fmt: skip
+_BYTES = ("body", "checkpoint", "progress", "result")
+_scalars, _bytes = attrgetter(*_STORED), attrgetter(*_BYTES)
+
+_FORMAT = 1
+
+
+@dataclass(slots=True)
+class Grant:
+    """A claim of a job of this name as it is stored, without its token: that is the revision in which it was made."""
+
+    name: str
+    who: str
+    claim_id: str
+    at: float
+    expires_at: float | None
+    lease: int
+    progress: bytes | None = None
+    cancel_asked: bool = False
+    modified: float = 0.0
+    notes: tuple[Note, ...] = ()
+
+    def packed(self) -> bytes:
+        return _pack(_grant_fields(self))
+
+    @classmethod
+    def of(cls, data: bytes) -> Grant:
+        """Read a stored claim; raises ``ValueError`` if it is none."""
+        parts = msgpack.unpackb(data)
+        try:
+            grant = cls(*parts)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        grant.notes = _notes_of(grant.notes)
+        return grant
+
+
+_grant_fields = attrgetter(*(field.name for field in fields(Grant)))
+
+
+@dataclass(slots=True)
+class Row(Entry):
+    """A job's record, in which a claim leaves no trace until it ends; ``grant`` is the claim, ``granted`` its token.
+
+    ``state`` is what the record says, so a claimed job's is UNCLAIMED. ``hidden_from`` and ``forgotten_from`` are the
+    moments at which a completed record is shown no more, and goes. ``aliases`` are the uuids of the postings that
+    replaced its content. ``is_wreck``: the record can't be read, and ``body`` is all of its bytes.
+    """
+
+    hidden_from: float | None = None
+    forgotten_from: float | None = None
+    notes: tuple[Note, ...] = ()
+    aliases: tuple[str, ...] = ()
+    grant: Grant | None = None
+    granted: int = 0
+    is_wreck: bool = False
+
+    @property
+    def order(self) -> bytes:
+        return order_of(self.priority, self.sequence)
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def due(self) -> float | None:
+        """The moment at which somebody must look at it."""
+        if self.grant is not None:
+            return self.grant.expires_at
+        return self.run_at if self.state is JobState.DELAYED else None
+
+    def copy(self) -> Row:
+        return replace(self)
+
+    def view(self) -> Entry:
+        """Return what callers may have: the record and the claim in one, without the history."""
+        entry = Entry(*_entry_of(self))
+        grant = self.grant
+        if grant is not None:
+            entry.state, entry.attempts = JobState.CLAIMED, self.attempts + 1
+            entry.owner, entry.token, entry.claim_id = grant.who, self.granted, grant.claim_id
+            entry.expires_at, entry.progress, entry.cancel_asked = grant.expires_at, grant.progress, grant.cancel_asked
+            entry.last_modified = max(self.last_modified, grant.at, grant.modified)
+        return entry
+
+    def told(self) -> list[HistoryEntry]:
+        """Return the lines of the history, oldest first."""
+        told = folded(self).notes if self.grant is not None else self.notes
+        return [HistoryEntry(EventKind(kind), who, moment(at), token, reason) for kind, who, at, token, reason in told]
+
+    def note(self, kind: EventKind, who: str | None, at: float, token: int | None, reason: str | None = None) -> None:
+        """Add a line to the history."""
+        self.last_modified = at
+        self.notes = (*self.notes, (kind.value, who, at, token, reason))[-HISTORY_LENGTH:]
+
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
+        wanted = {kind.value for kind in kinds}
+        return any(
+            kind in wanted and token in (None, its_token) and who in (None, its_who)
+            for kind, its_who, _, its_token, _ in self.notes
+        )
+
+    def packed(self) -> bytes:
+        """Return the record as it is stored, without the claim."""
+        return _pack([_FORMAT, self.state.value, _scalars(self), _bytes(self), self.notes, self.aliases])
+
+    # -- moves -----------------------------------------------------------------------------------------------------
+
+    def put_back(self, run_at: float | None, now: float) -> None:
+        """Let it be claimable again, now or later."""
+        self.run_at = self.run_at if run_at is None else run_at
+        self.state = state_at(self, now)
+
+    def complete(self, now: float, retention: float) -> None:
+        """Let it be done for good; shown for its retention, and remembered a while longer."""
+        self.state = JobState.COMPLETE
+        self.hidden_from = now + retention if retention > 0 else 0.0
+        self.forgotten_from = now + retention + RETRY_WINDOW
+
+    def take_off(self, now: float, who: str | None, token: int | None, reason: str | None = None) -> None:
+        """Take a cancelled job off the board for good, and remember it for a while."""
+        self.cancel_asked, self.owner = True, None
+        self.complete(now, 0.0)
+        self.note(EventKind.CANCELLED, who, now, token, reason)
+
+    def discard(self, now: float, who: str | None, token: int | None, reason: str | None) -> None:
+        """Set it aside in the trash."""
+        self.state, self.owner = JobState.TRASHED, None
+        self.note(EventKind.TRASHED, who, now, token, reason)
+
+
+def row_of(data: bytes) -> Row:
+    """Read a record; raises ``ValueError`` if it is none."""
+    parts = msgpack.unpackb(data)
+    if not isinstance(parts, list) or len(parts) != 6 or parts[0] != _FORMAT:
+        raise ValueError("no record of this version")
+    _, state, scalars, blobs, notes, aliases = parts
+    given = dict(zip(_STORED, scalars, strict=True)) | dict(zip(_BYTES, blobs, strict=True))
+    return Row(
+        **given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases)
+    )  # fmt: skip
+
+
+def folded(row: Row) -> Row:
+    """Return a claimed row as it is the moment its claim ends: the attempt and the claim stand in its record."""
+    new = row.copy()
+    grant = new.grant
+    if grant is not None:
+        new.grant, new.granted = None, 0
+        new.attempts, new.token, new.progress = row.attempts + 1, row.granted, grant.progress
+        new.cancel_asked = grant.cancel_asked
+        new.notes = (*row.notes, (EventKind.CLAIMED.value, grant.who, grant.at, row.granted, None), *grant.notes)
+        new.notes = new.notes[-HISTORY_LENGTH:]
+    return new
+
+
+def draft(new: NewEntry, now: float) -> Row:
+    """Return the row that a posting becomes; it has no sequence yet."""
+    row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
+    fill(row, new, now)
+    return row
+
+
+def fill(row: Row, new: NewEntry, now: float) -> None:
+    """Take over the content of a posting."""
+    row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
+    row.run_at = now + new.delay if new.delay else new.run_at
+    row.state = state_at(row, now)
+
+
+def state_at(row: Row, now: float) -> JobState:
+    """Return where a row belongs that nobody holds: delayed until its moment has come."""
+    return JobState.UNCLAIMED if row.run_at is None or row.run_at <= now else JobState.DELAYED
+
+
+def grant_of(name: str, claim: Claim, now: float, lease: int) -> Grant:
+    return Grant(name, claim.who, claim.claim_id, now, end_of_claim(claim.expiry, now), lease)
+
+
+def end_of_claim(expiry: float, now: float) -> float | None:
+    """Return when a claim ends that lasts ``expiry`` seconds from now; None if never."""
+    end = now + expiry
+    return None if end == float("inf") else end
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What an index says of a job: enough to claim it, and to name it if its record can't be read."""
+
+    uuid: str
+    name: str
+    created_on: float
+
+    def packed(self) -> bytes:
+        return _pack((self.uuid, self.name, self.created_on))
+
+    @classmethod
+    def of(cls, data: bytes) -> Hint:
+        return cls(*msgpack.unpackb(data))
+
+
+def hint_of(row: Row) -> Hint:
+    return Hint(row.uuid, row.name, row.created_on)
+
+
+def _notes_of(parts: Iterable[Any]) -> tuple[Note, ...]:
+    return tuple((kind, who, at, token, reason) for kind, who, at, token, reason in parts)
+
+
+def _pack(value: Any) -> bytes:
+    data: bytes = msgpack.packb(value)
+    return data

@@ -1,0 +1,134 @@
+"""The schedules' primitives: each step is one transaction with its postings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgpack
+
+from jobboard.backends.etcd.client import Memory
+from jobboard.backends.etcd.posting import Known, Plan, Posting
+from jobboard.backends.etcd.telling import Told
+from jobboard.backends.etcd.txn import KeyValue, Op, after, delete, get, many, modified_at, put, scan, scan_prefix
+from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
+from jobboard.errors import BoardUnavailable
+
+_PATIENCE = 10.0
+
+#: The event slot of a step's announcements, behind those of its postings.
+_ANNOUNCED = 99
+
+
+class Scheduling(Posting):
+    """A schedule is a key of its id, and one in the line of moments whose value is the whole of it, too."""
+
+    def _opened_anew(self) -> None:
+        super()._opened_anew()
+        self._seen: Memory[tuple[ScheduleEntry, int]] = Memory(10_000)
+
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        self._check_open()
+        return [self._step(step) for step in steps]
+
+    def _step(self, step: ScheduleStep) -> Verdict:
+        keys = self.keys
+        key = keys.schedule(step.id)
+        known, tries, deadline = Known(), 0, time.monotonic() + _PATIENCE
+        guess = self._guess(step)
+        while True:
+            if guess is None:
+                stored = self._ask([get(key)])[0].first
+                old = None if stored is None else _schedule_of(stored)
+                revision = 0 if stored is None else stored.modified
+            else:
+                (old, revision), guess = guess, None
+            version = None if old is None else old.version
+            if version == (None if step.entry is None else step.entry.version):
+                return Verdict.REPEATED
+            if version != step.after:
+                return Verdict.LOST
+            if self._take(step, old, revision, known, tries):
+                return Verdict.DONE
+            self._seen.forget(step.id)
+            tries += 1
+            known = self._known_of(step.postings)
+            self._until(deadline, f"the schedule {step.id!r} changes all the time")
+
+    def _guess(self, step: ScheduleStep) -> tuple[ScheduleEntry | None, int] | None:
+        """Return what the step goes on from as this client saw it last, which saves a read if it still holds."""
+        if step.after is None:
+            return None, 0
+        seen = self._seen.get(step.id)
+        return seen if seen is not None and seen[0].version == step.after else None
+
+    def _take(self, step: ScheduleStep, old: ScheduleEntry | None, revision: int, known: Known, tries: int) -> bool:
+        """Carry a step out as a whole; False if something is not as it assumed."""
+        now = self.now()
+        plan = Plan(known, now)
+        planned = [plan.step(new) for new in step.postings]
+        new_rows = [planned_step.row for planned_step in planned if planned_step.outcome is PostOutcome.POSTED]
+        self._number(new_rows, now, tries)
+        txn = self.posting_txn(planned, known, now)
+        txn.compares.append(modified_at(self.keys.schedule(step.id), revision))
+        txn.then += self._steps_to(step, old)
+        told = [Told(item.kind, item.uuid, item.name, item.who, None, now, item.reason) for item in step.announcements]
+        txn.then += self._telling(told, _ANNOUNCED)
+        txn.then = many(txn.then, len(txn.compares))
+        done = self._send(txn)
+        self._learn_sequence(done)
+        if done.succeeded and step.entry is not None:
+            self._seen.put(step.id, (step.entry, done.revision))
+        return done.succeeded
+
+    def _steps_to(self, step: ScheduleStep, old: ScheduleEntry | None) -> list[Op]:
+        keys, new = self.keys, step.entry
+        ops: list[Op] = []
+        place = None if new is None else keys.due_at(new.next_at, new.id)
+        before = None if old is None else keys.due_at(old.next_at, old.id)
+        if before is not None and before != place:
+            ops.append(delete(before))
+        if new is None or place is None:
+            return [*ops, delete(keys.schedule(step.id))]
+        value = _packed(new)
+        return [*ops, put(keys.schedule(new.id), value), put(place, value)]
+
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+        self._check_open()
+        if not ids:
+            return []
+        found = self._ask([get(self.keys.schedule(id)) for id in ids])
+        return [None if part.first is None else _schedule_of(part.first) for part in found]
+
+    def due_schedules(self, limit: int) -> Due:
+        self._check_open()
+        keys, now = self.keys, self.now()
+        (found,) = self._ask([scan_prefix(keys.due, limit + 1)])
+        entries = [_schedule_of(kv) for kv in found.kvs]
+        for entry, kv in zip(entries, found.kvs, strict=True):
+            # Both keys of a schedule are written in one transaction, so they have one revision.
+            self._seen.put(entry.id, (entry, kv.modified))
+        due = [entry for entry in entries if entry.next_at is not None and entry.next_at <= now][:limit]
+        behind = entries[len(due)].next_at if len(entries) > len(due) else None
+        return Due(due, None if behind is None else behind - now, now)
+
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        if cursor is not None and not isinstance(cursor, bytes):
+            raise TypeError(f"not a cursor of this backend: {cursor!r}")
+        self._check_open()
+        start = self.keys.due if cursor is None else cursor + b"\0"
+        (found,) = self._ask([scan(start, after(self.keys.due), size)])
+        entries = [_schedule_of(kv) for kv in found.kvs]
+        return SchedulePage(entries, found.kvs[-1].key if found.more else None)
+
+
+def _packed(entry: ScheduleEntry) -> bytes:
+    data: bytes = msgpack.packb([entry.id, entry.version, entry.next_at, entry.body])
+    return data
+
+
+def _schedule_of(kv: KeyValue) -> ScheduleEntry:
+    try:
+        return ScheduleEntry(*msgpack.unpackb(kv.value))
+    except (ValueError, TypeError) as error:
+        raise BoardUnavailable(f"the schedule at {kv.key!r} can't be read: {error}") from None

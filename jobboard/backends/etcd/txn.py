@@ -1,0 +1,195 @@
+"""Transactions of etcd as data: what is compared, what is done, and what comes back."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+#: One comparison, or one operation, as the gateway's JSON has it.
+Compare = dict[str, Any]
+Op = dict[str, Any]
+
+#: What a server takes in one transaction unless it is told otherwise. Each level of nested ones has what is left.
+MOST_OPS = 128
+
+#: Bytes of keys and values in one request; the server's limit is 1.5 MiB.
+MOST_BYTES = 1_000_000
+
+
+class KeyValue(NamedTuple):
+    """A key as it is stored, and the revisions in which it was made and last written."""
+
+    key: bytes
+    value: bytes
+    created: int
+    modified: int
+    lease: int
+
+
+class Found(NamedTuple):
+    """What a range holds; ``total`` is the number of all keys in it."""
+
+    kvs: list[KeyValue]
+    total: int
+    more: bool
+
+    @property
+    def first(self) -> KeyValue | None:
+        return self.kvs[0] if self.kvs else None
+
+
+@dataclass(slots=True)
+class Txn:
+    """If all comparisons hold, ``then`` is done, else ``otherwise``; as one atomic step."""
+
+    compares: list[Compare] = field(default_factory=list)
+    then: list[Op] = field(default_factory=list)
+    otherwise: list[Op] = field(default_factory=list)
+
+    def payload(self) -> dict[str, Any]:
+        return {"compare": self.compares, "success": self.then, "failure": self.otherwise}
+
+
+class Done(NamedTuple):
+    """What came of a transaction: one answer for each of its operations, in their order."""
+
+    succeeded: bool
+    revision: int
+    answers: list[Any]
+
+    def found(self) -> Iterator[Found]:
+        """Iterate over what was read, also in nested transactions."""
+        for answer in self.answers:
+            if isinstance(answer, Done):
+                yield from answer.found()
+            elif isinstance(answer, Found):
+                yield answer
+
+
+def b64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def after(prefix: bytes) -> bytes:
+    """Return the first key beyond all that begin with ``prefix``, which never ends in 0xff here."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
+
+
+# -- operations ----------------------------------------------------------------------------------------------------
+
+
+def put(key: bytes, value: bytes, lease: int = 0) -> Op:
+    request = {"key": b64(key), "value": b64(value)}
+    if lease:
+        request["lease"] = str(lease)
+    return {"request_put": request}
+
+
+def delete(key: bytes) -> Op:
+    return {"request_delete_range": {"key": b64(key)}}
+
+
+def get(key: bytes, *, keys_only: bool = False) -> Op:
+    return {"request_range": {"key": b64(key), "keys_only": True} if keys_only else {"key": b64(key)}}
+
+
+def scan(start: bytes, end: bytes, limit: int = 0, *, keys_only: bool = False) -> Op:
+    """Read from ``start`` to before ``end``, in the order of the keys; no more than ``limit``, if there is one."""
+    return {"request_range": {"key": b64(start), "range_end": b64(end), "limit": limit, "keys_only": keys_only}}
+
+
+def scan_prefix(prefix: bytes, limit: int = 0, *, keys_only: bool = False) -> Op:
+    return scan(prefix, after(prefix), limit, keys_only=keys_only)
+
+
+def count_prefix(prefix: bytes) -> Op:
+    return {"request_range": {"key": b64(prefix), "range_end": b64(after(prefix)), "count_only": True}}
+
+
+def nested(txn: Txn) -> Op:
+    return {"request_txn": txn.payload()}
+
+
+def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
+    """Pack more operations than a transaction may list, by nesting them.
+
+    :param compares: how many comparisons the transaction lists, which take from the room of what is nested.
+    """
+    if len(ops) <= MOST_OPS:
+        return list(ops)
+    size = min(64, MOST_OPS - compares)
+    return [nested(Txn(then=list(ops[start : start + size]))) for start in range(0, len(ops), size)]
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------------
+
+
+def present(key: bytes) -> Compare:
+    return {"key": b64(key), "target": "VERSION", "result": "GREATER", "version": "0"}
+
+
+def created_at(key: bytes, revision: int) -> Compare:
+    """Hold if the key was made in this revision; 0: if there is none."""
+    return {"key": b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": str(revision)}
+
+
+def absent(key: bytes) -> Compare:
+    return created_at(key, 0)
+
+
+def none_in(prefix: bytes) -> Compare:
+    """Hold if no key begins with this."""
+    return {**absent(prefix), "range_end": b64(after(prefix))}
+
+
+def modified_at(key: bytes, revision: int) -> Compare:
+    """Hold if the key was last written in this revision; 0: if there is none."""
+    return {"key": b64(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(revision)}
+
+
+def less(key: bytes, value: bytes) -> Compare:
+    """Hold if the key's value is there, and stands before this one byte by byte."""
+    return {"key": b64(key), "target": "VALUE", "result": "LESS", "value": b64(value)}
+
+
+# -- answers -------------------------------------------------------------------------------------------------------
+
+
+def done_of(reply: dict[str, Any], revision: int | None = None) -> Done:
+    """Read the gateway's answer to a transaction; it leaves out what is false, empty or zero."""
+    at = int(reply["header"]["revision"]) if revision is None else revision
+    return Done(reply.get("succeeded", False), at, [_answer(part, at) for part in reply.get("responses", ())])
+
+
+def _answer(part: dict[str, Any], revision: int) -> Done | Found | None:
+    if "response_range" in part:
+        return found_of(part["response_range"])
+    if "response_txn" in part:
+        return done_of(part["response_txn"], revision)
+    return None
+
+
+def found_of(reply: dict[str, Any]) -> Found:
+    return Found([kv_of(kv) for kv in reply.get("kvs", ())], int(reply.get("count", 0)), reply.get("more", False))
+
+
+def kv_of(kv: dict[str, Any]) -> KeyValue:
+    return KeyValue(
+        b64decode(kv["key"]),
+        b64decode(kv.get("value", "")),
+        int(kv.get("create_revision", 0)),
+        int(kv.get("mod_revision", 0)),
+        int(kv.get("lease", 0)),
+    )
+
+
+def size_of(ops: Iterable[Op]) -> int:
+    """Return about how many bytes these operations are in the server's log."""
+    total = 0
+    for op in ops:
+        for request in op.values():
+            total += 3 * (len(request.get("key", "")) + len(request.get("value", ""))) // 4
+            total += size_of(request.get("success", ())) + size_of(request.get("failure", ()))
+    return total

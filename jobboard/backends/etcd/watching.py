@@ -1,0 +1,216 @@
+"""Waiting and listening, by the watch of one ear."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+
+from jobboard.backend import Waiter
+from jobboard.backends.etcd.claiming import Claiming
+from jobboard.backends.etcd.client import logger
+from jobboard.backends.etcd.ear import Ear, Seen
+from jobboard.backends.etcd.rows import Hint
+from jobboard.backends.etcd.telling import Told, unpack_told
+from jobboard.backends.etcd.txn import scan_prefix
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind, JobEvent
+
+#: Nobody sleeps longer than this without looking, in seconds.
+LONGEST_SLEEP = 10.0
+
+#: How many coming moments are looked through for one of the wanted names.
+_MOMENTS = 64
+
+_PATIENCE = 5.0
+
+
+class Watching(Claiming):
+    """Opens the ear when the first one waits or listens; it stays open until the client closes."""
+
+    def _opened_anew(self) -> None:
+        super()._opened_anew()
+        self._watch_lock = threading.Lock()
+        self._ear: Ear | None = None
+        self._waiters: set[EtcdWaiter] = set()
+        self._listeners: dict[object, tuple[frozenset[EventKind], Callable[[JobEvent], None]]] = {}
+
+    def close(self) -> None:
+        self._is_open = False
+        with self._watch_lock:
+            ear, self._ear = self._ear, None
+            waiters, self._waiters = list(self._waiters), set()
+            self._listeners = {}
+        for waiter in waiters:
+            waiter.cut_off()
+        if ear is not None:
+            ear.close(_PATIENCE)
+        super().close()
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        self._check_open()
+        waiter = EtcdWaiter(self, names)
+        with self._watch_lock:
+            self._waiters.add(waiter)
+        return waiter
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        listener = object()
+        self.hear()
+        with self._watch_lock:
+            self._listeners[listener] = (kinds, tell)
+
+        def end() -> None:
+            with self._watch_lock:
+                self._listeners.pop(listener, None)
+
+        return end
+
+    # -- for the waiters -------------------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """See to it that nothing that happens from now on is missed."""
+        with self._watch_lock:
+            self._check_open()
+            if self._ear is None:
+                self._ear = Ear(self.gateway, self.keys.watched, self._heard, self._missed)
+            ear = self._ear
+        ear.wait_until_hearing(_PATIENCE)
+
+    def leave(self, waiter: EtcdWaiter) -> None:
+        with self._watch_lock:
+            self._waiters.discard(waiter)
+
+    def next_ready(self, names: frozenset[str] | None) -> float | None:
+        """Return the moment at which a job of these names can be claimed, or may be; 0: now; None: not in sight."""
+        lines = self._lines_of(names)
+        if not lines:
+            return None
+        keys = self.keys
+        coming = scan_prefix(keys.timers, _MOMENTS)
+        *found, timers, paused = self._look(
+            [*(scan_prefix(line, 1) for line in lines), coming, scan_prefix(keys.paused)]
+        )
+        stopped = self._names_of(paused)
+        if None in stopped:
+            return None
+        heads = [kv for part in found for kv in part.kvs if Hint.of(kv.value).name not in stopped]
+        if heads or (names is None and found[0].kvs and self._heads_behind(found[0].kvs[0].key, stopped, 1)):
+            return 0.0
+        for timer in timers.kvs:
+            name = Hint.of(timer.value).name
+            if name not in stopped and (names is None or name in names):
+                return _moment_of(timer.key)
+        # So many others come first that a look at that time is as good.
+        return _moment_of(timers.kvs[-1].key) if timers.more else None
+
+    # -- in the ear's thread ---------------------------------------------------------------------------------------
+
+    def _heard(self, revision: int, seen: Sequence[Seen]) -> None:
+        events = [kv for kv, is_gone in seen if not is_gone and kv.key.startswith(self.keys.events)]
+        locks = [kv.key[len(self.keys.locks) :] for kv, is_gone in seen if is_gone]
+        if locks and not events:
+            # Every change of a job tells of itself; these locks went with their lease.
+            self._worker.soon(lambda: self._settle_orders(locks))
+        for kv in events:
+            try:
+                for told in unpack_told(kv.value):
+                    self._tell(told, revision)
+            except (ValueError, TypeError) as error:
+                logger.warning("an event can't be read: %s", error)
+
+    def _tell(self, told: Told, revision: int) -> None:
+        with self._watch_lock:
+            listeners, waiters = list(self._listeners.values()), list(self._waiters)
+        if told.due is not None:
+            for waiter in waiters:
+                waiter.stir(told.name, told.due)
+        if not any(told.kind in kinds for kinds, _ in listeners):
+            return
+        event = told.event(revision)
+        for kinds, tell in listeners:
+            if event.kind in kinds:
+                try:
+                    tell(event)
+                except Exception:
+                    # A listener's fault must not end the hearing of the others.
+                    logger.exception("a listener failed on %s", event.kind)
+
+    def _missed(self) -> None:
+        """Let everybody look for himself."""
+        with self._watch_lock:
+            waiters = list(self._waiters)
+        for waiter in waiters:
+            waiter.stir(None, 0.0)
+
+
+def _moment_of(timer: bytes) -> float:
+    return int(timer.split(b"/")[-2]) / 1e6
+
+
+class EtcdWaiter(Waiter):
+    """Asleep until the moment at which a job may be ready; the ear tells it of earlier ones."""
+
+    def __init__(self, client: Watching, names: frozenset[str] | None) -> None:
+        self._client = client
+        self._names = names
+        self._changed = threading.Condition()
+        #: No job is ready before this moment; -inf says that nobody has asked yet.
+        self._earliest = -math.inf
+        self._interrupted = False
+        self._cut_off = False
+        self._is_hearing = False
+
+    def ready_in(self) -> float | None:
+        self._check()
+        if not self._is_hearing:
+            # Most who look find something, and then need no ear.
+            due = self._client.next_ready(self._names)
+            if due == 0.0:
+                return 0.0
+            self._client.hear()
+            self._is_hearing = True
+        with self._changed:
+            self._earliest = math.inf
+        due = self._client.next_ready(self._names)
+        with self._changed:
+            self._earliest = earliest = min(self._earliest, math.inf if due is None else due)
+        return None if earliest == math.inf else max(0.0, earliest - self._client.now())
+
+    def wait(self, timeout: float | None) -> None:
+        now = self._client.now
+        deadline = now() + (LONGEST_SLEEP if timeout is None else min(timeout, LONGEST_SLEEP))
+        with self._changed:
+            while not self._interrupted:
+                self._check()
+                left = min(self._earliest, deadline) - now()
+                if left <= 0:
+                    return
+                self._changed.wait(left)
+            self._interrupted = False
+            self._check()
+
+    def _check(self) -> None:
+        if self._cut_off:
+            raise BoardUnavailable("the board was closed while somebody waited on it")
+
+    def stir(self, name: str | None, moment: float) -> None:
+        """Learn that a job of this name (None: any) may be ready at that moment."""
+        with self._changed:
+            if moment < self._earliest and (name is None or self._names is None or name in self._names):
+                self._earliest = moment
+                self._changed.notify_all()
+
+    def cut_off(self) -> None:
+        """Learn that the client was closed."""
+        with self._changed:
+            self._cut_off = True
+            self._changed.notify_all()
+
+    def interrupt(self) -> None:
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        self._client.leave(self)

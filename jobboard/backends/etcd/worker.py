@@ -1,0 +1,64 @@
+"""One thread for what a client does in the background: renew leases, take back what it learns is over."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+logger = logging.getLogger("jobboard.etcd")
+
+
+class Worker:
+    """Runs what it is given, each at its moment; its thread starts with the first one."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._numbers = itertools.count()
+        self._planned: list[tuple[float, int, Callable[[], None]]] = []
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def at(self, moment: float, task: Callable[[], None]) -> None:
+        """Run ``task`` at this moment of the monotonic clock."""
+        with self._changed:
+            if self._closed:
+                return
+            heapq.heappush(self._planned, (moment, next(self._numbers), task))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jobboard-etcd-worker", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def soon(self, task: Callable[[], None]) -> None:
+        self.at(time.monotonic(), task)
+
+    def close(self, patience: float) -> None:
+        """End the thread; what was planned is not run any more."""
+        with self._changed:
+            self._closed = True
+            self._planned.clear()
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(patience)
+
+    def _run(self) -> None:
+        while (task := self._next()) is not None:
+            try:
+                task()
+            except Exception as error:
+                # The board may have been closed under it; whatever it was, the next one has its turn.
+                logger.debug("in the background: %s", error, exc_info=not self._closed)
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._changed:
+            while not self._closed:
+                wait = self._planned[0][0] - time.monotonic() if self._planned else None
+                if wait is not None and wait <= 0:
+                    return heapq.heappop(self._planned)[2]
+                self._changed.wait(wait)
+        return None

@@ -1,0 +1,98 @@
+"""The words that the schedules' cases are written in: schedules that are overdue without anybody waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from jobboard.arguments import moment
+from jobboard.board import JobBoard
+from jobboard.entry import Announcement, ScheduleEntry, ScheduleStep, Verdict
+from jobboard.events import EventKind, JobEvent
+from jobboard.job import Job
+from jobboard.scheduler.planning import fire_times, next_due
+from jobboard.scheduler.schedule import Schedule
+from jobboard.scheduler.stored import pack_schedule, unpack_schedule
+from jobboard.scheduler.triggers import Every, Trigger
+
+HOUR = 3600.0
+#: Due half an hour after the tests begin, so that no fire time comes while a case runs.
+HOURLY = Every(hours=1, start=datetime.now(UTC).replace(microsecond=0) - timedelta(days=2000, minutes=30))
+FULL_HOURS = Every(hours=1, start=datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def hourly(id: str = "report", **options: Any) -> Schedule:
+    """Return a schedule that fires every hour."""
+    trigger: Trigger = options.pop("trigger", HOURLY)
+    return Schedule(id, trigger, options.pop("job", "write"), options.pop("details", {"id": id}), **options)
+
+
+def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
+    """Let a schedule be as if nobody had looked at it for so long, and return the fire times that are overdue."""
+    backend = board._backend
+    entry = backend.read_schedules([id])[0]
+    assert entry is not None
+    schedule, now = unpack_schedule(entry.body), backend.now()
+    progress = schedule.progress
+    assert progress is not None
+    progress.settled = now - seconds
+    overdue = list(fire_times_until(schedule, progress.settled, now))
+    progress.upcoming = next(iter(fire_times(schedule, progress.settled)), None)
+    at = next_due(schedule, progress, now)
+    written = ScheduleEntry(id, f"rewound by {seconds} from {entry.version}", at, pack_schedule(schedule, progress))
+    told = Announcement(EventKind.SCHEDULED, None, schedule.job, id, "rewound")
+    assert backend.step_schedules([ScheduleStep(id, entry.version, written, (), (told,))]) == [Verdict.DONE]
+    return [moment(time) for time in overdue]
+
+
+def fire_times_until(schedule: Schedule, after: float, until: float) -> Iterable[float]:
+    for time in fire_times(schedule, after):
+        if time > until:
+            return
+        yield time
+
+
+def overdue(board: JobBoard, schedule: Schedule, hours: float = 3.0) -> list[datetime]:
+    """Add a schedule that nobody has looked at for some hours."""
+    board.schedules.add(schedule)
+    times = rewind(board, schedule.id, hours * HOUR)
+    assert times
+    return times
+
+
+def fire(board: JobBoard) -> int:
+    """Post all that is due, and return how many jobs it were."""
+    posted = 0
+    while True:
+        made = board.schedules.fire_due(100)
+        posted += made.posted
+        if made.next_in is None or made.next_in > 0:
+            return posted
+
+
+def fires_of(jobs: Iterable[Job]) -> list[datetime | None]:
+    return [job.fire_time for job in jobs]
+
+
+def kinds_of(board: JobBoard, id: str = "report") -> list[tuple[EventKind, int]]:
+    """Return the schedule's history as kinds and counts."""
+    return [(line.kind, line.count) for line in board.schedules.history(id)]
+
+
+def told(events: Iterable[JobEvent]) -> list[EventKind]:
+    return [event.kind for event in events]
+
+
+def spoil(board: JobBoard, id: str) -> None:
+    """Overwrite a schedule by garbage that is due now."""
+    backend = board._backend
+    entry = backend.read_schedules([id])[0]
+    assert entry is not None
+    garbage = replace(entry, version="spoilt", next_at=backend.now() - 1, body=b"\xc1 garbage")
+    assert backend.step_schedules([ScheduleStep(id, entry.version, garbage)]) == [Verdict.DONE]
+
+
+def in_an_hour() -> datetime:
+    return datetime.now(UTC) + timedelta(hours=1)
