@@ -24,6 +24,7 @@ class Proxy:
         self._sockets: set[socket.socket] = set()
         self._heard = threading.Event()
         self._heard.set()
+        self._refuses = False
         #: How many connections were broken.
         self.cuts = 0
 
@@ -42,6 +43,13 @@ class Proxy:
 
     def speak(self) -> None:
         self._heard.set()
+
+    def refuse(self) -> None:
+        """Close every new connection at once."""
+        self._refuses = True
+
+    def accept_again(self) -> None:
+        self._refuses = False
 
     def break_all(self) -> None:
         """Break every connection that is there now."""
@@ -66,6 +74,9 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._refuses:
+                client.close()
+                continue
             try:
                 server = socket.create_connection(self._target)
             except OSError:
