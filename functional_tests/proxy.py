@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Literal, Self
 
 Cut = Literal["request", "reply"]
@@ -24,9 +25,13 @@ class Proxy:
         self._sockets: set[socket.socket] = set()
         self._heard = threading.Event()
         self._heard.set()
-        self._refuses = False
         #: How many connections were broken.
         self.cuts = 0
+        #: Which requests :meth:`cut` means.
+        self.matters: Callable[[bytes], bool] = lambda _request: True
+        #: How many bytes went to the clients.
+        self.replied = 0
+        self._is_shut = False
 
     def cut(self, what: Cut, times: int = 1) -> None:
         """Break the next requests: ``"request"`` drops one unsent, ``"reply"`` lets it pass and drops the answer."""
@@ -44,12 +49,17 @@ class Proxy:
     def speak(self) -> None:
         self._heard.set()
 
-    def refuse(self) -> None:
-        """Close every new connection at once."""
-        self._refuses = True
+    def shut(self) -> None:
+        """Break every connection, and let no new one come about until :meth:`open_again`."""
+        self._is_shut = True
+        self.break_all()
 
-    def accept_again(self) -> None:
-        self._refuses = False
+    def open_again(self) -> None:
+        self._is_shut = False
+
+    @property
+    def is_shut(self) -> bool:
+        return self._is_shut
 
     def break_all(self) -> None:
         """Break every connection that is there now."""
@@ -74,7 +84,7 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            if self._refuses:
+            if self._is_shut:
                 client.close()
                 continue
             try:
@@ -120,7 +130,7 @@ class _Pair:
     def _requests(self) -> None:
         try:
             while data := self._client.recv(1 << 16):
-                cut = None if self._drops_reply else self._proxy.next_cut()
+                cut = self._proxy.next_cut() if not self._drops_reply and self._proxy.matters(data) else None
                 if cut == "request":
                     self._proxy.cuts += 1
                     break
@@ -138,6 +148,7 @@ class _Pair:
                     self._proxy.cuts += 1
                     break
                 self._client.sendall(data)
+                self._proxy.replied += len(data)
         except OSError:
             pass
         self._end()

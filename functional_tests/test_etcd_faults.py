@@ -227,13 +227,13 @@ def test_a_watch_that_missed_compacted_revisions_lists_again(server: EtcdServer,
         heard: list[JobEvent] = []
         board.subscribe(heard.append, [EventKind.TRASHED])
         waiting = Waiting(board)
-        proxy.refuse()
+        proxy.shut()
         proxy.break_all()
         eventually(lambda: not is_hearing(board))
         job = other.post("resize")
         other.post("resize")
         server.compact()
-        proxy.accept_again()
+        proxy.open_again()
         assert waiting.end()[0] == job.uuid
         eventually(lambda: is_hearing(board))
         other.trash(job, "an operator", force=True)

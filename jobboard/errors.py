@@ -63,6 +63,10 @@ class ReplyLost(BoardUnavailable):
     """
 
 
+class NotSupported(JobBoardError):
+    """This kind of store can't do that; ``board.capabilities`` says so beforehand."""
+
+
 class UnknownBackend(JobBoardError):
     """No backend of that name is installed, or the package that it needs is missing."""
 

@@ -38,7 +38,7 @@ class TestPosting:
         "arguments",
         [
             ["post"], ["post", "a", "--details", "[1]"], ["post", "a", "--details", "{"],
-            ["post", "a", "--run-at", "x"],
+            ["post", "a", "--run-at", "x"], ["post", "a", "--run-at", "2030-01-01T00:00"],
             ["post", "a", "--priority", "urgent"], ["nonsense"], ["restore"], ["restore", "--all", "--job-name", "x"],
             ["conductor", "nonsense"], ["conductor", "no.such:handlers"], ["conductor", "json:handlers"],
             ["post", "a", "--delay", "soon"],
@@ -51,7 +51,7 @@ class TestPosting:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["post", "a", "--run-at", "2030-01-01T00:00"], ["post", "a\n"], ["post", "a", "--delay", "-1"],
+            ["post", "a\n"], ["post", "a", "--delay", "-1"],
             ["post", "a", "--uuid", "x"], ["post", "a", "--max-attempts", "0"], ["show", "ffffffff"], ["show", "zz"],
             ["show", "a:b"], ["post", "a", "--details", "@/no/such/file"], ["cancel", "a:b"],
             ["conductor", "jobboard.demo.handlers:handlers", "--executor", "x"],
@@ -228,9 +228,11 @@ class TestProcess:
         from jobboard.cli.app import cli
 
         assert "JOBBOARD_URI" in jobboard("--help")
-        for name in cli.commands:
-            assert f"jobboard {name}" in jobboard(name, "--help")
-            assert "Examples:" in jobboard(name, "--help")
+        for name, command in cli.commands.items():
+            parts = getattr(command, "commands", {})
+            for words in [[name], *([name, part] for part in parts)]:
+                assert f"jobboard {' '.join(words)}" in jobboard(*words, "--help")
+                assert "Examples:" in jobboard(*words, "--help")
 
     def test_a_reader_that_goes_away_is_no_traceback(self, uri: str, board: JobBoard) -> None:
         board.post_many([Posting("a" * 200)] * 200)

@@ -25,7 +25,7 @@ from sql_seam import (
 )
 
 from jobboard.backend import Waiter
-from jobboard.backends.sql import SqliteBackend, watching
+from jobboard.backends.sql import SqliteBackend, sqlite_file, watching
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.sqlite_file import SqliteFile, SqliteLookout
 from jobboard.entry import Discard
@@ -78,7 +78,7 @@ def own_threads() -> list[threading.Thread]:
 def test_a_post_of_this_process_wakes_without_the_watching_thread(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_POLL_EVERY", 3600.0)
+    monkeypatch.setattr(sqlite_file, "_POLL_EVERY", 3600.0)
     with backend.waiter(None) as waiter:
         seen = threads.submit(until_ready, waiter)
         post(backend)
@@ -88,7 +88,7 @@ def test_a_post_of_this_process_wakes_without_the_watching_thread(
 def test_a_post_by_another_backend_of_this_process_wakes_too(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_POLL_EVERY", 3600.0)
+    monkeypatch.setattr(sqlite_file, "_POLL_EVERY", 3600.0)
     link = path.with_name("link.db")
     link.symlink_to(path)
     with opened(link) as other, backend.waiter(None) as waiter:

@@ -124,16 +124,21 @@ class Consuming(Handles):
         self._check_open()
         return [verdict for part in self._batches(renewals) for verdict in self._ask(self._backend.extend, part)]
 
-    def consume(self, job: Job | str, who: str, result: Any = None, *, token: int | None = None) -> None:
+    def consume(
+        self, job: Job | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
+    ) -> None:
         """Complete a job for good, by one client only. Atomic.
 
         :param result: plain data, readable for the board's retention.
+        :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. From here
+            on until then nobody else can end, extend or take back the claim.
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the result can't travel; the claim holds on.
         """
         hold = self._hold(job, who, token)
         data = None if result is None else self._encode("result", result)
-        (verdict,), repeated = self._insist(self._backend.consume, [Consumption(hold, data, self._retention)])
+        backend = self._backend_within(connection)
+        (verdict,), repeated = self._insist(backend.consume, [Consumption(hold, data, self._retention)])
         self._ended(hold, verdict, repeated)
         self._tidy_when_due()
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from jobboard.arguments import (
     check_count,
@@ -149,6 +149,10 @@ class Link:
                         f"whether this request took effect is unknown, since its reply was lost: {error}"
                     ) from error
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _backend_within(self, connection: Any) -> Backend:
+        """Return the backend, inside a transaction of the user's if there is one."""
+        return self._backend if connection is None else self._backend.within(connection)
 
     def _batches(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
         """Cut what is longer than the store takes at once."""

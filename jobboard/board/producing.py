@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,14 +15,17 @@ from jobboard.arguments import (
     check_uuid,
     new_uuid,
 )
+from jobboard.backend import Backend
 from jobboard.board.handles import Handles
 from jobboard.body import EMPTY_BODY, Body, pack_body
 from jobboard.book import LogBook
 from jobboard.codec import encode
-from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
+from jobboard.entry import LIVE, Gone, IfExists, NewEntry, Posted, PostOutcome
 from jobboard.errors import AlreadyPosted, NotFound, StaleBook
 from jobboard.job import Job
 from jobboard.posting import JobPriority, Posting
+
+_PAGE = 500
 
 
 class Producing(Handles):
@@ -41,6 +44,7 @@ class Producing(Handles):
         delay: float | None = None,
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
+        connection: Any = None,
     ) -> Job:
         """Put a job on the board; once this returns, it stays there until it is consumed, trashed or cancelled.
 
@@ -54,14 +58,17 @@ class Producing(Handles):
             its details, book, priority, run_at and max_attempts, as long as it is not claimed.
         :param run_at: not claimable before this aware datetime; ``delay``: before so many seconds have passed.
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
+        :param connection: of SQL stores: a connection or session of SQLAlchemy, or the driver's own connection, with a
+            transaction on this board's database; the job is posted if and only if that commits.
         :raises InvalidPosting: the details can't travel, and which of them.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
+        :raises NotSupported: the store can't take part in a transaction.
         """
         posting = Posting(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
-        return self.post_many([posting])[0]
+        return self.post_many([posting], connection=connection)[0]
 
-    def post_many(self, postings: Iterable[Posting]) -> list[Job]:
+    def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
         """Post a batch in one round trip; the jobs come back in the order of the postings.
 
         All or none are posted, up to the store's largest batch (``capabilities.largest_batch``); a longer batch is
@@ -73,8 +80,9 @@ class Producing(Handles):
                 raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
         entries = [self._entry_of(posting) for posting in batch]
         self._check_open()
-        self._save_new_books(batch)
-        return [job for part in self._batches(entries) for job in self._post(part)]
+        backend = self._backend_within(connection)
+        self._save_new_books(batch, backend)
+        return [job for part in self._batches(entries) for job in self._post(part, backend)]
 
     def cancel(self, job: Job | str) -> bool:
         """Take a job off the board, or tell its owner that it should end.
@@ -92,28 +100,61 @@ class Producing(Handles):
         self._tidy_when_due()
         return outcome is not Gone.ASKED
 
+    def cancel_by_key(self, name: str, prefix: str) -> int:
+        """Cancel the live jobs of a name whose keys begin with ``prefix``, each as by :meth:`cancel`; return how many.
+
+        Claimed ones, whose owners are told, count as well. Each job is cancelled atomically, not all of them at once:
+        those that are posted meanwhile may be met or not. Idempotent. It reads the live jobs of that name, a page of
+        500 a request, and cancels in batches.
+
+        :param prefix: plain text, at least one character of it.
+        :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
+        """
+        names, beginning = frozenset({check_text("name", name)}), check_text("prefix", prefix)
+        self._check_open()
+        self._ask(self._backend.refresh)
+        cancelled, cursor = 0, None
+        while True:
+            page = self._ask(self._backend.page, LIVE, names, cursor, _PAGE)
+            found = [entry.uuid for entry in page.entries if entry.key is not None and entry.key.startswith(beginning)]
+            cancelled += sum(self._cancel_some(part) for part in self._batches(found))
+            cursor = page.cursor
+            if cursor is None:
+                break
+        self._tidy_when_due()
+        return cancelled
+
+    def _cancel_some(self, uuids: Sequence[str]) -> int:
+        outcomes, repeated = self._insist(self._backend.cancel, uuids)
+        return sum(
+            outcome in (Gone.CANCELLED, Gone.ASKED) or (repeated and outcome is Gone.REPEATED) for outcome in outcomes
+        )
+
     def save_book(self, book: LogBook) -> None:
         """Make a logbook durable as it is now. Atomic; ``book.version`` moves on.
 
         :raises StaleBook: somebody else saved it since it was loaded; nothing was changed.
         :raises InvalidPosting: its meta or an entry can't travel.
         """
+        self._save_book(book, self._backend)
+
+    def _save_book(self, book: LogBook, backend: Backend) -> None:
         if not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
         body = encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries}, largest=self._largest)
         version = str(uuids.uuid4())
-        if not self._ask(self._backend.save_book, book.uuid, body, version, book.version):
+        if not self._ask(backend.save_book, book.uuid, body, version, book.version):
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
         book.version = version
 
-    def _save_new_books(self, postings: list[Posting]) -> None:
+    def _save_new_books(self, postings: list[Posting], backend: Backend) -> None:
         """A job never points at a book that isn't there; a crash in between leaves a book that nobody points at."""
         for posting in postings:
             if posting.book is not None and posting.book.version is None:
-                self.save_book(posting.book)
+                self._save_book(posting.book, backend)
 
-    def _post(self, entries: Any) -> list[Job]:
-        posted: list[Posted] = self._ask(self._backend.post, entries)
+    def _post(self, entries: Any, backend: Backend) -> list[Job]:
+        posted: list[Posted] = self._ask(backend.post, entries)
         for entry, answer in zip(entries, posted, strict=True):
             if answer.outcome is PostOutcome.TAKEN:
                 raise AlreadyPosted(

@@ -13,21 +13,24 @@ from jobboard.backends.redis.options import OPTIONS, TLS_OPTIONS, database, trut
 from jobboard.backends.redis.places import Host, Local, Network, Place, Sharded, Single, Watched
 from jobboard.backends.redis.posting import Posting
 from jobboard.backends.redis.reading import Reading
+from jobboard.backends.redis.scheduling import Scheduling
 from jobboard.backends.redis.watching import Watching
 
 _PORT, _SENTINEL_PORT = 6379, 26379
 _SOCKET_TIMEOUT = 5.0
 
 
-class RedisBackend(Posting, Claiming, Reading, Operating, Watching):
+class RedisBackend(Posting, Claiming, Reading, Operating, Scheduling, Watching):
     """``redis://HOST:PORT/DB``, ``rediss://`` with TLS, ``unix:///PATH?db=DB``.
 
     Every primitive is one script and one round trip. Claims are judged by the server's clock.
     """
 
     scheme = "redis"
-    #: At about 8 microseconds a job, a script of this many stays well under 5 ms.
-    capabilities = Capabilities(processes=True, durable=True, expiry="time", clock="store", largest_batch=500)
+    #: At 15 to 20 microseconds a job on a quiet machine, a script of this many stays under 5 ms on a busy one too.
+    capabilities = Capabilities(
+        processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100
+    )
     options = {**OPTIONS, "db": database}
 
     def _place_of(self, address: Address, options: dict[str, Any]) -> Place:

@@ -19,7 +19,7 @@ class Posting(Client):
     def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
         if not entries:
             return []
-        items = pack([_item_of(new) for new in entries])
+        items = pack([item_of(new) for new in entries])
         _, now, codes, parts = self._change("post", items, *[new.body for new in entries])
         others = iter(entries_of(parts))
         return [
@@ -33,7 +33,7 @@ class Posting(Client):
         return [_GONE[answer] for answer in self._change_all("cancel", uuids)]
 
 
-def _item_of(new: NewEntry) -> list[Any]:
+def item_of(new: NewEntry) -> list[Any]:
     return [
         new.uuid,
         new.name,

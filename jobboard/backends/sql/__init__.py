@@ -1,4 +1,7 @@
-"""Boards in SQL databases, by SQLAlchemy Core; SQLite is the embedded default."""
+"""Boards in SQL databases, by SQLAlchemy Core; SQLite is the embedded default.
+
+The backends of servers are imported by their entry points only, since each needs a library of its own.
+"""
 
 from jobboard.backends.sql.sqlite import SqliteBackend
 

@@ -11,8 +11,8 @@ from jobboard.attempts import is_used_up, used_up
 from jobboard.backend import Backend
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.database import Database
-from jobboard.backends.sql.rows import CANCEL_ASKED, DUE_AT, ID, OWNER, STATE, TOKEN, UUID, Row, entry_of, place_of
-from jobboard.backends.sql.schema import CLAIMED
+from jobboard.backends.sql.fences import Held, held_and_free, lock_held, locked_by_others
+from jobboard.backends.sql.rows import CANCEL_ASKED, DUE_AT, ID, OWNER, TOKEN, Row, entry_of, place_of
 from jobboard.backends.sql.steps import (
     find,
     line,
@@ -70,11 +70,12 @@ class Claiming(Backend):
     def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = _Held(transaction, [renewal.hold for renewal in renewals])
+            held = held_and_free(transaction, [renewal.hold for renewal in renewals])
+            busy = locked_by_others(transaction, held, [renewal.hold for renewal in renewals])
             verdicts, changes, lines = [], [], []
             for renewal in renewals:
                 row = held.row(renewal.hold)
-                verdicts.append(_told(row))
+                verdicts.append(_told(row or busy.row(renewal.hold)))
                 if row is not None:
                     due_at = _end_of(renewal.expiry, transaction)
                     transaction.stirs = transaction.stirs or _is_sooner(due_at, row[DUE_AT])
@@ -88,7 +89,7 @@ class Claiming(Backend):
     def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
         with self.database.write() as transaction:
             settle(transaction)
-            row = _Held(transaction, [hold]).row(hold)
+            row = lock_held(transaction, [hold]).row(hold)
             if row is not None:
                 transaction.run(statements.CHECKPOINT, id=row[ID], checkpoint=state)
                 transaction.run(statements.DROP_UNRECORDED, id=row[ID])
@@ -98,7 +99,7 @@ class Claiming(Backend):
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = _Held(transaction, [end.hold for end in ends])
+            held = lock_held(transaction, [end.hold for end in ends])
             rows = [held.take(end.hold) for end in ends]
             changes, lines = [], []
             for end, row in zip(ends, rows, strict=True):
@@ -116,13 +117,13 @@ class Claiming(Backend):
     def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = _Held(transaction, [end.hold for end in ends])
+            held = lock_held(transaction, [end.hold for end in ends])
             return [_abandon(transaction, held, end) for end in ends]
 
     def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = _Held(transaction, [end.hold for end in ends if end.hold is not None])
+            held = lock_held(transaction, [end.hold for end in ends if end.hold is not None])
             return [_trash(transaction, held, end) for end in ends]
 
 
@@ -178,40 +179,6 @@ def _written_down(transaction: Transaction, rows: list[Row]) -> list[Entry]:
 # -- under a claim -----------------------------------------------------------------------------------------------------
 
 
-class _Held:
-    """The claimed jobs of a batch, read at once; a hold fits if and only if all three are the row's present ones."""
-
-    def __init__(self, transaction: Transaction, holds: list[Hold]) -> None:
-        if len(holds) == 1:
-            rows = transaction.rows(statements.FENCE, uuid=holds[0].uuid)
-        else:
-            rows = (
-                transaction.rows(statements.FENCES, uuids=transaction.list_of(hold.uuid for hold in holds))
-                if holds
-                else []
-            )
-        # A claim that is over may be here still, where somebody who had locked it left it alone.
-        self._rows = {
-            row[UUID]: row
-            for row in rows
-            if row[STATE] == CLAIMED and (row[DUE_AT] is None or row[DUE_AT] > transaction.now)
-        }
-
-    def row(self, hold: Hold) -> Row | None:
-        row = self._rows.get(hold.uuid)
-        return row if row is not None and row[TOKEN] == hold.token and row[OWNER] == hold.who else None
-
-    def take(self, hold: Hold) -> Row | None:
-        """Return the row for one end; a second end in the same batch finds it no more."""
-        row = self.row(hold)
-        if row is not None:
-            self.forget(hold.uuid)
-        return row
-
-    def forget(self, uuid: str) -> None:
-        self._rows.pop(uuid, None)
-
-
 def _line_under(kind: EventKind, row: Row) -> dict[str, Any]:
     return line(kind, row[ID], row[OWNER], row[TOKEN])
 
@@ -230,7 +197,7 @@ def _repeated(transaction: Transaction, hold: Hold, *kinds: EventKind) -> Verdic
     return was_done(transaction, hold.uuid, hold.token, *kinds)
 
 
-def _abandon(transaction: Transaction, held: _Held, end: Return) -> Verdict:
+def _abandon(transaction: Transaction, held: Held, end: Return) -> Verdict:
     hold = end.hold
     row = held.take(hold)
     if row is None:
@@ -252,7 +219,7 @@ def _abandon(transaction: Transaction, held: _Held, end: Return) -> Verdict:
     return Verdict.DONE
 
 
-def _trash(transaction: Transaction, held: _Held, end: Discard) -> Verdict:
+def _trash(transaction: Transaction, held: Held, end: Discard) -> Verdict:
     if end.hold is not None:
         row = held.take(end.hold)
         if row is None:

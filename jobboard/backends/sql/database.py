@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import abc
+import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
 from jobboard.backends.sql.hub import Hub
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.statements import EVENTS
 from jobboard.backends.sql.transaction import Transaction
 
 
 class Lookout(abc.ABC):
     """Notices what other processes commit; for one thread. Raises :class:`~jobboard.errors.BoardUnavailable`."""
 
+    #: Whether :meth:`has_changed` notices every change; if not, only those that somebody may wait for.
+    notices_all = True
+
     @abc.abstractmethod
     def has_changed(self) -> bool:
         """Whether anything was committed since it was last asked; True the first time. Costs next to nothing."""
+
+    @abc.abstractmethod
+    def rest(self, nudged: threading.Event, is_listened: bool) -> None:
+        """Wait until it is worth the while to ask again, or until it is nudged.
+
+        :param is_listened: whether somebody wants to hear of events.
+        """
+
+    def interrupt(self) -> None:  # noqa: B027, an event is enough where it is waited for by its own means
+        """End the rest; called from other threads, after ``nudged`` was set."""
+
+    def events(self, after: int) -> list[Row]:
+        """Return lines of the journal that are not told yet."""
+        return self.rows(EVENTS, last=after)
 
     @abc.abstractmethod
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
@@ -39,6 +58,8 @@ class Database(abc.ABC):
     #: The number of this board in the database.
     board: int
     board_name: str
+    #: What no other installation has.
+    identity: str
 
     @property
     @abc.abstractmethod

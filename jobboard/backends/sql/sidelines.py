@@ -10,6 +10,8 @@ from jobboard.backends.sql.statement import Statement, insert_new, p, put
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
 WRITE_VERSION = insert_new(meta, {"name": "version", "value": p("version")})
 CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(value=p("version")))
+NAME_INSTALLATION = insert_new(meta, {"name": "identity", "value": p("identity")})
+IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
 ADD_BOARD = insert_new(boards, {"name": p("name")})
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
 

@@ -12,6 +12,7 @@ from jobboard.address import Address
 from jobboard.arguments import check_number
 from jobboard.backend import Backend, Capabilities
 from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.operating import Operating
 from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.scheduling import Scheduling
@@ -53,7 +54,7 @@ class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
         clock="client",
         largest_batch=1000,
         largest_step=1000,
-        schedules=True,
+        transactions=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,
@@ -102,6 +103,9 @@ class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
     @property
     def connected(self) -> bool:
         return self._database is not None and self._database.usable
+
+    def within(self, connection: Any) -> Backend:
+        return JoinedBackend(self, self.database.join(connection))
 
     def now(self) -> float:
         return time.time()

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,9 @@ from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.faults import explain, explain_commit, is_busy, is_newer, locked
 from jobboard.backends.sql.hub import hub_of
+from jobboard.backends.sql.joined import Joined
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.sqlite_guest import SqliteGuest
 from jobboard.backends.sql.sqlite_handle import Handle, opening
 from jobboard.backends.sql.statement import Statement, Tongue, json_list
 from jobboard.backends.sql.transaction import Transaction
@@ -33,6 +36,8 @@ TONGUE = Tongue(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 _SHORTEST_QUEUE = 5.0
 _RETRY_EVERY = 0.01
+#: How soon the commits of other processes are noticed.
+_POLL_EVERY = 0.02
 
 
 class SqliteFile(Database):
@@ -64,6 +69,11 @@ class SqliteFile(Database):
     @property
     def usable(self) -> bool:
         return self._pid == os.getpid()
+
+    def join(self, connection: Any) -> Joined:
+        """Return this file as the user's transaction sees it."""
+        self._check_process()
+        return Joined(self, SqliteGuest(self._path, TONGUE), connection, "")
 
     def lookout(self) -> Lookout:
         self._check_process()
@@ -168,6 +178,8 @@ class SqliteFile(Database):
                 # So far every version has only added tables.
                 schema.metadata.create_all(connection, checkfirst=True)
                 connection.execute(sidelines.CHANGE_VERSION.clause, {"version": str(schema.VERSION)})
+            connection.execute(sidelines.NAME_INSTALLATION.clause, {"identity": str(uuid.uuid4())})
+            self.identity = str(connection.execute(sidelines.IDENTITY.clause).scalar_one())
             connection.execute(sidelines.ADD_BOARD.clause, {"name": self.board_name})
             return int(connection.execute(sidelines.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
 
@@ -188,6 +200,9 @@ class SqliteLookout(Lookout):
         has_changed = version != self._version
         self._version = version
         return has_changed
+
+    def rest(self, nudged: threading.Event, is_listened: bool) -> None:
+        nudged.wait(_POLL_EVERY)
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         sql, constants = statement.on(TONGUE)

@@ -45,7 +45,12 @@ _this = mine & (jobs.c.uuid == p("uuid"))
 _these = mine & in_list(jobs.c.uuid, "uuids")
 _ready = mine & (jobs.c.state == UNCLAIMED)
 _in_order = (jobs.c.rank, jobs.c.id)
-_visible = or_(jobs.c.retain_until.is_(None), jobs.c.retain_until > p("now"))
+# What is not to be seen any more once it is gone has its end as its retention's end: so it is hidden also from those
+# whose now is older than that, because they waited for the row.
+_visible = or_(
+    jobs.c.retain_until.is_(None),
+    (jobs.c.retain_until > p("now")) & (jobs.c.retain_until > jobs.c.last_modified),
+)
 _unrecorded = one_of(journal.c.kind, "EXTENDED", "CHECKPOINTED")
 _long_ago = p("now") - literal_column(str(RETRY_WINDOW))
 
@@ -194,6 +199,10 @@ NEXT_READY_NAME = Statement(select(func.min(jobs.c.name)).where(_ready, jobs.c.n
 #: is the common case, and spares the list.
 FENCE = Statement(select(*RECORD).where(_this).with_for_update())
 FENCES = Statement(select(*RECORD).where(_these).with_for_update())
+#: Whoever has one of these locked is ending its claim, perhaps in a transaction that takes long. The others must not
+#: miss their renewal meanwhile.
+FREE_FENCES = Statement(select(*RECORD).where(_these).with_for_update(skip_locked=True))
+FENCES_TO_SEE = Statement(select(*RECORD).where(_these))
 EXTEND = Statement(
     update(jobs)
     .where(row)
@@ -320,17 +329,21 @@ TRIM_HISTORY = Statement(
 )
 LAST_EVENT = Statement(select(func.coalesce(func.max(journal.c.id), 0)))
 EVENTS_AT_ONCE = 1000
-EVENTS = Statement(
+_events = (
     select(
         journal.c.id, journal.c.kind, func.coalesce(journal.c.uuid, jobs.c.uuid),
         func.coalesce(journal.c.name, jobs.c.name), journal.c.who, journal.c.token, journal.c.at, journal.c.reason,
         journal.c.board,
     )
     .select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id))
-    .where(journal.c.id > p("last"))
     .order_by(journal.c.id)
     .limit(EVENTS_AT_ONCE)
 )  # fmt: skip
+EVENTS = Statement(_events.where(journal.c.id > p("last")))
+EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
+#: What differs once anything was written, also if it was numbered earlier than what was there before.
+_last = select(journal.c.id).order_by(journal.c.id.desc()).limit(100).subquery("last_lines")
+END_OF_JOURNAL = Statement(select(func.count(), func.max(_last.c.id), func.sum(_last.c.id)))
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 

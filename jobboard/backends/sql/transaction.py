@@ -16,10 +16,7 @@ class Transaction:
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "now", "stirs")
-
-    #: Whether this transaction may also move jobs that nobody asked about, such as those whose claims are over.
-    settles = True
+    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "now", "settles", "stirs")
 
     def __init__(self, cursor: Any, tongue: Tongue, board: int, now: float) -> None:
         self._cursor = cursor
@@ -28,6 +25,8 @@ class Transaction:
         self.now = now
         #: Whether anything was written.
         self.changed = False
+        #: Whether this transaction may also move jobs that nobody asked about, such as those whose claims are over.
+        self.settles = True
         #: Whether what was written may be what somebody in another process waits for.
         self.stirs = False
 
@@ -78,9 +77,12 @@ class Transaction:
 
 
 class StepwiseTransaction(Transaction):
-    """For databases whose UPDATE returns no rows."""
+    """For databases whose UPDATE returns no rows, and drivers whose rows are no list."""
 
     __slots__ = ()
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return list(super().rows(statement, **parameters))
 
     def change(self, change: Returning, **parameters: Any) -> list[Row]:
         found = self.rows(change.find, **parameters)

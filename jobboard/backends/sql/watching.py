@@ -1,4 +1,4 @@
-"""Noticing that the database has changed: at once for this process, within 20 ms for others."""
+"""Noticing that the database has changed: at once for this process, as soon as its lookout notices for others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.backends.sql")
 
-_POLL_EVERY = 0.02
 #: For so long the thread outlives who waits, since waiting often goes on at once.
 _LINGER = 1.0
 _PAUSE_AFTER_FAULT = 0.5
@@ -42,6 +41,7 @@ class Watcher:
         self._users = 0
         self._left_at = 0.0
         self._thread: threading.Thread | None = None
+        self._lookout: Lookout | None = None
         #: Set when the thread has something to do before its next look.
         self._nudged = threading.Event()
         self._listeners: list[_Listener] = []
@@ -56,9 +56,15 @@ class Watcher:
             self._closed = True
             self._changed.notify_all()
             thread = self._thread
-        self._nudged.set()
+        self._nudge()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def _nudge(self) -> None:
+        self._nudged.set()
+        lookout = self._lookout
+        if lookout is not None:
+            lookout.interrupt()
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
@@ -70,7 +76,7 @@ class Watcher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
                 self._thread.start()
-        self._nudged.set()
+        self._nudge()
 
     def leave(self) -> None:
         with self._changed:
@@ -94,7 +100,7 @@ class Watcher:
         if self._users:
             self._tell_waiters()
             if self._listeners:
-                self._nudged.set()
+                self._nudge()
 
     def _tell_waiters(self) -> None:
         with self._changed:
@@ -106,10 +112,11 @@ class Watcher:
     def _run(self) -> None:
         while self._is_wanted():
             try:
-                lookout = self._database.lookout()
+                self._lookout = lookout = self._database.lookout()
                 try:
                     self._look_out(lookout)
                 finally:
+                    self._lookout = None
                     lookout.close()
             except BoardUnavailable as error:
                 logger.warning("board %s: can't see what other processes do: %s", self._database.board_name, error)
@@ -125,9 +132,12 @@ class Watcher:
             has_changed = lookout.has_changed()
             if has_changed:
                 self._tell_waiters()
-            if nudged or has_changed:
+            if nudged or has_changed or not lookout.notices_all:
                 self._tell_listeners(lookout)
-            self._nudged.wait(_POLL_EVERY if self._users else _LINGER)
+            if self._users:
+                lookout.rest(self._nudged, bool(self._listeners))
+            else:
+                self._nudged.wait(_LINGER)
 
     def _is_wanted(self) -> bool:
         """Whether to go on; once this is False, the next one who enters starts another thread."""
@@ -169,9 +179,9 @@ class Watcher:
     def _tell_listeners(self, lookout: Lookout) -> None:
         with self._telling:
             while self._listeners:
-                rows = lookout.rows(statements.EVENTS, last=self._last_event)
+                rows = lookout.events(self._last_event)
                 for row in rows:
-                    self._last_event = row[0]
+                    self._last_event = max(self._last_event, row[0])
                     if row[8] == self._database.board:
                         self._tell(row)
                 if len(rows) < statements.EVENTS_AT_ONCE:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobboard.arguments import moment
 from jobboard.board import JobBoard
-from jobboard.entry import ScheduleEntry, ScheduleStep, Verdict
+from jobboard.entry import Announcement, ScheduleEntry, ScheduleStep, Verdict
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
 from jobboard.scheduler.planning import fire_times, next_due
@@ -42,7 +42,8 @@ def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
     progress.upcoming = next(iter(fire_times(schedule, progress.settled)), None)
     at = next_due(schedule, progress, now)
     written = ScheduleEntry(id, f"rewound by {seconds} from {entry.version}", at, pack_schedule(schedule, progress))
-    assert backend.step_schedules([ScheduleStep(id, entry.version, written)]) == [Verdict.DONE]
+    told = Announcement(EventKind.SCHEDULED, None, schedule.job, id, "rewound")
+    assert backend.step_schedules([ScheduleStep(id, entry.version, written, (), (told,))]) == [Verdict.DONE]
     return [moment(time) for time in overdue]
 
 

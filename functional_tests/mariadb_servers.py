@@ -1,0 +1,76 @@
+"""MariaDB servers of the tests' own."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from typing import Any
+
+import pymysql
+from servers import HOST, RunningServer, free_port, program
+
+
+class MariadbServer(RunningServer):
+    """One ``mariadbd`` with an empty database ``jobs``.
+
+    :param options: settings of its command line; by default nothing waits for the disk.
+    """
+
+    def __init__(self, options: dict[str, str] | None = None) -> None:
+        super().__init__([])
+        self.port = free_port()
+        self._data = self.folder / "data"
+        settings = {
+            "user": "root",
+            "datadir": str(self._data),
+            "port": str(self.port),
+            "bind-address": HOST,
+            "socket": str(self.folder / "socket"),
+            "pid-file": str(self.folder / "pid"),
+            "innodb-flush-log-at-trx-commit": "0",
+            "innodb-buffer-pool-size": "64M",
+            "max-connections": "200",
+            **(options or {}),
+        }
+        given = [f"--{name}={value}" for name, value in settings.items()]
+        self.command = [program("mariadbd", "mariadb-server"), "--no-defaults", *given]
+        self._is_made = False
+
+    @property
+    def uri(self) -> str:
+        return f"mysql://root@{HOST}:{self.port}/jobs"
+
+    def start(self) -> MariadbServer:
+        if not self._is_made:
+            make = [program("mariadb-install-db", "mariadb-server"), "--no-defaults", "--user=root"]
+            make += [f"--datadir={self._data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+            subprocess.run(make, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        super().start()
+        if not self._is_made:
+            with self.client(None) as client, client.cursor() as cursor:
+                cursor.execute("CREATE DATABASE jobs")
+            self._is_made = True
+        return self
+
+    def client(self, database: str | None = "jobs", **options: Any) -> Any:
+        """Return a plain connection that commits every statement; a context manager."""
+        return pymysql.connect(
+            host=HOST, port=self.port, user="root", database=database, autocommit=True, connect_timeout=5,
+            read_timeout=30, **options
+        )  # fmt: skip
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        with contextlib.suppress(pymysql.OperationalError), self.client(None):
+            return True
+        return False
+
+    def end_connections(self) -> int:
+        """Break all connections to the database but one's own."""
+        with self.client() as client, client.cursor() as cursor:
+            cursor.execute("SELECT id FROM information_schema.processlist WHERE db = 'jobs' AND id <> CONNECTION_ID()")
+            numbers = [row[0] for row in cursor.fetchall()]
+            for number in numbers:
+                with contextlib.suppress(pymysql.Error):
+                    cursor.execute(f"KILL {number}")
+        return len(numbers)

@@ -1,0 +1,309 @@
+"""Posting and consuming in a transaction of the user's own, on each SQL store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from mariadb_servers import MariadbServer
+from postgresql_servers import PostgresqlServer
+from sql_harness import MysqlHarness, PostgresqlHarness
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+import jobboard
+from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotSupported, Posting
+from jobboard.backends.sql import SqliteBackend
+from jobboard.testing import Harness, eventually
+
+LONG = 600.0
+
+
+class Place(NamedTuple):
+    """A store, and how the users of its database reach it."""
+
+    harness: Harness
+    engine_url: str
+    connect: Callable[..., Any]
+
+
+class SqliteHarness(Harness):
+    backend_class = SqliteBackend
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def uri(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    def corrupt(self, board: JobBoard, uuid: str) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresqlServer]:
+    with PostgresqlServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[MariadbServer]:
+    with MariadbServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "sqlite":
+        path = tmp_path / "jobs.db"
+        with SqliteHarness(path) as harness:
+            yield Place(harness, f"sqlite:///{path}", lambda: sqlite3.connect(path, isolation_level="IMMEDIATE"))
+        return
+    server = request.getfixturevalue(request.param)
+    if request.param == "postgresql":
+        url = server.uri.replace("postgresql:", "postgresql+psycopg:")
+        with PostgresqlHarness(server.uri) as harness:
+            yield Place(harness, url, lambda: _psycopg(server))
+    else:
+        with MysqlHarness(server.uri) as harness:
+            yield Place(harness, server.uri.replace("mysql:", "mysql+pymysql:"), lambda: _pymysql(server))
+
+
+def _psycopg(server: PostgresqlServer) -> Any:
+    client = server.client()
+    client.autocommit = False
+    return client
+
+
+def _pymysql(server: MariadbServer) -> Any:
+    client = server.client()
+    client.autocommit(False)
+    return client
+
+
+@pytest.fixture
+def board(place: Place) -> JobBoard:
+    return place.harness.board()
+
+
+@pytest.fixture
+def other(place: Place, board: JobBoard) -> JobBoard:
+    return place.harness.board(board.name)
+
+
+# -- posting -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_there_if_the_transaction_commits(place: Place, board: JobBoard, other: JobBoard) -> None:
+    with closing(place.connect()) as connection:
+        job = board.post("resize", details={"n": 1}, key="k", connection=connection)
+        assert other.job_count == 0
+        connection.commit()
+    assert [(found.uuid, found.details) for found in other.iterjobs()] == [(job.uuid, {"n": 1})]
+    assert [line.kind for line in job.history] == ["POSTED"]
+
+
+def test_a_job_is_not_there_if_the_transaction_is_rolled_back(place: Place, board: JobBoard) -> None:
+    with closing(place.connect()) as connection:
+        board.post("resize", LogBook("journal"), key="k", connection=connection)
+        connection.rollback()
+    assert board.job_count == 0
+    assert board.post("resize", key="k").record.state is JobState.UNCLAIMED
+
+
+def test_what_the_user_wrote_beside_it_shares_its_fate(place: Place, board: JobBoard) -> None:
+    with closing(place.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("DROP TABLE IF EXISTS orders")
+        cursor.execute("CREATE TABLE orders (id INTEGER)")
+        connection.commit()
+        for end in (connection.rollback, connection.commit):
+            cursor.execute("INSERT INTO orders VALUES (7)")
+            board.post("ship", connection=connection)
+            end()
+            cursor.execute("SELECT count(*) FROM orders")
+            assert cursor.fetchone()[0] == board.job_count
+        assert board.job_count == 1
+        connection.rollback()
+
+
+def test_it_takes_a_connection_and_a_session_of_sqlalchemy(place: Place, board: JobBoard) -> None:
+    engine = create_engine(place.engine_url, poolclass=NullPool)
+    with engine.begin() as connection:
+        board.post("by begin", connection=connection)
+    with engine.connect() as connection:
+        board.post("by commit", connection=connection)
+        connection.commit()
+    with engine.connect() as connection:
+        board.post("forgotten", connection=connection)
+    with Session(engine) as session, session.begin():
+        board.post_many([Posting("by session"), Posting("by session")], connection=session)
+    engine.dispose()
+    assert [job.name for job in board.iterjobs()] == ["by begin", "by commit", "by session", "by session"]
+
+
+def test_a_key_that_is_taken_leaves_the_users_transaction_usable(place: Place, board: JobBoard) -> None:
+    live = board.post("resize", key="k")
+    with closing(place.connect()) as connection:
+        first = board.post("resize", connection=connection)
+        with pytest.raises(AlreadyPosted):
+            board.post_many([Posting("resize"), Posting("resize", key="k")], connection=connection)
+        board.post("resize", key="k", if_exists="keep", connection=connection)
+        connection.commit()
+    assert [job.uuid for job in board.iterjobs()] == [live.uuid, first.uuid]
+
+
+def test_a_wait_of_another_client_wakes_when_it_is_committed(place: Place, board: JobBoard, other: JobBoard) -> None:
+    with other.waiter() as waiter, closing(place.connect()) as connection:
+        assert waiter.ready_in() is None
+        board.post("resize", connection=connection)
+        assert waiter.ready_in() is None
+        connection.commit()
+        waiter.wait(30)
+        eventually(lambda: waiter.ready_in() == 0.0)
+
+
+# -- consuming ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_consumed_if_the_transaction_commits(place: Place, board: JobBoard, other: JobBoard) -> None:
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=LONG)
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", {"rows": 3}, connection=connection)
+        assert other.get(job.uuid).record.state is JobState.CLAIMED
+        connection.commit()
+    assert (job.state, job.result) == (JobState.COMPLETE, {"rows": 3})
+    with pytest.raises(ClaimLost):
+        board.consume(job, "alice")
+
+
+def test_a_job_stays_claimed_if_the_transaction_is_rolled_back(place: Place, board: JobBoard) -> None:
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=LONG)
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", connection=connection)
+        connection.rollback()
+    assert job.state is JobState.CLAIMED
+    board.consume(job, "alice")
+
+
+def test_a_claim_that_is_lost_is_refused_in_the_transaction(place: Place, board: JobBoard, other: JobBoard) -> None:
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=LONG)
+    other.release(job.uuid, reason="its host is gone")
+    with closing(place.connect()) as connection:
+        with pytest.raises(ClaimLost):
+            board.consume(job, "alice", connection=connection)
+        board.post("next", connection=connection)
+        connection.commit()
+    assert [found.name for found in board.iterjobs()] == ["resize", "next"]
+
+
+def test_a_claim_that_is_over_is_refused_though_nobody_took_it_back(place: Place, board: JobBoard) -> None:
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=0.05)
+    eventually(lambda: _is_over(place, board, job))
+    assert job.attempts == 1
+
+
+def _is_over(place: Place, board: JobBoard, job: Any) -> bool:
+    with closing(place.connect()) as connection:
+        try:
+            board.consume(job, "alice", connection=connection, token=1)
+        except ClaimLost:
+            return True
+        finally:
+            connection.rollback()
+    return False
+
+
+def test_others_are_not_held_up_while_the_transaction_lasts(place: Place, board: JobBoard, other: JobBoard) -> None:
+    if board.store == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    board.post_many([Posting("resize") for _ in range(3)])
+    first, second = board.claim_next("alice", limit=2, expiry=LONG)
+    with closing(place.connect()) as connection:
+        board.consume(first, "alice", connection=connection)
+        board.post("resize", connection=connection)
+        assert {verdict.name for verdict in board.extend_many([first, second], "alice", LONG)} == {"DONE"}
+        [third] = other.claim_next("bob", limit=5, expiry=LONG)
+        other.consume(third, "bob")
+        board.consume(second, "alice")
+        assert other.stats().claimed == 1
+        connection.rollback()
+    board.consume(first, "alice")
+    assert (board.job_count, board.audit()) == (0, [])
+
+
+def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(
+    place: Place, board: JobBoard, other: JobBoard
+) -> None:
+    if board.store == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=0.3)
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", "done", connection=connection)
+        eventually(lambda: (other.look(job.uuid).expires_at or 0) < other._backend.now())
+        assert other.claim_next("bob") == []
+        assert list(other.wait(0.2)) == []
+        connection.commit()
+    assert (job.state, job.result) == (JobState.COMPLETE, "done")
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_commits_by_itself_is_refused(place: Place, board: JobBoard) -> None:
+    with closing(place.connect()) as connection:
+        if board.store == "sqlite":
+            connection.isolation_level = None
+        elif board.store == "mysql":
+            connection.autocommit(True)
+        else:
+            connection.autocommit = True
+        with pytest.raises(ValueError, match="begin a transaction first"):
+            board.post("resize", connection=connection)
+    assert board.job_count == 0
+
+
+@pytest.mark.parametrize("connection", [7, "postgresql://", object()])
+def test_what_is_no_connection_is_refused(board: JobBoard, connection: Any) -> None:
+    with pytest.raises(TypeError, match="connection must be"):
+        board.post("resize", connection=connection)
+
+
+def test_a_connection_to_another_database_is_refused(place: Place, board: JobBoard, tmp_path: Path) -> None:
+    with closing(place.connect()) as connection:
+        cursor = connection.cursor()
+        if board.store == "sqlite":
+            with jobboard.backend(board.name, f"sqlite:///{tmp_path}/other.db"):
+                pass
+            with (
+                closing(sqlite3.connect(tmp_path / "other.db", isolation_level="IMMEDIATE")) as stranger,
+                pytest.raises(ValueError, match="another database"),
+            ):
+                board.post("resize", connection=stranger)
+            return
+        if board.store == "mysql":
+            cursor.execute("CREATE DATABASE IF NOT EXISTS others")
+            cursor.execute("USE others")
+        else:
+            cursor.execute("SET search_path = nowhere")
+        with pytest.raises(ValueError, match=r"another database|no tables"):
+            board.post("resize", connection=connection)
+
+
+def test_other_stores_say_that_they_cannot() -> None:
+    with jobboard.backend("board", "memory://transactions") as board:
+        assert not board.capabilities.transactions
+        with pytest.raises(NotSupported, match="memory board can't take part"):
+            board.post("resize", connection=object())
+        assert board.job_count == 0

@@ -1,0 +1,72 @@
+"""The schedules' primitives: each a script, which posts by the same fragment as ``post``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from jobboard.backends.redis.client import Client
+from jobboard.backends.redis.posting import item_of
+from jobboard.backends.redis.wire import micros, pack
+from jobboard.entry import Due, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
+
+_VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
+
+#: Where a page ended: the last schedule's moment as the sorted set has it, and its id.
+Place = tuple[str, str]
+
+
+class Scheduling(Client):
+    """Steps of schedules, and what is due."""
+
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        if not steps:
+            return []
+        blobs: list[bytes] = []
+        for step in steps:
+            blobs.append(b"" if step.entry is None else step.entry.body)
+            blobs += [new.body for new in step.postings]
+        answers = self._change("step_schedules", pack([_plain(step) for step in steps]), *blobs)[1]
+        return [_VERDICTS[answer] for answer in answers]
+
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+        if not ids:
+            return []
+        return _schedules_of(self._look("read_schedules", *ids)[1])
+
+    def due_schedules(self, limit: int) -> Due:
+        _, now, following, parts = self._look("due_schedules", limit)
+        entries = [entry for entry in _schedules_of(parts) if entry is not None]
+        next_in = (float(following) - int(now)) / 1e6 if following else None
+        return Due(entries, next_in, int(now) / 1e6)
+
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        moment, id = cast(Place, cursor or ("", ""))
+        found = _schedules_of(self._look("page_schedules", moment, id, size)[1])
+        entries = [entry for entry in found if entry is not None]
+        return SchedulePage(entries, _place_of(entries[-1]) if len(found) == size else None)
+
+
+def _plain(step: ScheduleStep) -> list[Any]:
+    entry = step.entry
+    return [
+        step.id,
+        step.after,
+        None if entry is None else entry.version,
+        None if entry is None or entry.next_at is None else micros(entry.next_at),
+        [item_of(new) for new in step.postings],
+        [[told.kind.value, told.uuid, told.name, told.who, told.reason] for told in step.announcements],
+    ]
+
+
+def _schedules_of(parts: Sequence[Any]) -> list[ScheduleEntry | None]:
+    return [
+        None
+        if version is None
+        else ScheduleEntry(id.decode(), version.decode(), None if at is None else int(at) / 1e6, body)
+        for id, version, at, body in zip(*[iter(parts)] * 4, strict=True)
+    ]
+
+
+def _place_of(entry: ScheduleEntry) -> Place:
+    return ("+inf" if entry.next_at is None else str(micros(entry.next_at)), entry.id)

@@ -1,0 +1,221 @@
+"""MariaDB and MySQL by PyMySQL."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import pymysql
+from pymysql.constants import CLIENT, SERVER_STATUS
+from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
+
+from jobboard.backends.sql import mysql_faults as faults
+from jobboard.backends.sql import schema, sidelines
+from jobboard.backends.sql.database import Lookout
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.mysql_layout import statements_of_mysql
+from jobboard.backends.sql.mysql_lookout import MysqlLookout
+from jobboard.backends.sql.naming import Naming
+from jobboard.backends.sql.statement import Tongue, literal_list
+from jobboard.backends.sql.transaction import StepwiseTransaction
+from jobboard.errors import BoardUnavailable
+
+Connect = Callable[[float], Any]
+
+#: The first with SKIP LOCKED.
+_OLDEST_MARIADB, _OLDEST_MYSQL = (10, 6), (8, 0)
+
+_NO_TABLE, _TABLE_EXISTS, _INDEX_EXISTS = 1146, 1050, 1061
+
+_NOW = "SELECT UNIX_TIMESTAMP(SYSDATE(6))"
+_SET_UP = (
+    # UNIX_TIMESTAMP reads a local time, of which there are two for an hour of every year.
+    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10",
+    # Locks of what was not found would make those wait who post.
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
+_BEGIN = ("START TRANSACTION READ WRITE", _NOW)
+_BEGIN_LOOK = (
+    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    _NOW,
+)
+#: Seconds for which boards that are opened at the same time queue while one makes the tables.
+_UPGRADE_WITHIN = 60
+
+
+class MysqlDriver(Driver):
+    """
+    :param connect: makes a connection within so many seconds; raises PyMySQL's errors.
+    :param where: the server and the database, for messages.
+    """
+
+    error = pymysql.Error
+    transaction = StepwiseTransaction
+
+    def __init__(self, connect: Connect, where: str, naming: Naming) -> None:
+        self._connect = connect
+        self._where = where
+        self.tongue = Tongue(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, naming)
+
+    @property
+    def where(self) -> str:
+        return self._where
+
+    def connect(self, timeout: float) -> Any:
+        try:
+            connection = self._connect(timeout)
+        except (pymysql.Error, OSError) as error:
+            raise faults.unreachable(error, self._where) from error
+        try:
+            _check(connection, self._where)
+            connection.autocommit(True)
+            _say(connection.cursor(), *_SET_UP)
+        except BaseException as error:
+            self.end(connection)
+            if isinstance(error, pymysql.Error):
+                raise faults.unreachable(error, self._where) from error
+            raise
+        return connection
+
+    def is_alive(self, connection: Any) -> bool:
+        if not connection.open or connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
+            return False
+        # An idle server says nothing, unless it says goodbye.
+        poll = select.poll()
+        poll.register(connection._sock, select.POLLIN)
+        return not poll.poll(0)
+
+    def end(self, connection: Any) -> None:
+        with contextlib.suppress(pymysql.Error, OSError):
+            connection.close()
+
+    def begin(self, cursor: Any) -> float:
+        return float(_say(cursor, *_BEGIN))
+
+    def begin_look(self, cursor: Any) -> float:
+        return float(_say(cursor, *_BEGIN_LOOK))
+
+    def now(self, cursor: Any) -> float:
+        # In whatever time zone the session is, also where a local time is that of two moments.
+        cursor.execute("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6")
+        return float(cursor.fetchone()[0])
+
+    def commit(self, cursor: Any, channel: str | None) -> None:
+        cursor.execute("COMMIT")
+
+    def cursor(self, connection: Any) -> Any:
+        if not isinstance(connection, pymysql.connections.Connection):
+            raise TypeError(f"connection must be SQLAlchemy's or PyMySQL's, not {type(connection).__name__}")
+        status: Any = connection
+        in_transaction = status.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
+        if connection.get_autocommit() and not in_transaction:
+            raise ValueError("the connection commits every statement by itself; begin a transaction first")
+        return connection.cursor(pymysql.cursors.Cursor)
+
+    def announce(self, cursor: Any, channel: str) -> None:
+        """Whoever waits looks for itself."""
+
+    def explain(self, error: Exception) -> BoardUnavailable:
+        return faults.explain(error, self._where)
+
+    def explain_commit(self, error: Exception) -> BoardUnavailable:
+        return faults.explain_commit(error, self._where)
+
+    def read_version(self, cursor: Any) -> str | None:
+        try:
+            row = StepwiseTransaction(cursor, self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
+        except pymysql.ProgrammingError as error:
+            if faults.code_of(error) == _NO_TABLE:
+                return None
+            raise
+        return None if row is None else str(row[0])
+
+    def upgrade(self, connection: Any) -> None:
+        """Every statement commits by itself, so one that was broken off is gone through again; the version is last."""
+        cursor = connection.cursor()
+        cursor.execute("SELECT DATABASE()")
+        lock = f"jobboard_{self.tongue.naming.mark}_{cursor.fetchone()[0]}"[:64]
+        cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, _UPGRADE_WITHIN))
+        if cursor.fetchone() != (1,):
+            raise BoardUnavailable(f"{self._where} is being upgraded by somebody else for more than a minute")
+        try:
+            found = int(self.read_version(cursor) or 0)
+            for statement in statements_of_mysql(found, self.tongue, _is_mariadb(connection)):
+                _make(cursor, statement)
+            transaction = StepwiseTransaction(cursor, self.tongue, 0, 0.0)
+            transaction.run(sidelines.CHANGE_VERSION if found else sidelines.WRITE_VERSION, version=str(schema.VERSION))
+        finally:
+            with contextlib.suppress(pymysql.Error):
+                cursor.execute("SELECT RELEASE_LOCK(%s)", (lock,))
+
+    def lookout(self, connection: Any, channel: str) -> Lookout:
+        return MysqlLookout(connection, self.tongue, self.explain)
+
+
+class _Connection(pymysql.connections.Connection):
+    """Reads the certificates once for each set of options: that takes longer than all the rest of a connection."""
+
+    _contexts: ClassVar[dict[str, Any]] = {}
+
+    def _create_ssl_ctx(self, sslp: Any) -> Any:
+        options = repr(sorted(sslp.items()))
+        if options not in self._contexts:
+            self._contexts[options] = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
+        return self._contexts[options]
+
+
+def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
+    """Return what connects by PyMySQL's parameters.
+
+    :param reply_timeout: seconds after which a server that does not reply is given up.
+    """
+
+    def connect(timeout: float) -> Any:
+        return _Connection(
+            **parameters,
+            connect_timeout=max(1.0, timeout),
+            read_timeout=reply_timeout,
+            write_timeout=reply_timeout,
+            charset="utf8mb4",
+            client_flag=CLIENT.MULTI_STATEMENTS,
+        )
+
+    return connect
+
+
+def _say(cursor: Any, *statements: str) -> Any:
+    """Run statements, in one round trip where the connection can; return the last one's value, if it has one."""
+    if cursor.connection.client_flag & CLIENT.MULTI_STATEMENTS:
+        cursor.execute("; ".join(statements))
+        for _ in statements[1:]:
+            cursor.nextset()
+    else:
+        for statement in statements:
+            cursor.execute(statement)
+    row = cursor.fetchone() if cursor.description else None
+    return row[0] if row else None
+
+
+def _make(cursor: Any, statement: str) -> None:
+    try:
+        cursor.execute(statement)
+    except pymysql.Error as error:
+        if faults.code_of(error) not in (_TABLE_EXISTS, _INDEX_EXISTS):
+            raise
+
+
+def _is_mariadb(connection: Any) -> bool:
+    return "mariadb" in connection.get_server_info().lower()
+
+
+def _check(connection: Any, where: str) -> None:
+    said = connection.get_server_info()
+    kind, oldest = ("MariaDB", _OLDEST_MARIADB) if _is_mariadb(connection) else ("MySQL", _OLDEST_MYSQL)
+    # Old clients would not understand a first number of two digits, so MariaDB may say 5.5.5 before it.
+    found = re.search(r"(\d+)\.(\d+)", said.removeprefix("5.5.5-"))
+    if found is None or (int(found[1]), int(found[2])) < oldest:
+        raise BoardUnavailable(f"{where} is {kind} {said}; jobboard needs {oldest[0]}.{oldest[1]} or later")

@@ -1,0 +1,85 @@
+"""The connections that the threads of one board share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jobboard.errors import BoardUnavailable
+
+#: For so many seconds a thread waits until another one has finished with its connection.
+_LONGEST_QUEUE = 30.0
+
+
+class Pool:
+    """Lends each connection to one thread at a time, the last used one first.
+
+    :param connect: makes a connection; raises BoardUnavailable.
+    :param is_alive: whether a connection that was idle can be used still; costs no round trip.
+    :param end: closes one, whatever state it is in, and raises nothing.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        is_alive: Callable[[Any], bool],
+        end: Callable[[Any], None],
+        largest: int,
+    ) -> None:
+        self._connect, self._is_alive, self._end = connect, is_alive, end
+        self._changed = threading.Condition()
+        self._idle: list[Any] = []
+        self._free = largest
+        self._closed = False
+
+    def take(self) -> Any:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._closed or self._idle or self._free, _LONGEST_QUEUE):
+                raise BoardUnavailable(f"all connections were busy for {_LONGEST_QUEUE:.0f} seconds; raise pool_size")
+            while self._idle:
+                connection = self._idle.pop()
+                if self._is_alive(connection):
+                    return connection
+                self._free += 1
+                self._end(connection)
+            if self._closed:
+                raise BoardUnavailable("the board is closed; call connect() first")
+            self._free -= 1
+        try:
+            return self._connect()
+        except BaseException:
+            self._one_is_free()
+            raise
+
+    def adopt(self, connection: Any) -> None:
+        """Take in a connection that was made elsewhere."""
+        with self._changed:
+            self._free -= 1
+        self.give_back(connection)
+
+    def give_back(self, connection: Any) -> None:
+        with self._changed:
+            if not self._closed:
+                self._idle.append(connection)
+                self._changed.notify()
+                return
+        self._end(connection)
+
+    def discard(self, connection: Any) -> None:
+        self._end(connection)
+        self._one_is_free()
+
+    def close(self) -> None:
+        """End all that are idle, now, and the others when they are given back."""
+        with self._changed:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            self._changed.notify_all()
+        for connection in idle:
+            self._end(connection)
+
+    def _one_is_free(self) -> None:
+        with self._changed:
+            self._free += 1
+            self._changed.notify()

@@ -1,0 +1,101 @@
+"""The PostgreSQL backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import psycopg
+from sqlalchemy.engine import Engine
+
+from jobboard.address import Address
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.naming import Naming, check_name
+from jobboard.backends.sql.postgresql_driver import Connect, PostgresqlDriver, connector
+from jobboard.backends.sql.server_backend import ServerBackend
+
+#: libpq's own parameters, as they may stand in a URI.
+_LIBPQ = (
+    "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "passfile", "service",
+    "application_name", "target_session_attrs", "channel_binding", "options", "gssencmode",
+)  # fmt: skip
+
+
+class PostgresqlBackend(ServerBackend):
+    """A board in a PostgreSQL database: ``postgresql://user:password@host:5432/database``.
+
+    Several hosts are tried in turn, for the one that can be written to. What the URI leaves out, libpq takes from its
+    environment (``PGHOST``, ``PGUSER``, ...) and its password file.
+
+    :param schema: the schema that the tables lie in; created if need be. By default the first of the search_path.
+    """
+
+    scheme: ClassVar[str] = "postgresql"
+    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        **ServerBackend.options,
+        "schema": check_name,
+        **dict.fromkeys(_LIBPQ, str),
+    }
+
+    def __init__(self, board: str, address: Address, **options: Any) -> None:
+        parameters = {name: options.pop(name) for name in _LIBPQ if name in options}
+        super().__init__(board, address, **options)
+        self._parameters = {**_parameters_of(address), **parameters}
+        if self._engine is not None:
+            _check_engine(self._engine)
+
+    def _driver(self) -> Driver:
+        if self._engine is not None:
+            return _driver_of(self._engine, self._naming)
+        connect = connector(self._parameters, self._socket_timeout)
+        return PostgresqlDriver(connect, _where(self._parameters), self._naming)
+
+
+def _parameters_of(address: Address) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
+        "host": ",".join(host for host, _ in address.hosts),
+        "port": ",".join(str(port or 5432) for _, port in address.hosts),
+        "dbname": address.path.removeprefix("/"),
+        "user": address.username,
+        "password": address.password,
+        "application_name": "jobboard",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 20_000,
+    }
+    if len(address.hosts) > 1:
+        parameters["target_session_attrs"] = "read-write"
+    return {name: value for name, value in parameters.items() if value not in (None, "")}
+
+
+def _where(parameters: Mapping[str, Any]) -> str:
+    return f"PostgreSQL at {parameters.get('host', 'the default host')}:{parameters.get('port', '')}/" + str(
+        parameters.get("dbname", "")
+    )
+
+
+# -- connections of an engine ------------------------------------------------------------------------------------------
+
+
+def _check_engine(engine: Engine) -> None:
+    if engine.dialect.name != "postgresql" or engine.dialect.driver != "psycopg":
+        found = f"{engine.dialect.name}+{engine.dialect.driver}"
+        raise ValueError(f"the engine speaks {found}; make it with postgresql+psycopg://")
+
+
+def _driver_of(engine: Engine, naming: Naming) -> Driver:
+    """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
+    return PostgresqlDriver(_connector(engine), f"PostgreSQL at {engine.url.render_as_string()}", naming)
+
+
+def _connector(engine: Engine) -> Connect:
+    def connect(_timeout: float) -> psycopg.Connection[Any]:
+        pooled = engine.raw_connection()
+        connection: Any = pooled.driver_connection
+        pooled.detach()
+        assert isinstance(connection, psycopg.Connection)
+        connection.rollback()
+        return connection
+
+    return connect

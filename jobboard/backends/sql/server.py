@@ -1,0 +1,200 @@
+"""A database on a server: its connections, its transactions, its schema."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from jobboard.backends.sql import schema, sidelines
+from jobboard.backends.sql.database import Database, Lookout
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.faults import is_newer
+from jobboard.backends.sql.hub import hub_of
+from jobboard.backends.sql.joined import Joined
+from jobboard.backends.sql.pool import Pool
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.errors import BoardUnavailable
+
+#: How long a connection that is made later, when one broke, may take.
+_RECONNECT = 10.0
+
+
+class Server(Database):
+    """Several transactions at a time, each on a connection of its own; what they change together, they lock.
+
+    :param migrate: whether to create or upgrade the tables; if not, they must be there.
+    :param timeout: seconds for the first connection and the schema.
+    """
+
+    def __init__(self, driver: Driver, board_name: str, *, pool_size: int, migrate: bool, timeout: float) -> None:
+        self.board_name = board_name
+        self.driver = driver
+        self.hub = hub_of(f"{driver.where} {driver.tongue.naming.mark}")
+        self._pid = os.getpid()
+        self._pool = Pool(lambda: driver.connect(_RECONNECT), driver.is_alive, driver.end, pool_size)
+        self._has_failed = False
+        connection = driver.connect(timeout)
+        try:
+            self._prepare(connection, migrate)
+            self.board = self._number_of_board(connection)
+            self.identity = self._identity_of(connection)
+        except driver.error as error:
+            driver.end(connection)
+            raise driver.explain(error) from error
+        except BaseException:
+            driver.end(connection)
+            raise
+        self._pool.adopt(connection)
+
+    @property
+    def usable(self) -> bool:
+        return self._pid == os.getpid()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the last connection that was wanted could be had, and did not break."""
+        return not self._has_failed
+
+    def join(self, connection: Any) -> Joined:
+        """Return this database as the user's transaction sees it."""
+        self._check_process()
+        return Joined(self, self.driver, connection, self.channel)
+
+    def lookout(self) -> Lookout:
+        self._check_process()
+        connection = self.driver.connect(_RECONNECT)
+        try:
+            return self.driver.lookout(connection, self.channel)
+        except BaseException as error:
+            self.driver.end(connection)
+            if isinstance(error, self.driver.error):
+                raise self.driver.explain(error) from error
+            raise
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def now(self) -> float:
+        with self._lent() as connection:
+            return self.driver.now(connection.cursor())
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """One transaction that sees what others have committed; what it is to change, it locks first."""
+        with self._lent() as connection:
+            cursor = connection.cursor()
+            now = self.driver.begin(cursor)
+            transaction = self.driver.transaction(cursor, self.driver.tongue, self.board, now)
+            try:
+                yield transaction
+            except Exception as error:
+                self._roll_back(cursor, error)
+                raise
+            self._commit(cursor, transaction)
+        if transaction.changed:
+            self.hub.wake(self.board_name)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """One consistent look, which waits for nobody and locks nothing."""
+        with self._lent() as connection:
+            cursor = connection.cursor()
+            now = self.driver.begin_look(cursor)
+            try:
+                yield self.driver.transaction(cursor, self.driver.tongue, self.board, now)
+            except Exception as error:
+                self._roll_back(cursor, error)
+                raise
+            cursor.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _lent(self) -> Iterator[Any]:
+        """A connection for the block; a broken one, or one that is left in any other way, is not used again."""
+        self._check_process()
+        try:
+            connection = self._pool.take()
+        except BoardUnavailable:
+            self._has_failed = True
+            raise
+        try:
+            yield connection
+        except self.driver.error as error:
+            self._give_up(connection)
+            raise self.driver.explain(error) from error
+        except Exception:
+            self._give_up(connection)
+            raise
+        except BaseException:
+            # Nobody knows what a thread was doing that was interrupted.
+            self._pool.discard(connection)
+            raise
+        self._has_failed = False
+        self._pool.give_back(connection)
+
+    def _give_up(self, connection: Any) -> None:
+        if self.driver.is_alive(connection):
+            self._pool.give_back(connection)
+        else:
+            self._has_failed = True
+            self._pool.discard(connection)
+
+    def _roll_back(self, cursor: Any, cause: Exception) -> None:
+        try:
+            cursor.execute("ROLLBACK")
+        except self.driver.error as error:
+            # The first error says more than that of a connection which is gone.
+            cause.add_note(f"and then the rollback failed: {error}")
+
+    def _commit(self, cursor: Any, transaction: Transaction) -> None:
+        try:
+            self.driver.commit(cursor, self.channel if transaction.stirs else None)
+        except self.driver.error as error:
+            raise self.driver.explain_commit(error) from error
+
+    @property
+    def channel(self) -> str:
+        """On which those of other processes hear that there may be something for them."""
+        return f"jobboard_{self.driver.tongue.naming.mark}_{self.board}"
+
+    def _check_process(self) -> None:
+        if not self.usable:
+            raise BoardUnavailable("the board was opened by another process; call connect() in this one")
+
+    # -- the schema ------------------------------------------------------------------------------------------------
+
+    def _prepare(self, connection: Any, migrate: bool) -> None:
+        """Create or upgrade the tables, or check that those that are there are ours."""
+        found = self.driver.read_version(connection.cursor())
+        if found is not None and is_newer(found, schema.VERSION):
+            raise BoardUnavailable(
+                f"{self.driver.where} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
+                "upgrade jobboard"
+            )
+        if found is None or int(found) < schema.VERSION:
+            if not migrate:
+                has = "has no tables" if found is None else f"has the tables of schema {found}"
+                raise BoardUnavailable(
+                    f"{self.driver.where} {has}, this jobboard needs schema {schema.VERSION}; run `jobboard migrate`"
+                )
+            self.driver.upgrade(connection)
+
+    def _identity_of(self, connection: Any) -> str:
+        transaction = Transaction(connection.cursor(), self.driver.tongue, 0, 0.0)
+        row = transaction.row(sidelines.IDENTITY)
+        if row is None:
+            transaction.run(sidelines.NAME_INSTALLATION, identity=str(uuid.uuid4()))
+            row = transaction.row(sidelines.IDENTITY)
+        assert row is not None
+        return str(row[0])
+
+    def _number_of_board(self, connection: Any) -> int:
+        transaction = Transaction(connection.cursor(), self.driver.tongue, 0, 0.0)
+        row = transaction.row(sidelines.FIND_BOARD, name=self.board_name)
+        if row is None:
+            transaction.run(sidelines.ADD_BOARD, name=self.board_name)
+            row = transaction.row(sidelines.FIND_BOARD, name=self.board_name)
+        assert row is not None
+        return int(row[0])

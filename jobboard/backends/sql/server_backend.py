@@ -1,0 +1,165 @@
+"""What the backends on SQL servers share."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from sqlalchemy.engine import Engine
+
+from jobboard.address import Address
+from jobboard.backend import Backend, Capabilities
+from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.conflicts import taken_again
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.joining import JoinedBackend
+from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
+from jobboard.backends.sql.operating import Operating
+from jobboard.backends.sql.reading import Reading
+from jobboard.backends.sql.scheduling import Scheduling
+from jobboard.backends.sql.server import Server
+from jobboard.backends.sql.watching import Watcher
+from jobboard.errors import BoardUnavailable
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+def truth(value: Any) -> bool:
+    """Return a bool given as such or as a word."""
+    word = str(value).lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError(f"must be true or false, not {value!r}")
+    return word in _TRUE
+
+
+def check_pool_size(value: Any) -> int:
+    size = int(value)
+    if size < 1:
+        raise ValueError(f"must be 1 or more, not {value!r}")
+    return size
+
+
+def check_seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
+    return seconds
+
+
+def check_engine(value: Any) -> Engine:
+    if not isinstance(value, Engine):
+        raise ValueError(f"must be an SQLAlchemy Engine, not {type(value).__name__}")
+    return value
+
+
+class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
+    """A board on an SQL server; every primitive is one transaction: it has happened, or nothing has.
+
+    :param engine: an SQLAlchemy engine that makes the connections, instead of the address; it is left as it was found.
+    :param prefix: what the names of the tables begin with: several installations can share a database.
+    :param pool_size: how many connections this board uses at the same time, not counting one that waits.
+    :param migrate: whether to create and upgrade the tables when the board is opened.
+    :param socket_timeout: seconds after which a server that does not reply is given up.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        processes=True,
+        durable=True,
+        expiry="time",
+        clock="store",
+        largest_batch=1000,
+        largest_step=1000,
+        transactions=True,
+    )
+    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "engine": check_engine,
+        "prefix": check_name,
+        "pool_size": check_pool_size,
+        "migrate": truth,
+        "socket_timeout": check_seconds,
+    }
+
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        engine: Engine | None = None,
+        prefix: str = DEFAULT_PREFIX,
+        schema: str | None = None,
+        pool_size: int = 5,
+        migrate: bool = True,
+        socket_timeout: float = 30.0,
+    ) -> None:
+        super().__init__(board, address)
+        self._engine = engine
+        self._naming = Naming(prefix, schema)
+        self._pool_size = pool_size
+        self._migrate = migrate
+        self._socket_timeout = socket_timeout
+        self._database: Server | None = None
+        self._watcher: Watcher | None = None
+
+    @abc.abstractmethod
+    def _driver(self) -> Driver:
+        """Return what speaks to the server; raises ValueError for an address or engine that it can't use."""
+
+    @property
+    def database(self) -> Server:  # type: ignore[override]
+        if self._database is None:
+            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
+        return self._database
+
+    @property
+    def watcher(self) -> Watcher:  # type: ignore[override]
+        if self._watcher is None:
+            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
+        return self._watcher
+
+    def open(self, timeout: float) -> None:
+        if self._database is not None:
+            # A child's open of what its parent opened.
+            self._let_go()
+        self._database = Server(
+            self._driver(), self.board, pool_size=self._pool_size, migrate=self._migrate, timeout=timeout
+        )
+        self._watcher = Watcher(self._database)
+
+    def close(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        database, self._database = self._database, None
+        watcher, self._watcher = self._watcher, None
+        if database is None or watcher is None:
+            return
+        if database.usable:
+            watcher.close()
+            database.close()
+        else:
+            _inherited.append(database)
+
+    @property
+    def connected(self) -> bool:
+        return self._database is not None and self._database.usable and self._database.reachable
+
+    def now(self) -> float:
+        return self.database.now()
+
+    def within(self, connection: Any) -> Backend:
+        return JoinedBackend(self, self.database.join(connection))
+
+
+#: What a fork has copied: to close such a connection would end that of the parent.
+_inherited: list[Server] = []
+
+#: All that is one transaction, or one look, and may be taken again after it was undone.
+_PRIMITIVES = (
+    "now", "post", "cancel", "claim", "claim_next", "claimed_under", "extend", "consume", "abandon", "trash",
+    "checkpoint", "read", "history", "find", "page", "stats", "count", "ready_in", "listen", "release", "restore",
+    "purge", "pause", "resume", "paused", "tidy", "audit", "put_entity", "remove_entity", "entities", "save_book",
+    "load_book", "destroy_book", "step_schedules", "read_schedules", "due_schedules", "page_schedules",
+)  # fmt: skip
+for _name in _PRIMITIVES:
+    setattr(ServerBackend, _name, taken_again(getattr(ServerBackend, _name)))

@@ -1,0 +1,76 @@
+-- Take steps of schedules: each with the jobs that it posts and the events that it tells, or not at all.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [[id, the version stepped on from or nil, the new version or nil to delete, next_at or nil,
+--       postings as `post` has them, [[kind, uuid or nil, name or nil, who, reason or nil], ...]], ...]
+--       2.. for each step its body (empty for a deletion), then its postings' bytes
+-- Returns: OK; DONE, REPEATED or LOST for each
+-- A repeat finds its own version, or no schedule after a deletion, and does nothing.
+--
+-- include: post
+-- include: schedules
+
+settle('100')
+
+local steps = cmsgpack.unpack(ARGV[1])
+local items, postings = {}, {}
+
+local function versions()
+  local ids, found = {}, {}
+  for index, step in ipairs(steps) do
+    ids[index] = step[1]
+  end
+  for index, value in ipairs(redis.call('HMGET', key('schedules'), unpack(ids))) do
+    found[ids[index]] = unfold_schedule(value)
+  end
+  return found
+end
+
+local function write_schedule(step, body)
+  local id, version, at = step[1], step[3], step[4]
+  if version then
+    redis.call('HSET', key('schedules'), id, cmsgpack.pack({version, at or false}) .. body)
+    redis.call('ZADD', key('due'), at and decimal(at) or '+inf', id)
+  else
+    redis.call('HDEL', key('schedules'), id)
+    redis.call('ZREM', key('due'), id)
+  end
+end
+
+local function take(step, at)
+  write_schedule(step, ARGV[at])
+  for index, item in ipairs(step[5]) do
+    items[#items + 1] = item
+    postings[#postings + 1] = ARGV[at + index]
+  end
+end
+
+local function announce_all(step)
+  for _, told in ipairs(step[6]) do
+    announce(told[1], told[2] or false, told[3] or false, line_of(told[1], told[4], nil, told[5]))
+  end
+end
+
+local found, verdicts, taken, at = versions(), {}, {}, 2
+for index, step in ipairs(steps) do
+  local id, after, version = step[1], step[2], step[3]
+  if found[id] == version then
+    verdicts[index] = 'REPEATED'
+  elseif found[id] ~= after then
+    verdicts[index] = 'LOST'
+  else
+    verdicts[index] = 'DONE'
+    found[id] = version
+    taken[#taken + 1] = step
+    take(step, at)
+  end
+  at = at + 1 + #step[5]
+end
+if #items > 0 then
+  post(items, postings)
+end
+for _, step in ipairs(taken) do
+  announce_all(step)
+end
+flush()
+return {'OK', verdicts}
