@@ -106,7 +106,6 @@ class Gateway:
                 data=json.dumps(payload),
                 stream=True,
                 timeout=(self._settings.timeout, None),
-                headers={"Connection": "close"},
             )
             if response.status_code != requests.codes.ok:
                 text = response.text
