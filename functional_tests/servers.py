@@ -61,7 +61,8 @@ class RunningServer:
     def start(self) -> Self:
         """Start it, and wait until it answers."""
         self.launch()
-        eventually(self.answers)
+        # A Java one takes ten seconds and more on a machine that is busy with other things.
+        eventually(self.answers, within=60)
         return self
 
     def answers(self) -> bool:
