@@ -14,7 +14,7 @@ import redis
 from redis_harness import RedisHarness
 from redis_servers import RedisServer
 
-from jobboard import At, JobBoard, Posting, Schedule, fetch
+from jobboard import At, JobBoard, JobState, Posting, Schedule, fetch
 from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
 
@@ -130,6 +130,19 @@ def test_iterating_takes_a_request_for_500_jobs(server: RedisServer, board: JobB
     requests = Requests(server).of(lambda: jobs.extend(board.iterjobs()))
     assert len(jobs) == 5_000
     assert requests["evalsha"] <= 11
+
+
+def test_large_jobs_make_pages_shorter(harness: RedisHarness) -> None:
+    board, backend = harness.board("large"), harness.backend("large")
+    jobs = board.post_many([Posting("resize", details={"n": n, "text": "x" * 200_000}) for n in range(90)])
+    backend.open(5.0)
+    page = backend.page({JobState.UNCLAIMED}, None, None, 500)
+    backend.close()
+    assert 1 <= len(page.entries) <= 30
+    assert page.cursor is not None
+    assert [(job.uuid, (job.details or {})["n"]) for job in board.iterjobs()] == [
+        (job.uuid, n) for n, job in enumerate(jobs)
+    ]
 
 
 def test_one_post_wakes_one_of_those_who_wait(server: RedisServer, harness: RedisHarness) -> None:
