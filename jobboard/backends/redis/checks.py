@@ -39,7 +39,7 @@ def check_server(server: Server, durability: Durability, allow_eviction: bool) -
     if durability.disk and not is_appending:
         raise BoardUnavailable(f"durability=aof needs Redis at {server.place} to have appendonly yes")
     if durability.disk:
-        server.writes_through = _writes_through(server)
+        server.writes_through = _has_always(server)
         _check_aof(server, facts.get("redis_version", ""))
     if not is_appending:
         _warn_if_nothing_is_saved(server)
@@ -67,10 +67,13 @@ def _version_of(text: str) -> tuple[int, ...] | None:
         return None
 
 
-def _writes_through(server: Server) -> bool:
+def _has_always(server: Server) -> bool:
     """Whether the server itself writes to its disk before it answers."""
-    answer = _ask(server, "CONFIG", "GET", "appendfsync")
-    return answer is not None and len(answer) == 2 and bool(answer[1] == b"always")
+    connection = server.connect()
+    try:
+        return server.sees_to_its_disk(connection)
+    finally:
+        connection.disconnect()
 
 
 def _check_aof(server: Server, text: str) -> None:
