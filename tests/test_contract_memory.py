@@ -17,4 +17,4 @@ def harness() -> Iterator[Harness]:
 
 
 class TestMemory(Contract):
-    executed_cases = 806
+    executed_cases = 814
