@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from jobboard.backends.redis.faults import NO_RIGHT
+from jobboard.backends.redis.faults import NO_RIGHT, lacking
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.server import Server
 from jobboard.errors import BoardUnavailable
@@ -42,6 +43,13 @@ def check_server(server: Server, durability: Durability, allow_eviction: bool) -
         _check_aof(server, facts.get("redis_version", ""))
     if not is_appending:
         _warn_if_nothing_is_saved(server)
+
+
+def check_rights(server: Server, missing: Sequence[bytes]) -> None:
+    """Refuse a user whose requests would end halfway, because some of a script's commands are denied to it."""
+    if missing:
+        rules = " ".join(rule.decode() for rule in missing)
+        raise BoardUnavailable(f"Redis at {server.place} can't be used: {lacking(rules)}")
 
 
 def _check_version(server: Server, text: str) -> None:
