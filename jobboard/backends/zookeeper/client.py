@@ -105,6 +105,8 @@ class Client(Backend):
                     path != self._layout.log(0) or found[self._layout.fixed.index(self._layout.logs)] is None
                 ):
                     self._make(path)
+            deleted = found[self._layout.fixed.index(self._layout.deleted)]
+            self._editor.deletions = 0 if deleted is None else deleted.stat.version
             self._sessions.mine()
             return True
         except BoardUnavailable:
@@ -185,7 +187,9 @@ class Client(Backend):
                 self._listing.hide(now)
             if not due:
                 return now
-            self._editor.settle(due)
+            for uuid, record in zip(due, self._editor.settle(due), strict=True):
+                # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
+                self._tracker.correct(uuid, record)
             self._tracker.refresh()
 
     def _look_around(self) -> float:

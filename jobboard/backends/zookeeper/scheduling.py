@@ -7,6 +7,7 @@ from typing import cast
 
 from jobboard.backends.zookeeper.engine import Conflict, certain
 from jobboard.backends.zookeeper.posting import Posting
+from jobboard.backends.zookeeper.record import LONGEST_NOTE, shortened
 from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.backends.zookeeper.timetable import Place
 from jobboard.backends.zookeeper.wire import pack, unpack
@@ -61,7 +62,8 @@ class Scheduling(Posting):
             writing.change.schedules.append((step.id, True, step.entry.next_at))
         blobs = self._add_postings(writing, step.postings)
         for told in step.announcements:
-            writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, told.reason))
+            reason = shortened(told.reason, LONGEST_NOTE)
+            writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, reason))
         try:
             self._engine.commit(writing)
         except Conflict:

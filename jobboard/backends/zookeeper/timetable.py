@@ -22,6 +22,7 @@ class Timetable:
         self._order: Order[Place] = Order()
         #: Each schedule's place, and the transaction that it is known from; None for one that was deleted.
         self._known: dict[str, tuple[Place | None, int]] = {}
+        self._deleted: set[str] = set()
 
     def put(self, id: str, next_at: float | None, zxid: int) -> None:
         self._move(id, (NEVER if next_at is None else next_at, id), zxid)
@@ -37,12 +38,16 @@ class Timetable:
             self._order.remove(before)
         if place is not None:
             self._order.add(place)
+            self._deleted.discard(id)
+        else:
+            self._deleted.add(id)
         self._known[id] = (place, zxid)
 
     def bury(self) -> None:
         """Forget what was deleted, once every older change is known."""
-        for id in [id for id, (place, _) in self._known.items() if place is None]:
+        for id in self._deleted:
             del self._known[id]
+        self._deleted.clear()
 
     def due(self, now: float, limit: int) -> tuple[list[str], float | None]:
         """Return who is due, earliest first, and the moment of the one that comes after them."""

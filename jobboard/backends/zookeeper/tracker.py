@@ -11,7 +11,7 @@ from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, re
 from jobboard.backends.zookeeper.layout import Layout, change_name
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.record import decode
+from jobboard.backends.zookeeper.record import Record, decode
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.wire import unpack
@@ -87,9 +87,10 @@ class Tracker:
             for _ in range(10):
                 if self._next is None:
                     self._load()
-                state, found = self._look(also)
-                if state is not None and self._advance(state.creations):
-                    return found
+                if self._next is not None:
+                    state, found = self._look(also)
+                    if state is not None and self._advance(state.creations):
+                        return found
                 self.clear()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
@@ -178,6 +179,8 @@ class Tracker:
 
     def _load(self) -> None:
         """List the whole board, and begin to follow the log where it stood before."""
+        # What a list that was broken off has found may be gone by now, and this one's log would not tell.
+        self.clear()
         root = self._line.chroot
         request = MultiRead()
         request.get(root + self.log)
@@ -229,6 +232,15 @@ class Tracker:
                 record = None if data is None else decode(uuid, data.data, data.stat)
                 if record is not None and not isinstance(record, str):
                     self.listing.put(listed(record), record.zxid)
+
+    def correct(self, uuid: str, record: Record | None) -> None:
+        """Learn how a job is that was read: if the listing knows it otherwise, the log has not told of it."""
+        with self.listing.lock:
+            item = self.listing.items.get(uuid)
+            if record is not None:
+                self.listing.put(listed(record), record.zxid)
+            elif item is not None:
+                self.listing.drop(uuid, item.zxid)
 
     def _find_log(self) -> None:
         """Find the log that is in use now, after the one that was is gone."""
