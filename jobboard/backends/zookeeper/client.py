@@ -23,8 +23,7 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.options import access
 from jobboard.backends.zookeeper.requests import MultiRead
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.backends.zookeeper.tracker import Tracker
-from jobboard.backends.zookeeper.wire import unpack
+from jobboard.backends.zookeeper.tracker import Tracker, names_in
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
@@ -173,7 +172,7 @@ class Client(Backend):
         (found,) = self._line.read(request)
         if found is None:
             raise BoardUnavailable(f"{self._layout.paused} is missing; was the board deleted?")
-        return frozenset(unpack(found.data) if found.data else ()), found.stat.version
+        return names_in(found, self._layout.paused), found.stat.version
 
     def _settle_all(self) -> float:
         """Bring the whole board up to this moment, which is returned; the listing must be in step."""

@@ -61,7 +61,7 @@ class Operating(Client):
         if holder is None:
             return False
         # A claim that is over may have put the holder into the trash, which frees the key.
-        (record,) = self._editor.records([holder.data.decode()])
+        (record,) = self._editor.records([holder.data.decode(errors="replace")])
         return record is not None and record.is_live
 
     def purge(self, uuids: Sequence[str]) -> list[Restored]:

@@ -16,7 +16,7 @@ from jobboard.events import EventKind
 
 _ROUNDS = 200
 #: What a batch may hold in the jobs' own znodes, in bytes, so that it fits a transaction.
-_MOST_INLINE = 400_000
+_MOST_INLINE = 150_000
 
 
 class Posting(Client):
@@ -66,13 +66,13 @@ class Posting(Client):
             request.get(self._line.chroot + self._layout.key(name, key))
         holders = self._line.read(request) if keyed else []
         uuids = list(dict.fromkeys(new.uuid for new in entries))
-        uuids += [data.data.decode() for data in holders if data is not None]
+        uuids += [data.data.decode(errors="replace") for data in holders if data is not None]
         records = self._settled(list(dict.fromkeys(uuids)))
         for new in entries:
             if (record := records.get(new.uuid)) is not None:
                 plan.by_uuid[new.uuid] = record
         for (name, key), data in zip(keyed, holders, strict=True):
-            holder = None if data is None else records.get(data.data.decode())
+            holder = None if data is None else records.get(data.data.decode(errors="replace"))
             if holder is not None and holder.is_live:
                 plan.by_key[name, key] = holder
 

@@ -49,8 +49,8 @@ class Record(Entry):
     """
 
     __slots__ = (
-        "aliases", "blobs", "deletions", "forgotten_aliases", "index", "notes", "orphans", "presence", "told", "until", "version",
-        "zxid",
+        "aliases", "blobs", "deletions", "forgotten_aliases", "index", "notes", "orphans", "presence", "told", "until",
+        "version", "zxid",
     )  # fmt: skip
 
     version: int

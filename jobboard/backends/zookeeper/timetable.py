@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from itertools import islice
 
+from jobboard.backends.zookeeper.wire import unpack
 from jobboard.order import Order
 
 #: After every moment: where those stand that are not due.
 NEVER = float("inf")
 
 Place = tuple[float, str]
+
+#: The version of a schedule whose znode is damaged; whoever meets its body finds that it can't be read.
+_DAMAGED = "damaged"
+
+
+def stored_schedule(data: bytes) -> tuple[str, float | None, bytes]:
+    """Return a schedule's version, the moment when it is due next, and its body."""
+    try:
+        version, next_at, body = unpack(data)
+        return str(version), None if next_at is None else float(next_at), bytes(body)
+    except (ValueError, TypeError):
+        return _DAMAGED, None, data
 
 
 class Timetable:

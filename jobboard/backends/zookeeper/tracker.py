@@ -14,6 +14,7 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.record import Record, decode
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.timetable import stored_schedule
 from jobboard.backends.zookeeper.wire import unpack
 from jobboard.errors import BoardUnavailable
 
@@ -110,7 +111,7 @@ class Tracker:
         return log.stat, found
 
     def _saw_paused(self, paused: Data) -> None:
-        names = frozenset(unpack(paused.data) if paused.data else ())
+        names = names_in(paused, self._layout.paused)
         with self.listing.lock:
             self.paused_version = paused.stat.version
             if names != self.listing.paused:
@@ -216,11 +217,7 @@ class Tracker:
             for name, data in zip(names, found, strict=True):
                 if data is None:
                     continue
-                try:
-                    _, next_at, _ = unpack(data.data)
-                    self.listing.timetable.put(unquote(name), next_at, data.stat.mzxid)
-                except (ValueError, TypeError) as error:
-                    logger.warning("schedule %s of board %s: %s", name, self._layout.root, error)
+                self.listing.timetable.put(unquote(name), stored_schedule(data.data)[1], data.stat.mzxid)
 
     def _list(self, uuids: Sequence[str]) -> None:
         request = MultiRead()
@@ -298,6 +295,15 @@ class Tracker:
         old = sorted(names or ())[: -(KEPT + 2 * BLOCK)]
         for name in old[:1000]:
             self._line.send(_deletion(self._line.chroot, f"{self.log}/{name}"))
+
+
+def names_in(paused: Data, path: str) -> frozenset[str | None]:
+    """Return the paused names."""
+    try:
+        return frozenset(unpack(paused.data) if paused.data else ())
+    except (ValueError, TypeError) as error:
+        # Nobody can tell what may be claimed.
+        raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None
 
 
 def _deletion(root: str, path: str) -> Multi:
