@@ -14,7 +14,6 @@ from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
 
-
 #: What stores are told of a participant that stays for ever; not all of them know infinity.
 _FOR_EVER = 2 * LONGEST_TIME
 
@@ -116,6 +115,4 @@ def _entity_of(entry: EntityEntry) -> Entity:
     except ValueError:
         metadata = {}
     ttl = math.inf if entry.ttl >= _FOR_EVER else entry.ttl
-    return Entity(
-        entry.kind, entry.name, metadata, ttl, last_seen=moment(entry.last_seen), alive=entry.expires_in > 0
-    )
+    return Entity(entry.kind, entry.name, metadata, ttl, last_seen=moment(entry.last_seen), alive=entry.expires_in > 0)
