@@ -19,6 +19,7 @@ _HINTS = {
     "permission denied": "this user lacks a right; see 'Least rights' in the docs of the etcd board",
     "authentication failed": "it refuses this user and password",
     "user name is empty": "it wants a user: etcd://USER:PASSWORD@HOST:2379",
+    "CommonName of client": "beside users, its gateway takes only a client's certificate that has no common name (CN)",
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",
 }
 
@@ -59,7 +60,7 @@ def told(error: Exception) -> Exception:
     text = _text(error)
     if _NO_LEASE in text:
         return LeaseGone(text)
-    if _BAD_TOKEN in text:
+    if is_login_over(text):
         return TokenGone(text)
     if any(words in text for words in _PASSING):
         return Unsettled(text)
@@ -68,6 +69,11 @@ def told(error: Exception) -> Exception:
     if hint is None and isinstance(error, unclear):
         return Lost(text)
     return BoardUnavailable("etcd refuses: " + (f"{hint} ({text})" if hint else text))
+
+
+def is_login_over(text: str) -> bool:
+    """Whether this is what the server says to a login that it does not know (any more)."""
+    return _BAD_TOKEN in text
 
 
 def unreachable(where: str, error: Exception) -> BoardUnavailable:

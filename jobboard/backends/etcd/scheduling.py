@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgpack
 
@@ -19,9 +20,16 @@ _PATIENCE = 10.0
 #: The event slot of a step's announcements, behind those of its postings.
 _ANNOUNCED = 99
 
+#: Larger schedules than this, in bytes, are in the line of moments without their body.
+_LARGE = 50_000
+_READ_AT_ONCE = 20
+
 
 class Scheduling(Posting):
-    """A schedule is a key of its id, and one in the line of moments whose value is the whole of it, too."""
+    """A schedule is a key of its id, and one in the line of moments whose value is the whole of it, too.
+
+    Of a large one it is a reference: twice its bytes and a job that has them as well are more than one request may be.
+    """
 
     def _opened_anew(self) -> None:
         super()._opened_anew()
@@ -91,7 +99,7 @@ class Scheduling(Posting):
         if new is None or place is None:
             return [*ops, delete(keys.schedule(step.id))]
         value = _packed(new)
-        return [*ops, put(keys.schedule(new.id), value), put(place, value)]
+        return [*ops, put(keys.schedule(new.id), value), put(place, value if len(value) <= _LARGE else _reference(new))]
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
         self._check_open()
@@ -110,7 +118,9 @@ class Scheduling(Posting):
             self._seen.put(entry.id, (entry, kv.modified))
         due = [entry for entry in entries if entry.next_at is not None and entry.next_at <= now][:limit]
         behind = entries[len(due)].next_at if len(entries) > len(due) else None
-        return Due(due, None if behind is None else behind - now, now)
+        # One that has been stepped on since the scan is not due any more.
+        whole = [entry for entry in self._whole(due) if entry.next_at is not None and entry.next_at <= now]
+        return Due(whole, None if behind is None else behind - now, now)
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         if cursor is not None and not isinstance(cursor, bytes):
@@ -119,12 +129,26 @@ class Scheduling(Posting):
         start = self.keys.due if cursor is None else cursor + b"\0"
         (found,) = self._ask([scan(start, after(self.keys.due), size)])
         entries = [_schedule_of(kv) for kv in found.kvs]
-        return SchedulePage(entries, found.kvs[-1].key if found.more else None)
+        return SchedulePage(self._whole(entries), found.kvs[-1].key if found.more else None)
+
+    def _whole(self, entries: Sequence[ScheduleEntry]) -> list[ScheduleEntry]:
+        """Read those of which the line of moments has a reference only; without those that are gone by now."""
+        large = [entry.id for entry in entries if not entry.body]
+        found: dict[str, ScheduleEntry | None] = {}
+        for start in range(0, len(large), _READ_AT_ONCE):
+            ids = large[start : start + _READ_AT_ONCE]
+            found |= zip(ids, self.read_schedules(ids), strict=True)
+        whole = (found.get(entry.id, entry) for entry in entries)
+        return [entry for entry in whole if entry is not None]
 
 
 def _packed(entry: ScheduleEntry) -> bytes:
     data: bytes = msgpack.packb([entry.id, entry.version, entry.next_at, entry.body])
     return data
+
+
+def _reference(entry: ScheduleEntry) -> bytes:
+    return _packed(replace(entry, body=b""))
 
 
 def _schedule_of(kv: KeyValue) -> ScheduleEntry:

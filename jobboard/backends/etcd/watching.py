@@ -108,10 +108,10 @@ class Watching(Claiming):
 
     def _heard(self, revision: int, seen: Sequence[Seen]) -> None:
         events = [kv for kv, is_gone in seen if not is_gone and kv.key.startswith(self.keys.events)]
-        locks = [kv.key[len(self.keys.locks) :] for kv, is_gone in seen if is_gone]
-        if locks and not events:
-            # Every change of a job tells of itself; these locks went with their lease.
-            self._worker.soon(lambda: self._settle_orders(locks))
+        if not events:
+            # Who gives a lease back tells something along with it; these sessions ended with their leases.
+            for kv in (kv for kv, is_gone in seen if is_gone):
+                self._lease_lost(self.keys.lease_of(kv.key))
         for kv in events:
             try:
                 for told in unpack_told(kv.value):

@@ -181,11 +181,7 @@ class Line:
 
     def send(self, request: Any) -> Any:
         """Send a request, and return what its answer will be in; requests are carried out in their order."""
-        size = getattr(request, "size", 0)
-        if size > LARGEST_REQUEST:
-            raise BoardUnavailable(
-                f"a request of {size} bytes is more than ZooKeeper takes ({LARGEST_REQUEST}); nothing was sent"
-            )
+        _check_size(getattr(request, "size", 0))
         self.wait_until_connected()
         client = self.client
         pending = client.handler.async_result()
@@ -200,6 +196,7 @@ class Line:
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Send one of kazoo's own requests; its errors are returned as they are, the line's are translated."""
+        _check_size(sum(len(value) for value in args if isinstance(value, bytes)))
         self.wait_until_connected()
         return getattr(self.client, method)(*args, **kwargs)
 
@@ -261,6 +258,13 @@ class Line:
 
 #: What kazoo says of every connection that drops is the board's to tell.
 _quiet = logging.getLogger("jobboard.zookeeper.kazoo")
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST_REQUEST:
+        raise BoardUnavailable(
+            f"a request of {size} bytes is more than ZooKeeper takes ({LARGEST_REQUEST}); nothing was sent"
+        )
 
 
 def _hang_up(client: KazooClient) -> None:
