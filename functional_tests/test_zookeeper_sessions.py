@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
 from proxy import Proxy
 from servers import HOST
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_harness import ZooKeeperHarness, plain_client
 from zookeeper_servers import ZooKeeperServer
 
 from jobboard import (
@@ -427,55 +426,7 @@ def test_a_lent_client_has_its_own_address(lent: KazooClient, conf: str) -> None
         fetch("shared", conf, client=lent)
 
 
-# -- access ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_board_of_somebody_with_credentials_is_closed_to_others(server: ZooKeeperServer) -> None:
-    uri = f"zookeeper://{{}}{HOST}:{server.port}/private"
-    with fetch("mine", uri.format("alice:secret@")) as mine:
-        job = mine.post("resize", details={"n": 1})
-        for other in ("", "bob:secret@"):
-            stranger = fetch("mine", uri.format(other))
-            with pytest.raises(BoardUnavailable, match="may not"):
-                stranger.connect(5)
-        with fetch("mine", uri.format("alice:secret@")) as again:
-            [claimed] = again.claim_next("alice")
-            again.consume(claimed, "alice", "done")
-        assert job.result == "done"
-
-
-def test_who_may_only_read_is_told_so_and_changes_nothing(server: ZooKeeperServer) -> None:
-    acl = [make_digest_acl("alice", "secret", all=True), *_readable()]
-    uri = f"zookeeper://{{}}{HOST}:{server.port}/readable"
-    with fetch("mine", uri.format("alice:secret@"), acl=acl) as mine:
-        job = mine.post("resize")
-        with pytest.raises(BoardUnavailable, match="may not"):
-            fetch("mine", uri.format("")).connect(5)
-        client = plain_client(server.uri)
-        assert client.exists(path_of(mine, job.uuid).replace("/jobboard", "/readable"))
-        client.stop()
-        client.close()
-        assert (mine.job_count, mine.audit()) == (1, [])
-
-
-def _readable() -> list[Any]:
-    from kazoo.security import make_acl
-
-    return [make_acl("world", "anyone", read=True)]
-
-
-def test_a_znode_that_this_client_may_not_touch_is_named_as_refused(
-    server: ZooKeeperServer, harness: ZooKeeperHarness
-) -> None:
-    board = harness.board()
-    job = board.post("resize")
-    client = plain_client(server.uri)
-    client.set_acls(path_of(board, job.uuid), _readable())
-    with pytest.raises(BoardUnavailable, match="may not"):
-        board.claim(job, "alice")
-    assert (board.get(job.uuid).record.state, board.connected) == (JobState.UNCLAIMED, True)
-    client.stop()
-    client.close()
+# -- claims ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_job_that_is_claimed_names_its_owner(harness: ZooKeeperHarness) -> None:
