@@ -224,7 +224,7 @@ class Line:
         mode = self._mode
         if mode is None or mode[0] != session:
             try:
-                answer = self.client.command(b"srvr")
+                answer = _command(self.client, b"srvr", self._patience)
             except Exception:
                 answer = ""
             is_first = "Mode: standalone" in answer or "Mode: leader" in answer
@@ -258,6 +258,25 @@ class Line:
 
 #: What kazoo says of every connection that drops is the board's to tell.
 _quiet = logging.getLogger("jobboard.zookeeper.kazoo")
+
+
+def _command(client: KazooClient, word: bytes, timeout: float) -> str:
+    """Ask the server that a client is connected to a four-letter word; kazoo's own way can't do it over TLS."""
+    peer = client._connection._socket.getpeername()[:2]
+    with client.handler.create_connection(
+        peer,
+        hostname=str(peer[0]),
+        timeout=timeout,
+        use_ssl=client.use_ssl,
+        ca=client.ca,
+        certfile=client.certfile,
+        keyfile=client.keyfile,
+        keyfile_password=client.keyfile_password,
+        verify_certs=client.verify_certs,
+        check_hostname=client.check_hostname,
+    ) as line:
+        line.sendall(word)
+        return str(line.recv(8192).decode("utf-8", "replace"))
 
 
 def _check_size(size: int) -> None:
