@@ -120,9 +120,7 @@ def test_a_server_of_an_unknown_authority_is_refused(server: EtcdServer, certifi
 
 
 @pytest.mark.parametrize(("user", "password"), [(USER, "wrong"), ("nobody", PASSWORD)])
-def test_a_wrong_password_is_one_clear_line(
-    server: EtcdServer, certificates: Path, user: str, password: str
-) -> None:
+def test_a_wrong_password_is_one_clear_line(server: EtcdServer, certificates: Path, user: str, password: str) -> None:
     with pytest.raises(BoardUnavailable, match="it refuses this user and password") as caught:
         fetch("secret", uri_of(server, certificates, user, password)).connect()
     assert password not in str(caught.value)

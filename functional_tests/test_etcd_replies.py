@@ -16,6 +16,7 @@ from jobboard import Cron, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.txn import Done, Txn
 
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[EtcdServer]:
     with EtcdServer() as server:
