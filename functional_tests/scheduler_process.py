@@ -29,7 +29,7 @@ def main(uri: str, name: str) -> None:
             return False
         return True
 
-    eventually(is_connected, within=60)
+    eventually(is_connected, within=100)
     scheduler = Scheduler(board)
     signal.signal(signal.SIGTERM, lambda *_: scheduler.stop(0))
     scheduler.run()

@@ -16,6 +16,9 @@ from jobboard.scheduler.progress import FireRecord, Progress
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import pack_schedule
 
+#: How many bytes of jobs one step posts at most, unless a single one has more.
+_BYTES_AT_ONCE = 500_000
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -42,6 +45,12 @@ def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewEntry:
         if_exists=IfExists.KEEP,
         max_attempts=schedule.max_attempts,
     )
+
+
+def most_postings(schedule: Schedule, most: int, largest: int) -> int:
+    """Return how many jobs of a schedule one step may post, at most ``most``: large details make it fewer."""
+    size = len(posting_of(schedule, 0.0, largest).body)
+    return max(1, min(most, _BYTES_AT_ONCE // size))
 
 
 def key_of(schedule_id: str, fire_time: float) -> str:

@@ -23,8 +23,7 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.options import access
 from jobboard.backends.zookeeper.requests import MultiRead
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.backends.zookeeper.tracker import Tracker
-from jobboard.backends.zookeeper.wire import unpack
+from jobboard.backends.zookeeper.tracker import Tracker, names_in
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
@@ -105,6 +104,8 @@ class Client(Backend):
                     path != self._layout.log(0) or found[self._layout.fixed.index(self._layout.logs)] is None
                 ):
                     self._make(path)
+            deleted = found[self._layout.fixed.index(self._layout.deleted)]
+            self._editor.deletions = 0 if deleted is None else deleted.stat.version
             self._sessions.mine()
             return True
         except BoardUnavailable:
@@ -171,7 +172,7 @@ class Client(Backend):
         (found,) = self._line.read(request)
         if found is None:
             raise BoardUnavailable(f"{self._layout.paused} is missing; was the board deleted?")
-        return frozenset(unpack(found.data) if found.data else ()), found.stat.version
+        return names_in(found, self._layout.paused), found.stat.version
 
     def _settle_all(self) -> float:
         """Bring the whole board up to this moment, which is returned; the listing must be in step."""
@@ -185,7 +186,9 @@ class Client(Backend):
                 self._listing.hide(now)
             if not due:
                 return now
-            self._editor.settle(due)
+            for uuid, record in zip(due, self._editor.settle(due), strict=True):
+                # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
+                self._tracker.correct(uuid, record)
             self._tracker.refresh()
 
     def _look_around(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
-from jobboard.backends.zookeeper.engine import Conflict, Writing
+from jobboard.backends.zookeeper.engine import Conflict, Writing, certain
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
 from jobboard.backends.zookeeper.record import LONGEST_INLINE, Record, draft, encode_alias
 from jobboard.backends.zookeeper.requests import MultiRead
@@ -16,7 +16,7 @@ from jobboard.events import EventKind
 
 _ROUNDS = 200
 #: What a batch may hold in the jobs' own znodes, in bytes, so that it fits a transaction.
-_MOST_INLINE = 400_000
+_MOST_INLINE = 150_000
 
 
 class Posting(Client):
@@ -41,16 +41,21 @@ class Posting(Client):
                 writing = self._engine.begin()
                 self._add(writing, changed)
                 self._engine.commit(writing)
-                return self._told(steps)
             except Conflict:
                 self._engine.discard(blobs)
                 plan = Plan(entries, self._clock.now())
                 self._look_up(plan)
+                continue
+            try:
+                return self._told(steps)
+            except BoardUnavailable as error:
+                raise certain(error, began=True) from error
         raise BoardUnavailable("others post under the same keys faster than this client can")
 
     def _told(self, steps: Sequence[tuple[PostOutcome, Record]]) -> list[Posted]:
-        self._editor.complete([record for _, record in steps])
-        return [Posted(outcome, record.copy()) for outcome, record in steps]
+        torn = self._editor.complete([record for _, record in steps])
+        again = {record.uuid: record for record in self._editor.records([record.uuid for record in torn]) if record}
+        return [Posted(outcome, again.get(record.uuid, record).copy()) for outcome, record in steps]
 
     def _look_up(self, plan: Plan) -> None:
         """Find out which of the plan's uuids and keys are there, and what has them."""
@@ -61,13 +66,13 @@ class Posting(Client):
             request.get(self._line.chroot + self._layout.key(name, key))
         holders = self._line.read(request) if keyed else []
         uuids = list(dict.fromkeys(new.uuid for new in entries))
-        uuids += [data.data.decode() for data in holders if data is not None]
+        uuids += [data.data.decode(errors="replace") for data in holders if data is not None]
         records = self._settled(list(dict.fromkeys(uuids)))
         for new in entries:
             if (record := records.get(new.uuid)) is not None:
                 plan.by_uuid[new.uuid] = record
         for (name, key), data in zip(keyed, holders, strict=True):
-            holder = None if data is None else records.get(data.data.decode())
+            holder = None if data is None else records.get(data.data.decode(errors="replace"))
             if holder is not None and holder.is_live:
                 plan.by_key[name, key] = holder
 
@@ -120,6 +125,9 @@ class Posting(Client):
         return blobs
 
     def _add(self, writing: Writing, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> None:
+        known = [record for _, outcome, record in changed if outcome is PostOutcome.REPLACED and record.zxid]
+        if known:
+            self._engine.expect(writing, known)
         for new, outcome, record in changed:
             if outcome is PostOutcome.POSTED and record.uuid == new.uuid:
                 self._engine.write(writing, record, was_live=False, is_new=True)

@@ -7,9 +7,10 @@ from typing import cast
 
 from jobboard.backends.zookeeper.engine import Conflict, certain
 from jobboard.backends.zookeeper.posting import Posting
+from jobboard.backends.zookeeper.record import LONGEST_NOTE, shortened
 from jobboard.backends.zookeeper.requests import Data, MultiRead
-from jobboard.backends.zookeeper.timetable import Place
-from jobboard.backends.zookeeper.wire import pack, unpack
+from jobboard.backends.zookeeper.timetable import Place, stored_schedule
+from jobboard.backends.zookeeper.wire import pack
 from jobboard.entry import Due, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
 
@@ -33,7 +34,7 @@ class Scheduling(Posting):
     def _step(self, step: ScheduleStep) -> Verdict:
         for _ in range(_ROUNDS):
             stored = self._read([step.id])[0]
-            version = None if stored is None else unpack(stored.data)[0]
+            version = None if stored is None else stored_schedule(stored.data)[0]
             if version == (None if step.entry is None else step.entry.version):
                 return Verdict.REPEATED
             if version != step.after:
@@ -61,7 +62,8 @@ class Scheduling(Posting):
             writing.change.schedules.append((step.id, True, step.entry.next_at))
         blobs = self._add_postings(writing, step.postings)
         for told in step.announcements:
-            writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, told.reason))
+            reason = shortened(told.reason, LONGEST_NOTE)
+            writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, reason))
         try:
             self._engine.commit(writing)
         except Conflict:
@@ -105,5 +107,4 @@ class Scheduling(Posting):
 def _entry(id: str, data: Data | None) -> ScheduleEntry | None:
     if data is None:
         return None
-    version, next_at, body = unpack(data.data)
-    return ScheduleEntry(id, version, next_at, body)
+    return ScheduleEntry(id, *stored_schedule(data.data))

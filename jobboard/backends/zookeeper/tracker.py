@@ -11,9 +11,10 @@ from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, re
 from jobboard.backends.zookeeper.layout import Layout, change_name
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.record import decode
+from jobboard.backends.zookeeper.record import Record, decode
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.timetable import stored_schedule
 from jobboard.backends.zookeeper.wire import unpack
 from jobboard.errors import BoardUnavailable
 
@@ -87,9 +88,10 @@ class Tracker:
             for _ in range(10):
                 if self._next is None:
                     self._load()
-                state, found = self._look(also)
-                if state is not None and self._advance(state.creations):
-                    return found
+                if self._next is not None:
+                    state, found = self._look(also)
+                    if state is not None and self._advance(state.creations):
+                        return found
                 self.clear()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
@@ -109,7 +111,7 @@ class Tracker:
         return log.stat, found
 
     def _saw_paused(self, paused: Data) -> None:
-        names = frozenset(unpack(paused.data) if paused.data else ())
+        names = names_in(paused, self._layout.paused)
         with self.listing.lock:
             self.paused_version = paused.stat.version
             if names != self.listing.paused:
@@ -178,6 +180,8 @@ class Tracker:
 
     def _load(self) -> None:
         """List the whole board, and begin to follow the log where it stood before."""
+        # What a list that was broken off has found may be gone by now, and this one's log would not tell.
+        self.clear()
         root = self._line.chroot
         request = MultiRead()
         request.get(root + self.log)
@@ -213,11 +217,7 @@ class Tracker:
             for name, data in zip(names, found, strict=True):
                 if data is None:
                     continue
-                try:
-                    _, next_at, _ = unpack(data.data)
-                    self.listing.timetable.put(unquote(name), next_at, data.stat.mzxid)
-                except (ValueError, TypeError) as error:
-                    logger.warning("schedule %s of board %s: %s", name, self._layout.root, error)
+                self.listing.timetable.put(unquote(name), stored_schedule(data.data)[1], data.stat.mzxid)
 
     def _list(self, uuids: Sequence[str]) -> None:
         request = MultiRead()
@@ -229,6 +229,15 @@ class Tracker:
                 record = None if data is None else decode(uuid, data.data, data.stat)
                 if record is not None and not isinstance(record, str):
                     self.listing.put(listed(record), record.zxid)
+
+    def correct(self, uuid: str, record: Record | None) -> None:
+        """Learn how a job is that was read: if the listing knows it otherwise, the log has not told of it."""
+        with self.listing.lock:
+            item = self.listing.items.get(uuid)
+            if record is not None:
+                self.listing.put(listed(record), record.zxid)
+            elif item is not None:
+                self.listing.drop(uuid, item.zxid)
 
     def _find_log(self) -> None:
         """Find the log that is in use now, after the one that was is gone."""
@@ -286,6 +295,15 @@ class Tracker:
         old = sorted(names or ())[: -(KEPT + 2 * BLOCK)]
         for name in old[:1000]:
             self._line.send(_deletion(self._line.chroot, f"{self.log}/{name}"))
+
+
+def names_in(paused: Data, path: str) -> frozenset[str | None]:
+    """Return the paused names."""
+    try:
+        return frozenset(unpack(paused.data) if paused.data else ())
+    except (ValueError, TypeError) as error:
+        # Nobody can tell what may be claimed.
+        raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None
 
 
 def _deletion(root: str, path: str) -> Multi:
