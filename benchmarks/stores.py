@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.redis_store import REDIS
 from benchmarks.space import Bare, Space, Store
+from benchmarks.sql_store import MARIADB, POSTGRESQL
 from jobboard import fetch
 from jobboard.address import Address
 from jobboard.backends.memory import MemoryBackend
@@ -138,5 +139,7 @@ STORES = {
         ),
         Store("sqlite-normal", lambda: _sqlite_space("NORMAL"), {**_GOALS, "pick-up across processes, p50": "<= 60"}),
         REDIS,
+        POSTGRESQL,
+        MARIADB,
     )
 }

@@ -286,9 +286,11 @@ def test_a_connection_to_another_database_is_refused(place: Place, board: JobBoa
         if board.store == "sqlite":
             with jobboard.backend(board.name, f"sqlite:///{tmp_path}/other.db"):
                 pass
-            with closing(sqlite3.connect(tmp_path / "other.db", isolation_level="IMMEDIATE")) as stranger:
-                with pytest.raises(ValueError, match="another database"):
-                    board.post("resize", connection=stranger)
+            with (
+                closing(sqlite3.connect(tmp_path / "other.db", isolation_level="IMMEDIATE")) as stranger,
+                pytest.raises(ValueError, match="another database"),
+            ):
+                board.post("resize", connection=stranger)
             return
         if board.store == "mysql":
             cursor.execute("CREATE DATABASE IF NOT EXISTS others")

@@ -19,6 +19,8 @@ class Scheduling(Posting):
     def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
+            if len(steps) > 1:
+                transaction.rows(timetable.LOCK, ids=transaction.list_of(step.id for step in steps))
             return [_step(transaction, step) for step in steps]
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:

@@ -198,7 +198,9 @@ NEXT_READY_NAME = Statement(select(func.min(jobs.c.name)).where(_ready, jobs.c.n
 #: What fences are compared with; the state isn't asked for here, or all claimed jobs might be looked through. One job
 #: is the common case, and spares the list.
 FENCE = Statement(select(*RECORD).where(_this).with_for_update())
-FENCES = Statement(select(*RECORD).where(_these).with_for_update())
+# Several are locked in the same order by everybody, so that nobody waits in a circle.
+_fences = select(*RECORD).where(_these).with_for_update()
+FENCES = Statement(_fences, postgresql=_fences.order_by(jobs.c.uuid), mysql=_fences.order_by(jobs.c.uuid))
 #: Whoever has one of these locked is ending its claim, perhaps in a transaction that takes long. The others must not
 #: miss their renewal meanwhile.
 FREE_FENCES = Statement(select(*RECORD).where(_these).with_for_update(skip_locked=True))
