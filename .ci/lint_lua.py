@@ -15,8 +15,8 @@ from jobboard.backends.redis.scripts import load_scripts
 
 #: What Redis gives a script; and what includes leave over: functions and variables that this script does not need.
 OPTIONS = [
-    "--std", "lua51", "--globals", "KEYS", "ARGV", "redis", "cmsgpack", "--ignore", "211", "--max-line-length", "120",
-    "--no-color", "--quiet",
+    "--std", "lua51", "--globals", "KEYS", "ARGV", "redis", "cmsgpack", "--ignore", "211", "241",
+    "--max-line-length", "120", "--no-color", "--quiet",
 ]  # fmt: skip
 
 

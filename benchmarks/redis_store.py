@@ -18,8 +18,8 @@ from jobboard import fetch
 
 _HOST = "127.0.0.1"
 
-# A claim with an owner, a lease and a fence, and its end, as any safe queue has to write them; no history, no events,
-# no waiters, no counters, no names, no keys, no cancelled jobs.
+# A claim with an owner, a lease and a fence, and its end, as any safe queue has to write them, after a look for what is
+# due and for what expired; no history, no events, no waiters, no states to list, no names, no keys, no cancelled jobs.
 _POST = """
 local sequence = redis.call('INCRBY', KEYS[1] .. ':sequence', #ARGV / 2)
 for index = 1, #ARGV, 2 do
@@ -32,6 +32,12 @@ return sequence
 _CLAIM = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+for _, timer in ipairs({'leases', 'delayed'}) do
+  for _, uuid in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1] .. ':' .. timer, '-inf', now, 'LIMIT', 0, 100)) do
+    redis.call('ZREM', KEYS[1] .. ':' .. timer, uuid)
+    redis.call('ZADD', KEYS[1] .. ':ready', 0, uuid)
+  end
+end
 local claimed = {}
 for _, uuid in ipairs(redis.call('ZRANGE', KEYS[1] .. ':ready', 0, ARGV[2] - 1)) do
   local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':records', uuid))

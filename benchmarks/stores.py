@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.redis_store import REDIS
 from benchmarks.space import Bare, Space, Store
 from benchmarks.sql_store import MARIADB, POSTGRESQL
+from benchmarks.zookeeper_store import ZOOKEEPER
 from jobboard import fetch
 from jobboard.address import Address
 from jobboard.backends.memory import MemoryBackend
@@ -141,5 +142,6 @@ STORES = {
         REDIS,
         POSTGRESQL,
         MARIADB,
+        ZOOKEEPER,
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from typing import Literal, Self
 
 Cut = Literal["request", "reply"]
@@ -26,6 +27,11 @@ class Proxy:
         self._heard.set()
         #: How many connections were broken.
         self.cuts = 0
+        #: Which requests :meth:`cut` means.
+        self.matters: Callable[[bytes], bool] = lambda _request: True
+        #: How many bytes went to the clients.
+        self.replied = 0
+        self._is_shut = False
 
     def cut(self, what: Cut, times: int = 1, *, after: int = 0) -> None:
         """Break the next requests: ``"request"`` drops one unsent, ``"reply"`` lets it pass and drops the answer.
@@ -53,6 +59,18 @@ class Proxy:
     def speak(self) -> None:
         self._heard.set()
 
+    def shut(self) -> None:
+        """Break every connection, and let no new one come about until :meth:`open_again`."""
+        self._is_shut = True
+        self.break_all()
+
+    def open_again(self) -> None:
+        self._is_shut = False
+
+    @property
+    def is_shut(self) -> bool:
+        return self._is_shut
+
     def break_all(self) -> None:
         """Break every connection that is there now."""
         with self._lock:
@@ -76,6 +94,9 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._is_shut:
+                client.close()
+                continue
             try:
                 server = socket.create_connection(self._target)
             except OSError:
@@ -119,7 +140,7 @@ class _Pair:
     def _requests(self) -> None:
         try:
             while data := self._client.recv(1 << 16):
-                cut = None if self._drops_reply else self._proxy.next_cut()
+                cut = self._proxy.next_cut() if not self._drops_reply and self._proxy.matters(data) else None
                 if cut == "request":
                     self._proxy.cuts += 1
                     break
@@ -137,6 +158,7 @@ class _Pair:
                     self._proxy.cuts += 1
                     break
                 self._client.sendall(data)
+                self._proxy.replied += len(data)
         except OSError:
             pass
         self._end()

@@ -53,10 +53,14 @@ class RunningServer:
         self.command = command
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
-        """Start it, and wait until it answers."""
+    def launch(self) -> None:
+        """Start it; it may take a while until it answers."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log)
+
+    def start(self) -> Self:
+        """Start it, and wait until it answers."""
+        self.launch()
         eventually(self.answers)
         return self
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 from redis_harness import RedisHarness
 from redis_servers import RedisServer
 
@@ -85,6 +86,39 @@ def test_a_batch_is_one_script(server: RedisServer, board: JobBoard) -> None:
     assert len(jobs) == size
     assert Requests(server).of(lambda: board.extend_many(jobs, "alice", LONG)) == ONE
     assert Requests(server).of(lambda: board.consume_many(jobs, "alice")) == ONE
+
+
+def test_no_batch_keeps_others_waiting_for_long(server: RedisServer, board: JobBoard) -> None:
+    """The server's own measure; of several tries, since a busy machine makes some of them slow."""
+    times: dict[str, list[int]] = {}
+    with server.client() as client:
+        client.config_set("slowlog-log-slower-than", 0)
+        for _ in range(6):
+            _time_batches(client, board, times)
+        client.config_set("slowlog-log-slower-than", 10_000)
+    assert {what: min(found) for what, found in times.items() if min(found) >= 5_000} == {}
+
+
+def _time_batches(client: redis.Redis, board: JobBoard, times: dict[str, list[int]]) -> None:
+    size = board.capabilities.largest_batch
+    postings = [Posting("resize", details={"n": n}, key=str(n)) for n in range(size)]
+    jobs: list[Any] = []
+    _slowest(client, "post", times, lambda: board.post_many(postings))
+    _slowest(client, "claim", times, lambda: jobs.extend(board.claim_next("a", limit=2 * size, expiry=LONG)))
+    _slowest(client, "extend", times, lambda: board.extend_many(jobs, "a", LONG, progress=[1] * size))
+    _slowest(client, "page", times, lambda: list(board.iterjobs()))
+    _slowest(client, "consume", times, lambda: board.consume_many(jobs, "a", results=[1] * size))
+    board.post_many(postings)
+    board.claim_next("a", limit=size, expiry=0.001)
+    _slowest(client, "take back", times, lambda: jobs.extend(board.claim_next("a", limit=size, expiry=LONG)))
+    board.consume_many(jobs[size:], "a")
+
+
+def _slowest(client: redis.Redis, what: str, times: dict[str, list[int]], work: Callable[[], object]) -> None:
+    client.slowlog_reset()
+    work()
+    scripts = [entry for entry in client.slowlog_get(50) if entry["command"].startswith(b"EVALSHA")]
+    times.setdefault(what, []).append(max(entry["duration"] for entry in scripts))
 
 
 def test_iterating_takes_a_request_for_500_jobs(server: RedisServer, board: JobBoard) -> None:

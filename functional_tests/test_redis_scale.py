@@ -24,10 +24,9 @@ local records, listings, ready = {}, {}, {}
 for number = first, first + count - 1 do
   local uuid = string.format('00000000-0000-4000-8000-%012d', number)
   local place = string.format('%.0f', number - 3 * 281474976710656)
-  local record = cmsgpack.pack({
-    uuid = uuid, name = 'resize', priority = 3, sequence = number, place = place, created = 1, attempts = 0,
-    token = 0, lines = 1, modified = 1, state = 'UNCLAIMED',
-  }) .. ARGV[4]
+  local record = '\\220\\0\\23' .. cmsgpack.pack(
+    uuid, 'resize', 3, number, place, 1, 1, 'UNCLAIMED', 0, 0, 1, false, false, false, false, false, false, false,
+    false, false, false, false, false) .. ARGV[4]
   local at = 2 * #ready / 2
   records[at + 1], records[at + 2] = uuid, record
   listings[at + 1], listings[at + 2] = uuid, ARGV[3]

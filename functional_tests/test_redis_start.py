@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import uuid as uuids
+from collections.abc import Iterator
 
 import pytest
 from redis_servers import RedisServer
@@ -93,3 +95,46 @@ def test_a_port_on_which_nobody_listens_is_one_clear_line() -> None:
     port = free_port()
     with pytest.raises(BoardUnavailable, match=f"{HOST}:{port} can't be reached"):
         fetch("x", f"redis://{HOST}:{port}").connect(timeout=1.0)
+
+
+@pytest.fixture
+def frozen_replica() -> Iterator[RedisServer]:
+    """A primary whose only replica has everything up to now, and then stops."""
+    with RedisServer() as primary, RedisServer({"replicaof": f"{HOST} {primary.port}"}) as replica:
+        with replica.client() as client:
+            eventually(lambda: client.info("replication")["master_link_status"] == "up")
+        with fetch("x", f"{primary.uri}?durability=wait:1:2000") as board:
+            board.post("resize")
+        replica.freeze()
+        yield primary
+        replica.thaw()
+
+
+def test_a_repeat_that_changes_nothing_waits_for_what_the_first_one_changed(frozen_replica: RedisServer) -> None:
+    uuid = str(uuids.uuid4())
+    for _ in range(2):
+        with (
+            fetch("x", f"{frozen_replica.uri}?durability=wait:1:50", patience=0.2) as board,
+            pytest.raises(BoardUnavailable, match="unknown.*WAIT was not reached"),
+        ):
+            board.post("resize", uuid=uuid)
+
+
+def test_claims_found_again_are_waited_for(frozen_replica: RedisServer) -> None:
+    with (
+        fetch("x", f"{frozen_replica.uri}?durability=wait:1:50", patience=0.2) as board,
+        pytest.raises(BoardUnavailable, match="unknown.*WAIT was not reached"),
+    ):
+        board.claim_next("alice")
+    with frozen_replica.client() as client:
+        assert client.zcard("{jobboard:x}:leases") == 1
+
+
+def test_a_server_that_writes_through_need_not_be_asked_to_wait() -> None:
+    with RedisServer({"appendonly": "yes", "appendfsync": "always"}) as server:
+        with fetch("x", f"{server.uri}?durability=aof") as board:
+            job = board.post("resize")
+        server.kill()
+        server.start()
+        with fetch("x", server.uri) as board:
+            assert board.get(job.uuid).name == "resize"

@@ -61,7 +61,7 @@ class Capabilities:
     ``processes``: several processes can share a board. ``durable``: the board outlives all of them.
     ``expiry``: what ends the claim of a dead owner. ``clock``: whose time judges expiry and delay.
     ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
-    ``largest_step``: how many jobs one step of a schedule may post. ``schedules``: whether it keeps schedules at all.
+    ``largest_step``: how many jobs one step of a schedule may post.
     ``transactions``: whether it can take part in a transaction of the user's own.
     """
 
@@ -71,7 +71,6 @@ class Capabilities:
     clock: Literal["store", "client"]
     largest_batch: int
     largest_step: int = 100
-    schedules: bool = False
     transactions: bool = False
 
 
@@ -347,28 +346,28 @@ class Backend(abc.ABC):
 
     # -- schedules -------------------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         """Take each step, atomically with its postings and announcements: DONE, REPEATED or LOST.
 
         LOST: the stored version is not ``after``, and nothing was changed. A repeat finds its own version (or, for a
         deletion, no schedule), posts nothing and tells nothing: REPEATED.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
         """Return schedules by id; None for those that there are not."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def due_schedules(self, limit: int) -> Due:
         """Return up to ``limit`` schedules whose ``next_at`` has come by the store's clock.
 
         One request, which does not read what is not due, whatever the number of schedules.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         """Return the next schedules, beginning where ``cursor`` says; None is the head.
 
         A schedule that stays as it is throughout an iteration is seen exactly once.
         """
-        raise NotImplementedError

@@ -11,8 +11,9 @@ local RETRY_WINDOW = 60 * 1000000
 local SOON = 6 * 1000000
 local PLACES_OF_PRIORITY = 281474976710656
 local LINE_PARTS = 5
+local RECORD_FIELDS = 23
+local RECORD_HEAD = '\220\0\23'
 local HISTORY_LENGTH = 20
-local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local LIVE = {DELAYED = true, UNCLAIMED = true, CLAIMED = true}
 local ORDERS = {
   DELAYED = 'delayed', UNCLAIMED = 'ready', CLAIMED = 'claimed', COMPLETE = 'complete', TRASHED = 'trash',
@@ -22,18 +23,14 @@ local TIMERS = {DELAYED = 'delayed', CLAIMED = 'leases'}
 -- Jobs as this script sees them, by uuid, and what else is known of them: see _jobs.lua and _changes.lua.
 local jobs, histories, before, finished = {}, {}, {}, {}
 local changed, is_changed, bodies, packed, results, moved = {}, {}, {}, {}, {}, {}
-local heard, events, latest = {}, {}, {}
-local decimals = {}
+local heard, events, latest, decimals = {}, {}, {}, {}
 
 -- All that follows is one function, whose end the loader puts behind the script: Lua looks up a variable of the same
 -- function in a list each time that a closure is made, and the many small functions below would pay for that.
 return (function()
 
 local function key(kind, name)
-  if name then
-    return board .. ':' .. kind .. ':' .. name
-  end
-  return board .. ':' .. kind
+  return name and board .. ':' .. kind .. ':' .. name or board .. ':' .. kind
 end
 
 -- The order of jobs of one name in one state; the lowest place is claimed first.

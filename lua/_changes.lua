@@ -1,70 +1,8 @@
--- include: jobs
+-- include: tell
 -- include: wake
 -- From changed jobs to everything that must follow: records, orders, timers, owner keys, keys, heads, events, waiters.
 -- A transition only changes the job's table and says so by `tell`; what follows is worked out here, in one place, and
 -- written in one call for each key.
-
-local function mark(job)
-  if not is_changed[job.uuid] then
-    is_changed[job.uuid] = true
-    changed[#changed + 1] = job
-  end
-  job.modified = now
-end
-
--- Events of one kind in a row travel as one message, on the channel of that kind, if anybody hears it.
-local function announce(kind, uuid, name, line)
-  if heard[kind] == nil then
-    heard[kind] = redis.call('PUBSUB', 'SHARDNUMSUB', key('events', kind))[2] > 0
-  end
-  if not heard[kind] then
-    return
-  end
-  local run = events[#events]
-  if not run or run.kind ~= kind then
-    run = {kind = kind}
-    events[#events + 1] = run
-  end
-  run[#run + 1] = cmsgpack.pack(uuid, name) .. line
-end
-
--- In a batch, most lines are the same as the one before.
-local function line_of(kind, who, token, reason)
-  if latest.kind ~= kind or latest.who ~= who or latest.token ~= token or latest.reason ~= reason then
-    latest.kind, latest.who, latest.token, latest.reason = kind, who, token, reason
-    latest.line = cmsgpack.pack(kind, now, who or false, token or false, reason or false)
-  end
-  return latest.line
-end
-
--- An event that is kept out of the history.
-local function touch(job, kind)
-  mark(job)
-  announce(kind, job.uuid, job.name, line_of(kind, job.owner, job.token))
-end
-
--- A line of the history, and its event.
-local function tell(job, kind, who, token, reason)
-  mark(job)
-  local uuid, line = job.uuid, line_of(kind, who or nil, token or nil, reason or nil)
-  local lines = histories[uuid] .. line
-  if job.lines < HISTORY_LENGTH then
-    job.lines = job.lines + 1
-  else
-    lines = string.sub(lines, cmsgpack.unpack_limit(lines, LINE_PARTS) + 1)
-  end
-  histories[uuid] = lines
-  announce(kind, uuid, job.name, line)
-end
-
-local function publish()
-  if #events > 0 then
-    for _, event in ipairs(events) do
-      redis.call('SPUBLISH', key('events', event.kind), table.concat(event))
-    end
-    events = {}
-  end
-end
 
 -- Bring what leads to a name's best job in line with its ready order.
 local function set_head(name)
@@ -86,166 +24,166 @@ local function list_in(lists, name)
   return list
 end
 
-local function append(list, one, two)
-  local count = #list
-  list[count + 1] = one
-  list[count + 2] = two
-end
-
-local function follow_order(writes, job, was)
-  local state, name, uuid = job.state, job.name, job.uuid
-  if was == state and not moved[uuid] then
-    return
-  end
-  if was then
-    append(list_in(writes.removals, order(was, name)), uuid)
-  end
-  if state == 'UNCLAIMED' then
-    writes.ready[name] = (writes.ready[name] or 0) + 1
-    writes.heads[name] = true
-  elseif was == 'UNCLAIMED' then
-    writes.heads[name] = true
-  end
-  if state ~= 'COMPLETE' or not is_hidden(job) then
-    append(list_in(writes.adds, order(state, name)), job.place, uuid)
-  end
-end
-
-local function follow_time(writes, job, was)
-  local moment = due(job)
-  if was and TIMERS[was] and not (moment and was == job.state) then
-    append(list_in(writes.removals, key(TIMERS[was])), job.uuid)
-  end
-  if moment then
-    append(list_in(writes.adds, key(TIMERS[job.state])), decimal(moment), job.uuid)
-    if moment - now < SOON then
-      writes.soon[job.name] = true
+local function write(command, lists)
+  for name, list in pairs(lists) do
+    if #list > 0 then
+      redis.call(command, name, unpack(list))
     end
   end
 end
 
--- The TTL is up to a millisecond longer than the claim, which `leases` ends to the microsecond.
-local function follow_owner(writes, job, was)
-  if job.state == 'CLAIMED' then
-    if job.expires then
-      redis.call('SET', key('owner', job.uuid), job.owner, 'PXAT', decimal(math.ceil(job.expires / 1000)))
-    else
-      redis.call('SET', key('owner', job.uuid), job.owner)
-    end
-  elseif was == 'CLAIMED' then
-    append(writes.owners, key('owner', job.uuid))
-  end
-end
-
-local function follow_key(writes, job, was)
+local function follow_key(fields, lost, job, was)
   local was_live, live = LIVE[was or false], LIVE[job.state]
   if live and not was_live then
-    append(list_in(writes.fields, 'keys'), field(job.name, job.key), job.uuid)
+    local list = list_in(fields, key('keys'))
+    list[#list + 1] = field(job.name, job.key)
+    list[#list + 1] = job.uuid
   elseif was_live and not live then
-    append(list_in(writes.lost_fields, 'keys'), field(job.name, job.key))
-  end
-end
-
-local function follow_record(writes, job, was)
-  local uuid = job.uuid
-  local record = cmsgpack.pack(job)
-  packed[uuid] = record
-  if job.state == 'COMPLETE' then
-    append(writes.ended, uuid)
-    return
-  end
-  append(list_in(writes.fields, 'records'), uuid, record .. histories[uuid])
-  if bodies[uuid] then
-    append(list_in(writes.fields, 'listings'), uuid, bodies[uuid])
-  end
-  if not was then
-    writes.names[job.name] = true
+    local list = list_in(lost, key('keys'))
+    list[#list + 1] = field(job.name, job.key)
   end
 end
 
 -- Move jobs that have ended to keys of their own, which go by themselves.
-local function put_by(writes)
-  local uuids = writes.ended
+local function put_by(uuids, adds, lost)
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
+  local retained = list_in(adds, key('retained'))
   for index, uuid in ipairs(uuids) do
     local job = jobs[uuid]
-    local checkpoint, progress = false, false
+    local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
     if job.checkpoint then
       checkpoint = redis.call('HGET', key('checkpoints'), uuid)
-      append(list_in(writes.lost_fields, 'checkpoints'), uuid)
+      table.insert(list_in(lost, key('checkpoints')), uuid)
     end
     if job.progress then
       progress = redis.call('HGET', key('progress'), uuid)
-      append(list_in(writes.lost_fields, 'progress'), uuid)
+      table.insert(list_in(lost, key('progress')), uuid)
     end
-    finished[uuid] = {postings[index] or '', checkpoint, progress, results[uuid] or false}
-    local value = cmsgpack.pack(packed[uuid], histories[uuid], unpack(finished[uuid]))
+    finished[uuid] = {posting, checkpoint, progress, result}
+    local value = cmsgpack.pack(packed[uuid], histories[uuid], posting, checkpoint, progress, result)
     if job.retained then
       local over = decimal(math.ceil((job.retained + RETRY_WINDOW) / 1000))
       redis.call('SET', key('done', uuid), value, 'PXAT', over)
       if not is_hidden(job) then
-        append(list_in(writes.adds, key('retained')), decimal(job.retained), uuid .. job.name)
+        retained[#retained + 1] = decimal(job.retained)
+        retained[#retained + 1] = uuid .. job.name
       end
     else
       redis.call('SET', key('done', uuid), value)
     end
   end
-  redis.call('HDEL', key('records'), unpack(uuids))
-  redis.call('HDEL', key('listings'), unpack(uuids))
-end
-
-local function write(writes)
-  if #writes.ended > 0 then
-    put_by(writes)
-  end
-  for hash, fields in pairs(writes.lost_fields) do
-    redis.call('HDEL', key(hash), unpack(fields))
-  end
-  for hash, fields in pairs(writes.fields) do
-    redis.call('HSET', key(hash), unpack(fields))
-  end
-  for name, members in pairs(writes.removals) do
-    redis.call('ZREM', name, unpack(members))
-  end
-  for name, members in pairs(writes.adds) do
-    redis.call('ZADD', name, unpack(members))
-  end
-  for name in pairs(writes.names) do
-    redis.call('ZADD', key('names'), 'NX', '0', name)
-  end
-  if #writes.owners > 0 then
-    redis.call('DEL', unpack(writes.owners))
-  end
-  for name in pairs(writes.heads) do
-    set_head(name)
-  end
+  lost[key('records')] = uuids
+  lost[key('listings')] = uuids
 end
 
 -- Write everything back; may be called several times, each job being changed before one of them only.
 local function flush()
-  if #changed > 0 then
-    local writes = {
-      adds = {}, removals = {}, fields = {}, lost_fields = {}, owners = {}, ended = {}, names = {}, heads = {},
-      ready = {}, soon = {},
-    }
-    for _, job in ipairs(changed) do
-      local was = before[job.uuid]
-      follow_order(writes, job, was)
-      follow_time(writes, job, was)
-      follow_owner(writes, job, was)
-      if job.key then
-        follow_key(writes, job, was)
-      end
-      follow_record(writes, job, was)
-    end
-    for _, job in ipairs(changed) do
-      before[job.uuid] = job.state
-    end
-    write(writes)
-    changed, is_changed, moved = {}, {}, {}
+  if #changed == 0 then
     publish()
-    stir(writes.ready, writes.soon)
-  else
-    publish()
+    return
   end
+  local adds, removals, fields, lost = {}, {}, {}, {}
+  local records, listings, owners, ended = {}, {}, {}, {}
+  local ready, soon, heads, names = {}, {}, {}, {}
+  local run_was, run_state, run_name, from, to, from_timer, to_timer
+  for _, job in ipairs(changed) do
+    local uuid, name, state, was, moment = job.uuid, job.name, job.state, before[job.uuid], due(job)
+    if was ~= run_was or state ~= run_state or name ~= run_name then
+      -- In a batch, most jobs take the same step.
+      run_was, run_state, run_name = was, state, name
+      from = was and list_in(removals, order(was, name))
+      to = list_in(adds, order(state, name))
+      from_timer = TIMERS[was] and list_in(removals, key(TIMERS[was]))
+      to_timer = TIMERS[state] and list_in(adds, key(TIMERS[state]))
+    end
+
+    if was ~= state or moved[uuid] then
+      if was then
+        from[#from + 1] = uuid
+      end
+      if state ~= 'COMPLETE' or not is_hidden(job) then
+        to[#to + 1] = job.place
+        to[#to + 1] = uuid
+      end
+      if was == 'UNCLAIMED' then
+        heads[name] = true
+      elseif state == 'UNCLAIMED' and heads[name] ~= true then
+        local place = tonumber(job.place)
+        heads[name] = math.min(heads[name] or place, place)
+      end
+      if state == 'UNCLAIMED' then
+        ready[name] = (ready[name] or 0) + 1
+      end
+    end
+
+    if from_timer and not (moment and was == state) then
+      from_timer[#from_timer + 1] = uuid
+    end
+    if moment then
+      to_timer[#to_timer + 1] = decimal(moment)
+      to_timer[#to_timer + 1] = uuid
+      if moment - now < SOON then
+        soon[name] = true
+      end
+    end
+
+    if state == 'CLAIMED' then
+      if moment then
+        -- The TTL is up to a millisecond longer than the claim, which `leases` ends to the microsecond.
+        redis.call('SET', key('owner', uuid), job.owner, 'PXAT', decimal(math.ceil(moment / 1000)))
+      else
+        redis.call('SET', key('owner', uuid), job.owner)
+      end
+    elseif was == 'CLAIMED' then
+      owners[#owners + 1] = key('owner', uuid)
+    end
+
+    if job.key then
+      follow_key(fields, lost, job, was)
+    end
+
+    local record = fold(job)
+    packed[uuid] = record
+    if state == 'COMPLETE' then
+      ended[#ended + 1] = uuid
+    else
+      records[#records + 1] = uuid
+      records[#records + 1] = record .. histories[uuid]
+      if bodies[uuid] then
+        listings[#listings + 1] = uuid
+        listings[#listings + 1] = bodies[uuid]
+      end
+      if not was then
+        names[name] = true
+      end
+    end
+  end
+  for _, job in ipairs(changed) do
+    before[job.uuid] = job.state
+  end
+
+  if #ended > 0 then
+    put_by(ended, adds, lost)
+  end
+  fields[key('records')], fields[key('listings')] = records, listings
+  write('HDEL', lost)
+  write('HSET', fields)
+  write('ZREM', removals)
+  write('ZADD', adds)
+  for name in pairs(names) do
+    redis.call('ZADD', key('names'), 'NX', '0', name)
+  end
+  if #owners > 0 then
+    redis.call('DEL', unpack(owners))
+  end
+  for name, place in pairs(heads) do
+    if place == true then
+      set_head(name)
+    else
+      redis.call('ZADD', key('heads'), 'LT', string.format('%.0f', place), name)
+    end
+  end
+  changed, is_changed, moved = {}, {}, {}
+  publish()
+  stir(ready, soon)
 end

@@ -1,9 +1,10 @@
 -- include: board
 -- Jobs as this script sees them. Each is loaded once and changed as a table; `flush` of _changes.lua writes it back.
 --
--- A record is a msgpack map, followed by the lines of the history: kind, moment, owner, token and reason of each, one
--- after the other. A job that is complete or cancelled is a key of its own with a TTL, and holds one after the other:
--- record, lines, posting, checkpoint, progress, result. False stands for what there is not.
+-- A record is a msgpack array of always the same fields, followed by the lines of the history: kind, moment, owner,
+-- token and reason of each, one after the other. A job that is complete or cancelled is a key of its own with a TTL,
+-- and holds one after the other: record, lines, posting, checkpoint, progress, result. False stands for what there is
+-- not.
 
 -- `histories` has the lines, `before` the state in which a job was found, and `finished` the rest of what has ended.
 
@@ -24,15 +25,36 @@ local function is_hidden(job)
   return job.state == 'COMPLETE' and job.retained ~= nil and job.retained <= now
 end
 
+-- Make a job's record.
+local function fold(job)
+  return cmsgpack.pack({
+    job.uuid, job.name, job.priority, job.sequence, job.place, job.created, job.modified, job.state, job.attempts,
+    job.token, job.lines, job.key or false, job.max_attempts or false, job.run_at or false, job.owner or false,
+    job.claim_id or false, job.expires or false, job.cancel or false, job.reason or false, job.error or false,
+    job.checkpoint or false, job.progress or false, job.retained or false,
+  })
+end
+
 -- Take a record apart; false if it can't be read, and then there is no such job until an audit has found it.
 local function unfold(uuid, value, lines)
-  local readable, rest, job = pcall(cmsgpack.unpack_one, value)
-  if not readable or type(job) ~= 'table' or job.uuid ~= uuid or not ORDERS[job.state] then
+  if string.sub(value, 1, #RECORD_HEAD) ~= RECORD_HEAD then
+    return false
+  end
+  local readable, rest, id, name, priority, sequence, place, created, modified, state, attempts, token, count, text,
+    max_attempts, run_at, owner, claim_id, expires, cancel, reason, fault, checkpoint, progress, retained =
+    pcall(cmsgpack.unpack_limit, value, RECORD_FIELDS, #RECORD_HEAD)
+  if not readable or id ~= uuid or not ORDERS[state] or retained == nil then
     return false
   end
   histories[uuid] = lines or rest >= 0 and string.sub(value, rest + 1) or ''
-  before[uuid] = job.state
-  return job
+  before[uuid] = state
+  return {
+    uuid = uuid, name = name, priority = priority, sequence = sequence, place = place, created = created,
+    modified = modified, state = state, attempts = attempts, token = token, lines = count, key = text or nil,
+    max_attempts = max_attempts or nil, run_at = run_at or nil, owner = owner or nil, claim_id = claim_id or nil,
+    expires = expires or nil, cancel = cancel or nil, reason = reason or nil, error = fault or nil,
+    checkpoint = checkpoint or nil, progress = progress or nil, retained = retained or nil,
+  }
 end
 
 -- Load what is not loaded yet, in one call.

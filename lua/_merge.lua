@@ -1,43 +1,44 @@
 -- include: board
--- The lowest members of several sorted sets, in one order: a heap of streams that read ahead in steps.
-
-local function refill(stream)
-  local low = stream.last and '(' .. stream.last or '-inf'
-  stream.buffer = redis.call('ZRANGEBYSCORE', stream.key, low, '+inf', 'WITHSCORES', 'LIMIT', 0, stream.step)
-  stream.at = 1
-  stream.last = stream.buffer[#stream.buffer]
-  stream.score = tonumber(stream.buffer[2])
-  return stream.score ~= nil
-end
-
--- Go on to the next member; false at the end.
-local function advance(stream)
-  stream.at = stream.at + 2
-  if stream.at > #stream.buffer then
-    return #stream.buffer == 2 * stream.step and refill(stream)
-  end
-  stream.score = tonumber(stream.buffer[stream.at + 1])
-  return true
-end
-
-local function sink(heap, at)
-  local stream, count = heap[at], #heap
-  while true do
-    local child = at * 2
-    if child < count and heap[child + 1].score < heap[child].score then
-      child = child + 1
-    end
-    if child > count or heap[child].score >= stream.score then
-      break
-    end
-    heap[at] = heap[child]
-    at = child
-  end
-  heap[at] = stream
-end
+-- The lowest members of several sorted sets, in one order: a heap of streams that read ahead in steps. What it needs is
+-- made when it is called, since most claims are of one name only.
 
 -- Returns up to `most` members above `after` (text, or nil for all), lowest first, and the score of the last as text.
 local function merge(keys, after, most)
+  local function refill(stream)
+    local low = stream.last and '(' .. stream.last or '-inf'
+    stream.buffer = redis.call('ZRANGEBYSCORE', stream.key, low, '+inf', 'WITHSCORES', 'LIMIT', 0, stream.step)
+    stream.at = 1
+    stream.last = stream.buffer[#stream.buffer]
+    stream.score = tonumber(stream.buffer[2])
+    return stream.score ~= nil
+  end
+
+  -- Go on to the next member; false at the end.
+  local function advance(stream)
+    stream.at = stream.at + 2
+    if stream.at > #stream.buffer then
+      return #stream.buffer == 2 * stream.step and refill(stream)
+    end
+    stream.score = tonumber(stream.buffer[stream.at + 1])
+    return true
+  end
+
+  local function sink(heap, at)
+    local stream, count = heap[at], #heap
+    while true do
+      local child = at * 2
+      if child < count and heap[child + 1].score < heap[child].score then
+        child = child + 1
+      end
+      if child > count or heap[child].score >= stream.score then
+        break
+      end
+      heap[at] = heap[child]
+      at = child
+    end
+    heap[at] = stream
+  end
+
   local heap, members, last = {}, {}, nil
   local step = math.max(1, math.min(most, math.ceil(2 * most / #keys)))
   for _, name in ipairs(keys) do

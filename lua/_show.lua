@@ -10,7 +10,7 @@ local function show(list)
   for index, job in ipairs(list) do
     local uuid, parts = job.uuid, finished[job.uuid]
     local at = index * 5
-    shown[at - 4] = packed[uuid] or cmsgpack.pack(job)
+    shown[at - 4] = packed[uuid] or fold(job)
     if parts then
       shown[at - 3], shown[at - 2], shown[at - 1], shown[at] = unpack(parts)
     else

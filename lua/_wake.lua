@@ -15,23 +15,6 @@ local function disarm(id)
   end
 end
 
-local function wake(name, count)
-  for _, room in ipairs({name, ''}) do
-    while count > 0 do
-      local id = redis.call('ZRANGEBYSCORE', key('waiting', room), now_text, '+inf', 'LIMIT', '0', '1')[1]
-      if not id then
-        break
-      end
-      redis.call('ZREM', key('waiting', room), id)
-      disarm(id)
-      local client = string.match(id, '^[^/]*')
-      if redis.call('SPUBLISH', key('wake', client), id) > 0 then
-        count = count - 1
-      end
-    end
-  end
-end
-
 -- Wake one for each job that became ready, and one for each name of which one is ready sooner than sleepers may know.
 local function stir(ready, soon)
   if not next(ready) and not next(soon) then
@@ -40,6 +23,24 @@ local function stir(ready, soon)
   if redis.call('EXISTS', key('waiters')) == 0 then
     return
   end
+
+  local function wake(name, count)
+    for _, room in ipairs({name, ''}) do
+      while count > 0 do
+        local id = redis.call('ZRANGEBYSCORE', key('waiting', room), now_text, '+inf', 'LIMIT', '0', '1')[1]
+        if not id then
+          break
+        end
+        redis.call('ZREM', key('waiting', room), id)
+        disarm(id)
+        local client = string.match(id, '^[^/]*')
+        if redis.call('SPUBLISH', key('wake', client), id) > 0 then
+          count = count - 1
+        end
+      end
+    end
+  end
+
   local paused = {}
   for _, name in ipairs(redis.call('SMEMBERS', key('paused'))) do
     paused[name] = true

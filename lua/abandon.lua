@@ -9,7 +9,7 @@
 -- include: settle
 -- include: holds
 
-settle('100')
+settle('50')
 
 local function abandon(job, item)
   local who, token, reason, counted = item[2], item[3], item[6], item[8]

@@ -9,8 +9,9 @@
 --
 -- include: settle
 
-settle('100')
+settle('50')
 
+local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local CHUNK = 200
 local mend = ARGV[1] == '1'
 local findings = {}

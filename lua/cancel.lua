@@ -7,7 +7,7 @@
 --
 -- include: settle
 
-settle('100')
+settle('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)

@@ -8,7 +8,7 @@
 -- include: settle
 -- include: holds
 
-settle('100')
+settle('50')
 
 local hold = cmsgpack.unpack(ARGV[1])
 heed({hold})

@@ -9,7 +9,7 @@
 -- include: ready
 -- include: show
 
-settle('100')
+settle('50')
 
 local request = cmsgpack.unpack(ARGV[1])
 local uuid = request[1]

@@ -9,7 +9,7 @@
 -- include: ready
 -- include: show
 
-if settle('500') then
+if settle('100') then
   return {'MORE'}
 end
 

@@ -9,7 +9,7 @@
 -- include: merge
 -- include: show
 
-settle('100')
+settle('50')
 
 local orders = {}
 for index, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do

@@ -8,7 +8,7 @@
 -- include: settle
 -- include: show
 
-settle('100')
+settle('50')
 
 local uuid = redis.call('HGET', key('keys'), field(ARGV[1], ARGV[2]))
 local job = uuid and settle_job(load(uuid))

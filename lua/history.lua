@@ -7,7 +7,7 @@
 --
 -- include: settle
 
-settle('100')
+settle('50')
 
 local job = settle_job(recall(ARGV[1]))
 flush()

@@ -9,7 +9,7 @@
 -- include: ready
 -- include: sweep
 
-if settle('500') then
+if settle('100') then
   return {'MORE'}
 end
 sweep()

@@ -9,7 +9,7 @@
 -- include: merge
 -- include: show
 
-if settle('500') then
+if settle('100') then
   return {'MORE'}
 end
 

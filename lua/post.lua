@@ -11,7 +11,7 @@
 --
 -- include: post
 
-settle('100')
+settle('50')
 
 local items = cmsgpack.unpack(ARGV[1])
 local outcomes, found, taken = post(items, {unpack(ARGV, 2)})

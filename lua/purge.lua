@@ -8,7 +8,7 @@
 -- include: settle
 -- include: changes
 
-settle('100')
+settle('50')
 
 local answers = {}
 for index, uuid in ipairs(cmsgpack.unpack(ARGV[1])) do

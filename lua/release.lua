@@ -8,7 +8,7 @@
 -- include: settle
 -- include: steps
 
-settle('100')
+settle('50')
 
 local request = cmsgpack.unpack(ARGV[1])
 local token, reason = request[2], request[3]

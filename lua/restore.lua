@@ -8,7 +8,7 @@
 -- include: settle
 -- include: steps
 
-settle('100')
+settle('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)

@@ -8,7 +8,7 @@
 -- include: settle
 -- include: changes
 
-settle('100')
+settle('50')
 
 if redis.call('SREM', key('paused'), ARGV[1]) == 1 then
   announce('RESUMED', false, ARGV[1] ~= '' and ARGV[1], line_of('RESUMED'))

@@ -8,7 +8,7 @@
 --
 -- include: settle
 
-if settle('500') then
+if settle('100') then
   return {'MORE'}
 end
 

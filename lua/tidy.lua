@@ -9,9 +9,10 @@
 -- include: prune
 -- include: sweep
 
-settle('100')
+settle('50')
 sweep()
 
+local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local DAY = 86400 * 1000000
 local most = tonumber(ARGV[1])
 local count = prune(math.min(most, 1000))

@@ -8,7 +8,7 @@
 -- include: settle
 -- include: holds
 
-settle('100')
+settle('50')
 
 local function trash_by_force(item)
   local job = settle_job(load(item[1]))

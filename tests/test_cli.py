@@ -38,7 +38,7 @@ class TestPosting:
         "arguments",
         [
             ["post"], ["post", "a", "--details", "[1]"], ["post", "a", "--details", "{"],
-            ["post", "a", "--run-at", "x"],
+            ["post", "a", "--run-at", "x"], ["post", "a", "--run-at", "2030-01-01T00:00"],
             ["post", "a", "--priority", "urgent"], ["nonsense"], ["restore"], ["restore", "--all", "--job-name", "x"],
             ["conductor", "nonsense"], ["conductor", "no.such:handlers"], ["conductor", "json:handlers"],
             ["post", "a", "--delay", "soon"],
@@ -51,7 +51,7 @@ class TestPosting:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["post", "a", "--run-at", "2030-01-01T00:00"], ["post", "a\n"], ["post", "a", "--delay", "-1"],
+            ["post", "a\n"], ["post", "a", "--delay", "-1"],
             ["post", "a", "--uuid", "x"], ["post", "a", "--max-attempts", "0"], ["show", "ffffffff"], ["show", "zz"],
             ["show", "a:b"], ["post", "a", "--details", "@/no/such/file"], ["cancel", "a:b"],
             ["conductor", "jobboard.demo.handlers:handlers", "--executor", "x"],

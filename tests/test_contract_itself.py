@@ -8,10 +8,10 @@ import pytest
 from embedded import MemoryHarness
 
 from jobboard.backend import Backend
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, Schedules
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.testing import CONTRACT_CASES, Contract, counting
-from jobboard.testing.contract import lifecycle, retries
+from jobboard.testing.contract import lifecycle, retries, schedules
 from jobboard.testing.contract.case import Case
 from jobboard.testing.counting import count_cases
 
@@ -39,8 +39,12 @@ def test_every_public_call_of_a_board_is_tried_after_a_close() -> None:
     assert {BEHIND_THE_HANDLE.get(name, name) for name in public} - tried == set()
 
 
+def test_every_public_call_of_schedules_is_tried_after_a_close() -> None:
+    assert set(schedules.CALLS) == {name for name in dir(Schedules) if not name.startswith("_")}
+
+
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
-    source = inspect.getsource(retries)
+    source = inspect.getsource(retries) + inspect.getsource(schedules)
     reads = {
         "open", "close", "connected", "now", "refresh", "waiter", "listen", "tidy", "audit", "claimed_under",
         "load_book",

@@ -17,4 +17,4 @@ def harness() -> Iterator[Harness]:
 
 
 class TestMemory(Contract):
-    executed_cases = 772
+    executed_cases = 806

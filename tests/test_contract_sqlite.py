@@ -24,4 +24,4 @@ def harness(directory: Path) -> Iterator[Harness]:
 
 
 class TestSqlite(Contract):
-    executed_cases = 779
+    executed_cases = 813

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobboard.backends.memory.order import LARGEST_BLOCK, Line, Order, walk
+from jobboard.order import LARGEST_BLOCK, Line, Order, walk
 
 changes = st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=200)
 

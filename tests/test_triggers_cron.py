@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -210,6 +211,19 @@ class TestFields:
             Cron("@daily").next_fire_time(datetime(2026, 1, 1))
         with pytest.raises(TypeError, match="until must be a datetime"):
             Cron("@daily").latest_fire_time(utc(2026, 1, 1), "now")
+
+
+def test_without_a_tz_database_there_is_utc() -> None:
+    code = (
+        "import sys; sys.modules['tzdata'] = None\nimport jobboard\nprint(jobboard.Cron('@daily').tz)\n"
+        "try:\n    jobboard.Cron('@daily', 'Europe/Berlin')\nexcept ValueError as error:\n    print(error)"
+    )
+    environment = {**os.environ, "PYTHONTZPATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    said = "tz: there is no zone 'Europe/Berlin'; this host has no tz database: pip install 'jobboard[scheduler]'"
+    assert done.stdout.splitlines() == ["UTC", said]
 
 
 def test_without_cronsim_only_cron_is_missing() -> None:

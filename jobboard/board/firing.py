@@ -107,7 +107,7 @@ class Firing:
         except Exception as error:
             # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
             logger.exception("schedule %r is set aside", stored.schedule.id)
-            return set_aside(stored, f"its trigger failed: {error!r}", now)
+            return set_aside(stored, f"its next step can't be made: {error!r}", now)
 
     def _live_among(self, uuids: Iterable[str]) -> set[str]:
         """Return those of these jobs that are still on the board.

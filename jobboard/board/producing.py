@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -20,10 +20,12 @@ from jobboard.board.handles import Handles
 from jobboard.body import EMPTY_BODY, Body, pack_body
 from jobboard.book import LogBook
 from jobboard.codec import encode
-from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
+from jobboard.entry import LIVE, Gone, IfExists, NewEntry, Posted, PostOutcome
 from jobboard.errors import AlreadyPosted, NotFound, StaleBook
 from jobboard.job import Job
 from jobboard.posting import JobPriority, Posting
+
+_PAGE = 500
 
 
 class Producing(Handles):
@@ -97,6 +99,36 @@ class Producing(Handles):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._name!r}")
         self._tidy_when_due()
         return outcome is not Gone.ASKED
+
+    def cancel_by_key(self, name: str, prefix: str) -> int:
+        """Cancel the live jobs of a name whose keys begin with ``prefix``, each as by :meth:`cancel`; return how many.
+
+        Claimed ones, whose owners are told, count as well. Each job is cancelled atomically, not all of them at once:
+        those that are posted meanwhile may be met or not. Idempotent. It reads the live jobs of that name, a page of
+        500 a request, and cancels in batches.
+
+        :param prefix: plain text, at least one character of it.
+        :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
+        """
+        names, beginning = frozenset({check_text("name", name)}), check_text("prefix", prefix)
+        self._check_open()
+        self._ask(self._backend.refresh)
+        cancelled, cursor = 0, None
+        while True:
+            page = self._ask(self._backend.page, LIVE, names, cursor, _PAGE)
+            found = [entry.uuid for entry in page.entries if entry.key is not None and entry.key.startswith(beginning)]
+            cancelled += sum(self._cancel_some(part) for part in self._batches(found))
+            cursor = page.cursor
+            if cursor is None:
+                break
+        self._tidy_when_due()
+        return cancelled
+
+    def _cancel_some(self, uuids: Sequence[str]) -> int:
+        outcomes, repeated = self._insist(self._backend.cancel, uuids)
+        return sum(
+            outcome in (Gone.CANCELLED, Gone.ASKED) or (repeated and outcome is Gone.REPEATED) for outcome in outcomes
+        )
 
     def save_book(self, book: LogBook) -> None:
         """Make a logbook durable as it is now. Atomic; ``book.version`` moves on.

@@ -260,10 +260,14 @@ def _begin_at(schedule: Schedule, progress: Progress, now: float) -> None:
 def _kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
     assert old.progress is not None
     progress = old.progress.copy()
-    if any(getattr(old, what) != getattr(new, what) for what in _TIMES) or (old.paused and not new.paused):
+    begins_anew = (
+        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
+        or (old.paused and not new.paused)
+        or (old.max_runs != new.max_runs and progress.upcoming is None)
+        or progress.fault is not None
+    )
+    if begins_anew:
         _begin_at(new, progress, now)
         progress.buffered = None
-    elif progress.fault is not None:
-        _begin_at(new, progress, now)
     progress.fault = None
     return progress

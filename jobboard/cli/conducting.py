@@ -14,6 +14,7 @@ import click
 from jobboard.arguments import check_delay
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.conductor import Conductor, Handlers, stop_on_signals
+from jobboard.scheduler.scheduler import Scheduler
 
 
 def add_conducting(group: click.Group) -> None:
@@ -22,6 +23,7 @@ def add_conducting(group: click.Group) -> None:
     @command(group, "conductor", examples="""
 jobboard --board sqlite:///jobs.db conductor mywork.jobs:handlers
 jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --drain 60
+jobboard conductor mywork.jobs:handlers --with-scheduler
 """)  # fmt: skip
     @click.argument("handlers", metavar="MODULE:HANDLERS")
     @click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
@@ -29,6 +31,7 @@ jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --dra
     @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
     @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
     @click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
+    @click.option("--with-scheduler", is_flag=True, help="Run a scheduler inside: one process for a small set-up.")
     @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends: with who started it.")
     @pass_session
     def conductor(
@@ -39,22 +42,29 @@ jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --dra
         executor: str,
         expiry: float,
         drain: float,
+        with_scheduler: bool,
         until_eof: bool,
     ) -> None:
         """Claim jobs and run their handlers until SIGTERM or SIGINT; a second signal ends it at once."""
         check_delay(drain, "--drain")
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+        board = session.board()
+        clock = Scheduler(board, label) if with_scheduler else None
         worker = Conductor(
-            label, session.board(), load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry
+            label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry
         )
         asked = threading.Event()
 
         def stop() -> None:
             asked.set()
+            if clock is not None:
+                clock.stop()
             worker.stop(timeout=drain)
 
         with stop_on_signals(stop):
             worker.start()
+            if clock is not None:
+                clock.start()
             if asked.is_set():
                 # That signal came before the start, and found nothing to stop.
                 stop()

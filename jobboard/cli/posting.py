@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.values import details_of, moment_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
 from jobboard.posting import JobPriority
@@ -41,8 +38,8 @@ generate | jobboard post import --details -
     @pass_session
     def post(session: Session, /, details: str | None, run_at: str | None, **options: Any) -> None:
         """Post a job, and print its uuid: the tracking id."""
-        options["details"] = _details_of(details)
-        options["run_at"] = None if run_at is None else _moment_of(run_at)
+        options["details"] = details_of(details)
+        options["run_at"] = None if run_at is None else moment_of("--run-at", run_at)
         job = session.board().post(**options)
         if session.output.json:
             session.output.data(view_of(job))
@@ -63,26 +60,3 @@ jobboard cancel invoice:4711
         if session.output.json:
             session.output.data({"uuid": found.uuid, "gone": gone})
         session.output.say(f"{found.uuid} " + ("is cancelled" if gone else "is claimed; its owner has been told"))
-
-
-def _details_of(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    if text == "-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        text = Path(text[1:]).read_text(encoding="utf-8")
-    try:
-        details = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise click.UsageError(f"--details is no JSON that can be read: {error}") from None
-    if not isinstance(details, dict):
-        raise click.UsageError('--details must be a JSON object, such as \'{"path": "/a.png"}\'')
-    return details
-
-
-def _moment_of(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(f"--run-at is no ISO 8601 time: {text!r}; write 2030-01-31T09:00+01:00") from None

@@ -1,14 +1,23 @@
-"""The commands around schedules: schedule explain."""
+"""The commands around schedules: the group schedule, and scheduler."""
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from datetime import UTC, datetime
 
 import click
 
+from jobboard.cli.output import shown
+from jobboard.cli.schedule_changing import add_changing, add_firing
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.values import moment_of
+from jobboard.conductor import stop_on_signals
 from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming
+from jobboard.operate.schedules import schedule_rows, schedule_view, to_file
+from jobboard.scheduler.scheduler import Scheduler
 from jobboard.scheduler.triggers import Cron
 
 _EXAMPLES = """\
@@ -24,7 +33,11 @@ def add_scheduling(group: click.Group) -> None:
     def schedule() -> None:
         """Schedules: what is posted when."""
 
+    add_changing(schedule)
+    add_firing(schedule)
+    add_looking_at_schedules(schedule)
     add_explaining(schedule)
+    add_scheduler(group)
 
 
 def add_explaining(group: click.Group) -> None:
@@ -55,11 +68,85 @@ jobboard schedule explain @hourly --json
             session.output.say(f"  {time.line()}")
 
 
-def moment_of(option: str, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(f"{option} is no ISO 8601 time: {text!r}") from None
-    if moment.tzinfo is None:
-        raise click.UsageError(f"{option} needs an offset, as in 2026-12-01T09:00:00+01:00")
-    return moment
+def add_looking_at_schedules(group: click.Group) -> None:
+    @command(group, "ls", examples="""
+jobboard schedule ls
+jobboard schedule ls --json
+""")  # fmt: skip
+    @pass_session
+    def ls(session: Session) -> None:
+        """List the schedules by next fire time."""
+        rows = schedule_rows(session.board())
+        session.output.table(
+            ["id", "state", "next_fire_time", "job", "when", "runs", "missed", "skipped", "note"],
+            rows,
+            empty="there are no schedules",
+        )
+
+    @command(group, "show", examples="""
+jobboard schedule show nightly --details
+""")  # fmt: skip
+    @click.argument("id")
+    @click.option("--details", is_flag=True, help="Show its jobs' details too.")
+    @pass_session
+    def show(session: Session, id: str, details: bool) -> None:
+        """Show a schedule, and what became of its last fire times."""
+        view = schedule_view(session.board().schedules.get(id), with_details=details)
+        if session.output.json:
+            session.output.data(view)
+            return
+        history = view.pop("history")
+        session.output.record(view)
+        for line in history:
+            session.output.say("  " + "  ".join(shown(line[part]) for part in ("at", "kind", "fire_time", "reason")))
+
+    @command(group, "next", examples="""
+jobboard schedule next nightly --count 10
+""")  # fmt: skip
+    @click.argument("id")
+    @click.option("--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="So many times.")
+    @pass_session
+    def next_(session: Session, id: str, count: int) -> None:
+        """Show the next fire times of a schedule, without jitter."""
+        times = session.board().schedules.upcoming(id, count)
+        if session.output.json:
+            session.output.data(times)
+        for time in times:
+            session.output.say(time.isoformat())
+
+    @command(group, "export", examples="""
+jobboard schedule export > schedules.json
+""")  # fmt: skip
+    @pass_session
+    def export(session: Session) -> None:
+        """Write all schedules as JSON, for schedule import; without their progress."""
+        session.output.data(to_file(session.board().schedules.export()))
+
+
+def add_scheduler(group: click.Group) -> None:
+    @command(group, "scheduler", examples="""
+jobboard --board sqlite:///jobs.db scheduler
+jobboard scheduler --label clock-1
+""")  # fmt: skip
+    @click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
+    @pass_session
+    def scheduler(session: Session, label: str) -> None:
+        """Post what is due until SIGTERM or SIGINT; any number may run beside each other."""
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+        clock = Scheduler(session.board(), label)
+        asked = threading.Event()
+
+        def stop() -> None:
+            asked.set()
+            clock.stop()
+
+        with stop_on_signals(stop):
+            clock.start()
+            if asked.is_set():
+                # That signal came before the start, and found nothing to stop.
+                clock.stop()
+            session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
+            sys.stdout.flush()
+            while not clock.wait(0.5):
+                # In short steps, since a signal's handler runs only once the main thread does something.
+                pass

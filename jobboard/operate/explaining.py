@@ -11,6 +11,7 @@ from typing import Any
 
 from jobboard.scheduler.triggers import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
 from jobboard.scheduler.triggers.cron_text import fields_of
+from jobboard.scheduler.triggers.trigger import zones_of
 from jobboard.scheduler.triggers.zones import zone_named
 
 _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
@@ -76,12 +77,8 @@ def upcoming(trigger: Trigger, after: datetime, count: int) -> list[Upcoming]:
 
 def zone_of(trigger: Trigger) -> str:
     """Return the zone whose clocks a trigger is best shown on: its own, or UTC if it has none or several."""
-    if isinstance(trigger, (Cron, Calendar, Excluding)):
-        return trigger.tz
-    if isinstance(trigger, (AnyOf, AllOf)):
-        zones = {zone_of(part) for part in trigger.triggers}
-        return zones.pop() if len(zones) == 1 else "UTC"
-    return "UTC"
+    zones = zones_of(trigger)
+    return zones.pop() if len(zones) == 1 else "UTC"
 
 
 def distance(seconds: float) -> str:

@@ -17,6 +17,9 @@ from jobboard.scheduler.schedule import Schedule
 #: At most so many overdue fire times of one schedule are posted one by one.
 MOST_CAUGHT_UP = 1000
 
+#: Of more overdue fire times than this, of which only one is posted, the rest is neither walked through nor counted.
+MOST_COUNTED = 20
+
 #: What waits for room looks for it this often, in seconds, should the event of a job's end get lost.
 _LOOK_FOR_ROOM = 5.0
 
@@ -105,32 +108,62 @@ def plan(schedule: Schedule, progress: Progress, now: float, most: int) -> Plan:
 
 
 def _overdue(schedule: Schedule, made: Plan, now: float, most: int) -> list[float]:
-    """Return the fire times that are due, and settle them; of too many only the last ones."""
+    """Return the fire times that are due, and settle them; of too many only those that matter."""
     progress = made.progress
     if progress.upcoming is None or schedule.paused:
         return []
-    one_by_one = schedule.coalesce == "all"
-    times, upcoming = _walk(schedule, progress.upcoming, now)
-    if len(times) > MOST_CAUGHT_UP:
-        first, after = times[0], progress.settled
-        while len(times) > MOST_CAUGHT_UP:
-            after += (now - after) / 2
-            times, upcoming = _walk(schedule, first_fire_time(schedule, after), now)
-        if schedule.coalesce == "earliest":
-            times.insert(0, first)
-        made.omit(EventKind.MISSED, [after], "more fire times were overdue than are posted one by one")
-    if one_by_one and len(times) > most:
-        times, upcoming = times[:most], times[most]
+    if schedule.coalesce == "all":
+        times, upcoming = _all_of(schedule, made, now)
+        if len(times) > most:
+            times, upcoming = times[:most], times[most]
+    else:
+        times, upcoming = _ends_of(schedule, made, now)
     if times:
         progress.settled = times[-1]
     progress.upcoming = upcoming
     return times
 
 
-def _walk(schedule: Schedule, fire_time: float | None, now: float) -> tuple[list[float], float | None]:
-    """Return the fire times that are due, one more than are posted one by one at most, and the one after them."""
+def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
+    """Return every fire time that is due; of too many the last ones, found by halving the time that they are from."""
+    times, upcoming = _walk(schedule, made.progress.upcoming, now, MOST_CAUGHT_UP)
+    after = made.progress.settled
+    if len(times) > MOST_CAUGHT_UP:
+        while len(times) > MOST_CAUGHT_UP:
+            after += (now - after) / 2
+            times, upcoming = _walk(schedule, first_fire_time(schedule, after), now, MOST_CAUGHT_UP)
+        made.omit(EventKind.MISSED, [after], "more fire times were overdue than are posted one by one")
+    return times, upcoming
+
+
+def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
+    """Return the fire times that are due; of many the first and the last, of which one will be posted."""
+    times, upcoming = _walk(schedule, made.progress.upcoming, now, MOST_COUNTED)
+    if len(times) <= MOST_COUNTED:
+        return times, upcoming
+    made.omit(EventKind.MISSED, times[1:-1], "and those up to the next one told of, which were not counted")
+    first: float | None = times[0]
+    if schedule.misfire_grace is not None:
+        first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - _MICROSECOND)
+    certain = now - schedule.jitter
+    latest = _last_fire_time(schedule, times[0], certain) or times[0]
+    rest, upcoming = _walk(schedule, first_fire_time(schedule, latest), now, MOST_CAUGHT_UP)
+    head = [first] if first is not None and first < latest else []
+    return [*head, latest, *rest], upcoming
+
+
+def _last_fire_time(schedule: Schedule, after: float, until: float) -> float | None:
+    """Return the last of the fire times from ``after`` to ``until``; found from its end, so years cost no more."""
+    if schedule.end is not None:
+        until = min(until, schedule.end.timestamp())
+    found = schedule.trigger.latest_fire_time(moment(after), moment(until)) if until > after else None
+    return None if found is None else found.timestamp()
+
+
+def _walk(schedule: Schedule, fire_time: float | None, now: float, most: int) -> tuple[list[float], float | None]:
+    """Return the fire times that are due, one more than ``most`` of them at most, and the one after them."""
     times: list[float] = []
-    while fire_time is not None and len(times) <= MOST_CAUGHT_UP and due_at(schedule, fire_time) <= now:
+    while fire_time is not None and len(times) <= most and due_at(schedule, fire_time) <= now:
         times.append(fire_time)
         fire_time = first_fire_time(schedule, fire_time)
     return times, fire_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -135,7 +136,9 @@ class Schedule:
         }
 
 
-def schedule_from_plain(plain: object) -> Schedule:
+def schedule_from_plain(
+    plain: object, progress: Progress | None = None, trigger_of: Callable[[object], Trigger] = trigger_from_plain
+) -> Schedule:
     """Return the schedule; raises ``ValueError`` or ``TypeError`` that says which field is wrong."""
     if not isinstance(plain, dict):
         raise TypeError(f"a schedule must be a dict, not {type(plain).__name__}")
@@ -145,11 +148,11 @@ def schedule_from_plain(plain: object) -> Schedule:
     if missing or unknown:
         fault = "lacks" if missing else "has unknown"
         raise ValueError(f"a schedule {fault} {', '.join(sorted(missing or unknown))}")
-    fields["trigger"] = trigger_from_plain(fields["trigger"])
+    fields["trigger"] = trigger_of(fields["trigger"])
     for what in ("start", "end"):
         if fields.get(what) is not None:
             fields[what] = _datetime_of(what, fields[what])
-    return Schedule(**fields)
+    return Schedule(**fields, progress=progress)
 
 
 _FIELDS = set(Schedule.__dataclass_fields__) - {"progress", "_"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 
 import msgpack
 
 from jobboard.scheduler.progress import Progress
 from jobboard.scheduler.schedule import Schedule, schedule_from_plain
+from jobboard.scheduler.triggers import Trigger, trigger_from_plain
 
 _FORMAT = 1
 
@@ -23,9 +24,19 @@ def unpack_schedule(data: bytes) -> Schedule:
         form, plain, progress = msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3)
         if form != _FORMAT:
             raise ValueError(f"a schedule of format {form!r}; this version reads {_FORMAT}")
-        return replace(schedule_from_plain(plain), progress=Progress.from_plain(progress))
+        return schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
     except ValueError:
         raise
     except Exception as error:
         # Whatever bytes do to a decoder, a bad entry must harm nobody.
         raise ValueError(f"not a schedule: {error!r}") from None
+
+
+def _trigger_of(plain: object) -> Trigger:
+    return _known_trigger(msgpack.packb(plain))
+
+
+@lru_cache(maxsize=1000)
+def _known_trigger(packed: bytes) -> Trigger:
+    """Return a trigger, which is immutable: many schedules have the same one, and each is read again and again."""
+    return trigger_from_plain(msgpack.unpackb(packed))

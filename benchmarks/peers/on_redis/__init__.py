@@ -9,6 +9,6 @@ PEERS = [
     Peer("Dramatiq", "with_dramatiq.py", ("dramatiq[redis]",), "1 process, 8 threads"),
     Peer("Huey", "with_huey.py", ("huey", "redis"), "1 thread, blocking reads, no results"),
     Peer("arq", "with_arq.py", ("arq",), "64 coroutines, poll_delay 1 ms, no results kept"),
-    Peer("SAQ", "with_saq.py", ("saq[redis,hiredis]",), "64 coroutines"),
+    Peer("SAQ", "with_saq.py", ("saq[redis,hiredis]", "typing_extensions"), "64 coroutines"),
     Peer("TaskFlow", "with_taskflow.py", ("taskflow", "redis"), "a loop over iterjobs: claim, consume", share=0.1),
 ]

@@ -28,6 +28,5 @@ class EtcdBackend(Scheduling, Ending, Reading, Operating, Auditing, Watching):
         clock="store",
         largest_batch=MOST_POSTINGS,
         largest_step=50,
-        schedules=True,
     )
     options = OPTIONS

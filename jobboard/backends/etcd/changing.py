@@ -21,6 +21,7 @@ from jobboard.backends.etcd.txn import (
     Op,
     Txn,
     delete,
+    many,
     modified_at,
     nested,
     put,
@@ -35,7 +36,7 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 #: Jobs in one transaction: each is a nested one, and the server counts what both levels list.
-MOST_JOBS = 60
+MOST_JOBS = 50
 
 #: For how long a request is made anew, in seconds: while others change the same jobs; while more becomes due.
 _PATIENCE, _SETTLING = 10.0, 60.0
@@ -110,42 +111,58 @@ class Changing(Client):
         }
 
     def _apply(self, pairs: Sequence[tuple[Stored, Change]]) -> list[bool | None]:
-        """Carry changes out: True for each that was, False for one that met something else than it had read.
+        """Carry changes out, as many as one request can.
 
-        None: not tried, because the request was full, or a lease was gone; it is to be decided anew.
+        True for each that was; False for one that met something else than it had read; None for one that was not
+        tried, because the request was full, or a lease was gone. What is not done is to be decided anew.
         """
         done: list[bool | None] = [None] * len(pairs)
         try:
             txns = self._txns_of(pairs)
-            if not txns:
-                return done
-            reply = self._send(Txn(then=[nested(txn) for txn in txns]))
+            revision, results = self._send_all(txns, [change.told for _, change in pairs[: len(txns)]])
         except LeaseGone:
             self.leases.forget_all()
             return done
-        for at, answer in enumerate(reply.answers):
+        for at, is_done in enumerate(results):
             stored, change = pairs[at]
-            done[at] = answer.succeeded
-            if answer.succeeded:
-                self._remember(stored, change.new, reply.revision)
+            done[at] = is_done
+            if is_done:
+                self._remember(stored, change.new, revision)
             else:
                 self._held.forget(stored.row.uuid)
                 self._orders.forget(stored.row.uuid)
         return done
 
+    def _send_all(self, txns: Sequence[Txn], told: Sequence[Sequence[Told]]) -> tuple[int, list[bool]]:
+        """Carry out all of these in one step; if one of them can't be, then each by itself, in one request, too."""
+        if not txns:
+            return 0, []
+        done = self._send(self._whole_of(txns, [event for events in told for event in events]))
+        if done.succeeded or len(txns) == 1:
+            return done.revision, [done.succeeded] * len(txns)
+        parts = [Txn(txn.compares, [*txn.then, *self._telling(told[at], at)]) for at, txn in enumerate(txns)]
+        done = self._send(Txn(then=[nested(part) for part in parts]))
+        return done.revision, [answer.succeeded for answer in done.answers]
+
+    def _whole_of(self, txns: Sequence[Txn], told: Sequence[Told]) -> Txn:
+        """Return one transaction of several, which happens as a whole or not at all."""
+        compares = [compare for txn in txns for compare in txn.compares]
+        steps = [step for txn in txns for step in txn.then]
+        return Txn(compares, many([*self._telling(told), *steps], len(compares)))
+
     def _txns_of(self, pairs: Sequence[tuple[Stored, Change]]) -> list[Txn]:
         """Return what carries out as many of these as fit one request, each by itself."""
         txns: list[Txn] = []
         size = 0
-        for slot, (stored, change) in enumerate(pairs):
-            txn = self._txn_of(stored, change, slot)
+        for stored, change in pairs:
+            txn = self._txn_of(stored, change)
             size += size_of(txn.then)
             if txns and size > MOST_BYTES:
                 break
             txns.append(txn)
         return txns
 
-    def _txn_of(self, stored: Stored, change: Change, slot: int) -> Txn:
+    def _txn_of(self, stored: Stored, change: Change) -> Txn:
         keys, new = self.keys, change.new
         is_done = new is not None and new.state is JobState.COMPLETE
         lease = self.leases.for_records(change.retention, 1) if is_done else 0
@@ -153,7 +170,7 @@ class Changing(Client):
         if change.is_fenced:
             compares.append(stored.still_held(keys))
         steps = steps_between(content_of(keys, stored.row), content_of(keys, new, lease))
-        return Txn(compares, [*steps, *self._telling(change.told, slot)])
+        return Txn(compares, steps)
 
     def _telling(self, told: Sequence[Told], slot: int = 0) -> list[Op]:
         return [put(self.keys.event(slot), pack_told(told))] if told else []

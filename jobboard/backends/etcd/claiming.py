@@ -13,14 +13,16 @@ from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.rows import Grant, Hint, grant_of
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import (
-    Done,
+    Compare,
     Found,
+    KeyValue,
     Op,
     Txn,
     absent,
     delete,
     get,
     nested,
+    none_in,
     present,
     put,
     scan,
@@ -33,7 +35,7 @@ from jobboard.events import EventKind
 _CHOICES = 4
 
 #: Jobs in one transaction of claims.
-_MOST_CLAIMS = 60
+_MOST_CLAIMS = 50
 
 _PATIENCE = 10.0
 _SKIPPED_AT_ONCE = 500
@@ -49,6 +51,10 @@ class Head:
 
 class Claiming(Changing):
     """A claim leaves the record alone: it takes the job out of the line, and puts a claim and a lock beside it."""
+
+    def _opened_anew(self) -> None:
+        super()._opened_anew()
+        self._choices = 1
 
     def claim(self, uuid: str, claim: Claim) -> Entry | None:
         deadline = time.monotonic() + _PATIENCE
@@ -123,72 +129,80 @@ class Claiming(Changing):
 
     def _grab(self, heads: Sequence[Head], claim: Claim, wanted: int) -> list[Entry]:
         """Claim up to ``wanted`` of these, as many as nobody else has taken."""
-        now = self.now()
-        lease = self.leases.for_claims(claim.expiry)
-        grant = grant_of(claim, now, lease)
-        if wanted == 1:
-            txn = self._claim_of_first(heads[:_CHOICES], grant)
-        else:
-            txn = Txn(then=[nested(self._claim_of(head, grant, slot)) for slot, head in enumerate(heads[:wanted])])
+        now, lease = self.now(), self.leases.for_claims(claim.expiry)
+        grants = [grant_of(head.hint.name, claim, now, lease) for head in heads]
         try:
-            done = self._send(txn)
+            if wanted == 1:
+                return self._grab_first(heads[: self._choices], grants)
+            return self._grab_all(heads[:wanted], grants[:wanted])
         except LeaseGone:
             self.leases.forget_all()
             return []
-        if wanted == 1:
-            return self._won_of_first(heads, done, grant)
-        return [
-            self._won(head, answer, done.revision, grant)
-            for head, answer in zip(heads, done.answers, strict=False)
-            if answer.succeeded
-        ]
 
-    def _claim_of_first(self, heads: Sequence[Head], grant: Grant) -> Txn:
-        """Claim the first that is still there: each failure goes on to the next."""
-        txn = self._claim_of(heads[-1], grant, 0)
-        for head in reversed(heads[:-1]):
-            txn, behind = self._claim_of(head, grant, 0), txn
-            txn.otherwise = [nested(behind)]
-        return txn
-
-    def _won_of_first(self, heads: Sequence[Head], done: Done, grant: Grant) -> list[Entry]:
-        answer, revision = done, done.revision
-        for head in heads[:_CHOICES]:
+    def _grab_first(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[Entry]:
+        """Claim the first that is still there: each failure goes on to the next, in the same transaction."""
+        txn = Txn()
+        for head, grant in zip(reversed(heads), reversed(grants[: len(heads)]), strict=True):
+            behind = [nested(txn)] if txn.then else []
+            txn = Txn(self._unpaused(head) + self._free(head), self._claiming(head, grant), behind)
+            txn.then += self._telling([_told_of(head, grant)])
+        done = self._send(txn)
+        answer = done
+        for tries, (head, grant) in enumerate(zip(heads, grants, strict=False)):
             if answer.succeeded:
-                return [self._won(head, answer, revision, grant)]
-            if not answer.answers:
-                break
-            answer = answer.answers[0]
+                self._choices = self._choices if tries else 1
+                return [self._won(head, grant, next(answer.found()), done.revision)]
+            answer = answer.answers[0] if answer.answers else answer
+        # Others are after the same jobs.
+        self._choices = _CHOICES
         return []
 
-    def _claim_of(self, head: Head, grant: Grant, slot: int) -> Txn:
-        keys, order, hint = self.keys, head.order, head.hint
-        told = Told(EventKind.CLAIMED, hint.uuid, hint.name, grant.who, None, grant.at, None, grant.expires_at)
-        packed = hint.packed()
-        then: list[Op] = [
+    def _grab_all(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[Entry]:
+        """Claim all in one step; if that can't be, because one is gone or a name is paused, each by itself."""
+        txns = [Txn(self._free(head), self._claiming(head, grant)) for head, grant in zip(heads, grants, strict=True)]
+        told = [_told_of(head, grant) for head, grant in zip(heads, grants, strict=True)]
+        unpaused = Txn([none_in(self.keys.paused)])
+        done = self._send(self._whole_of([unpaused, *txns], told))
+        if done.succeeded:
+            found: list[Found | None] = list(done.found())
+        else:
+            parts = [
+                Txn(txn.compares + self._unpaused(head), [*txn.then, *self._telling([event], slot)])
+                for slot, (txn, head, event) in enumerate(zip(txns, heads, told, strict=True))
+            ]
+            done = self._send(Txn(then=[nested(part) for part in parts]))
+            found = [next(answer.found()) if answer.succeeded else None for answer in done.answers]
+        return [
+            self._won(head, grant, part, done.revision)
+            for head, grant, part in zip(heads, grants, found, strict=True)
+            if part is not None
+        ]
+
+    def _free(self, head: Head) -> list[Compare]:
+        return [present(self.keys.ready(head.order)), absent(self.keys.lock(head.order))]
+
+    def _unpaused(self, head: Head) -> list[Compare]:
+        return [absent(self.keys.paused_board), absent(self.keys.pause(head.hint.name))]
+
+    def _claiming(self, head: Head, grant: Grant) -> list[Op]:
+        keys, order = self.keys, head.order
+        steps = [
             get(keys.live + order),
             delete(keys.ready(order)),
-            delete(keys.line(hint.name, JobState.UNCLAIMED) + order),
-            put(keys.line(hint.name, JobState.CLAIMED) + order, packed),
+            delete(keys.line(head.hint.name, JobState.UNCLAIMED) + order),
             put(keys.claim(order), grant.packed()),
             put(keys.lock(order), b"", grant.lease),
-            *self._telling([told], slot),
         ]
         if grant.expires_at is not None:
-            then.append(put(keys.timer(grant.expires_at, order), packed))
-        compares = [
-            present(keys.ready(order)),
-            present(keys.live + order),
-            absent(keys.lock(order)),
-            absent(keys.paused_board),
-            absent(keys.pause(hint.name)),
-        ]
-        return Txn(compares, then)
+            steps.append(put(keys.timer(grant.expires_at, order), head.hint.packed()))
+        return steps
 
-    def _won(self, head: Head, answer: Done, revision: int, grant: Grant) -> Entry:
-        live = answer.answers[0].first
+    def _won(self, head: Head, grant: Grant, found: Found, revision: int) -> Entry:
+        live = found.first or KeyValue(self.keys.live + head.order, b"", 0, 0, 0)
         stored = self._live_from(head.order, live, None, None, head.hint.uuid)
         row = stored.row
+        if row.is_wreck:
+            row.name, row.created_on = head.hint.name, head.hint.created_on
         row.grant, row.granted = grant, revision
         stored.claim_revision = stored.lock_revision = revision
         self._held.put(row.uuid, stored)
@@ -221,6 +235,11 @@ def is_hidden(stored: Stored, now: float) -> bool:
     """Whether a completed record is shown no more."""
     row = stored.row
     return row.state is JobState.COMPLETE and row.hidden_from is not None and row.hidden_from <= now
+
+
+def _told_of(head: Head, grant: Grant) -> Told:
+    hint = head.hint
+    return Told(EventKind.CLAIMED, hint.uuid, hint.name, grant.who, None, grant.at, None, grant.expires_at)
 
 
 def _heads_of(found: Sequence[Found], stopped: frozenset[str | None]) -> list[Head]:

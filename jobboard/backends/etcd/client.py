@@ -128,7 +128,7 @@ class Client(Backend):
                 row.grant = Grant.of(claim.value)
             except ValueError:
                 # Nobody can hold what can't be read: it counts as a claim that is over.
-                row.grant = Grant("", "", 0.0, 0.0, 0)
+                row.grant = Grant(row.name, "", "", 0.0, 0.0, 0)
         stored.lock_revision = 0 if lock is None else lock.created
         return stored
 

@@ -48,8 +48,9 @@ class Ending(Changing):
         def decide(hold: Hold, stored: Stored | None, now: float) -> _Decision:
             if stored is None or not holds(stored, hold):
                 return Verdict.LOST, None
-            row = stored.row.copy()
+            row, grant = stored.row.copy(), stored.row.grant
             row.checkpoint, row.last_modified = state, now
+            row.grant = None if grant is None else replace(grant, modified=now)
             return _going_on(row, EventKind.CHECKPOINTED, now)
 
         return self._alter([hold], lambda hold: hold.uuid, decide, lambda hold, job: holds(job, hold))[0]

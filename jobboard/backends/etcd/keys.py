@@ -55,7 +55,7 @@ class Keys:
         return self.ready_jobs + order
 
     def line(self, name: str, state: JobState) -> bytes:
-        """The line of all jobs of one name and state: delayed, unclaimed, claimed or trashed."""
+        """The line of all jobs of one name and state: delayed, unclaimed or trashed."""
         return self.lines + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
 
     def claim(self, order: bytes) -> bytes:

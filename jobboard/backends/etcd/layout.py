@@ -31,11 +31,12 @@ class Stored:
         return self.row.grant is not None and self.lock_revision == self.row.granted
 
     def unchanged(self, keys: Keys) -> list[Compare]:
-        """Hold if nobody has changed it since."""
-        compares = [modified_at(self.record, self.record_revision)]
-        if self.row.is_live:
-            compares.append(modified_at(keys.claim(self.order), self.claim_revision))
-        return compares
+        """Hold if nobody has changed it since; every change of a claimed job writes its claim."""
+        claim = modified_at(keys.claim(self.order), self.claim_revision)
+        if self.row.grant is not None:
+            return [claim]
+        record = modified_at(self.record, self.record_revision)
+        return [record, claim] if self.row.is_live else [record]
 
     def still_held(self, keys: Keys) -> Compare:
         """Hold if the claim that has this token holds: its lock was made in that revision."""
@@ -66,8 +67,7 @@ def content_of(keys: Keys, row: Row | None, retention: int = 0) -> Content:
 def _place_of(keys: Keys, row: Row, order: bytes) -> dict[bytes, tuple[bytes, int]]:
     """Return the keys that say what a live job waits for."""
     hint = (hint_of(row).packed(), 0)
-    state = row.state if row.grant is None else JobState.CLAIMED
-    place = {keys.line(row.name, state) + order: hint}
+    place = {keys.line(row.name, row.state) + order: hint} if row.grant is None else {}
     if row.grant is not None:
         place[keys.claim(order)] = (row.grant.packed(), 0)
         place[keys.lock(order)] = (b"", row.grant.lease)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from jobboard.backends.etcd.changing import Change, Changing
 from jobboard.backends.etcd.layout import Stored, content_of, steps_between
 from jobboard.backends.etcd.rows import Row, draft, fill
-from jobboard.backends.etcd.telling import told_of
+from jobboard.backends.etcd.telling import Told, told_of
 from jobboard.backends.etcd.txn import (
     MOST_BYTES,
     Compare,
@@ -21,15 +21,15 @@ from jobboard.backends.etcd.txn import (
     absent,
     get,
     less,
+    many,
     modified_at,
-    nested,
     put,
 )
 from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
 from jobboard.events import HISTORY_LENGTH, EventKind
 
 #: Postings in one transaction, so that all their comparisons fit into it.
-MOST_POSTINGS = 60
+MOST_POSTINGS = 50
 
 _PATIENCE = 10.0
 
@@ -133,48 +133,45 @@ class Posting(Changing):
         txn = self.posting_txn(steps, known, now)
         if not txn.then:
             return True
+        txn.then = many(txn.then, len(txn.compares))
         done = self._send(txn)
         self._learn_sequence(done)
         if not done.succeeded:
             return False
         for step in steps:
             self._orders.put(step.row.uuid, step.row.order)
-        # A transaction of a new posting is one of its own, since its uuid may have been posted before.
-        return all(answer.succeeded for answer in done.answers if isinstance(answer, Done))
+        return True
 
-    def posting_txn(self, steps: Sequence[Step], known: Known, now: float, slot: int = 0) -> Txn:
-        """Return what carries out a plan; it fails as a whole if a key is taken by then, or others were faster."""
+    def posting_txn(self, steps: Sequence[Step], known: Known, now: float) -> Txn:
+        """Return what carries out a plan; it fails as a whole if the board is not as the plan assumed."""
         txn = Txn(otherwise=[get(self.keys.sequence)])
         last = max((step.row.sequence for step in steps if step.outcome is PostOutcome.POSTED), default=None)
         if last is not None:
             number = b"%020d" % last
             txn.compares.append(less(self.keys.sequence, number))
             txn.then.append(put(self.keys.sequence, number))
-        for at, step in enumerate(steps):
+        told: list[Told] = []
+        for step in steps:
             if step.outcome is PostOutcome.POSTED:
                 txn.compares += self._compares_of(step.row, known)
-                txn.then.append(nested(self._posting(step.row, now, slot + at)))
-            elif step.outcome is PostOutcome.REPLACED and step.replaced is not None:
-                txn.compares += step.replaced.unchanged(self.keys)
-                txn.then.append(nested(self._replacing(step.replaced, step.row, now, slot + at)))
+                txn.then += steps_between({}, content_of(self.keys, step.row))
+                told.append(told_of(step.row, EventKind.POSTED, now))
+            elif step.outcome is PostOutcome.REPLACED:
+                if step.replaced is not None:
+                    txn.compares += step.replaced.unchanged(self.keys)
+                    old = content_of(self.keys, step.replaced.row)
+                    txn.then += steps_between(old, content_of(self.keys, step.row))
+                told.append(told_of(step.row, EventKind.REPLACED, now, reason=step.row.aliases[-1]))
+        txn.then += self._telling(told)
         return txn
 
     def _compares_of(self, row: Row, known: Known) -> list[Compare]:
+        new = absent(self.keys.job(row.uuid))
         if row.key is None:
-            return []
+            return [new]
         place = self.keys.key(row.name, row.key)
         stray = known.dangling.get((row.name, row.key))
-        return [absent(place) if stray is None else modified_at(place, stray.modified)]
-
-    def _posting(self, row: Row, now: float, slot: int) -> Txn:
-        steps = steps_between({}, content_of(self.keys, row))
-        told = self._telling([told_of(row, EventKind.POSTED, now)], slot)
-        return Txn([absent(self.keys.job(row.uuid))], [*steps, *told])
-
-    def _replacing(self, old: Stored, new: Row, now: float, slot: int) -> Txn:
-        steps = steps_between(content_of(self.keys, old.row), content_of(self.keys, new))
-        told = told_of(new, EventKind.REPLACED, now, reason=new.aliases[-1])
-        return Txn(then=[*steps, *self._telling([told], slot)])
+        return [new, absent(place) if stray is None else modified_at(place, stray.modified)]
 
     # -- sequences -------------------------------------------------------------------------------------------------
 

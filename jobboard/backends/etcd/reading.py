@@ -10,8 +10,8 @@ from jobboard.backends.etcd.changing import Changing
 from jobboard.backends.etcd.claiming import is_hidden
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import Stored
-from jobboard.backends.etcd.rows import Hint
-from jobboard.backends.etcd.txn import Found, Op, after, count_prefix, get, scan, scan_prefix
+from jobboard.backends.etcd.rows import Grant, Hint
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, scan, scan_prefix
 from jobboard.entry import LIVE, Entry, JobState, Page
 from jobboard.events import HistoryEntry
 from jobboard.stats import BoardStats, NameStats
@@ -19,7 +19,7 @@ from jobboard.stats import BoardStats, NameStats
 _PATIENCE = 60.0
 
 #: The states that have lines by name, by the letter that stands in the key.
-_LETTERS = {"d": "delayed", "u": "unclaimed", "c": "claimed", "t": "trashed"}
+_LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
 
 
 class Reading(Changing):
@@ -108,10 +108,16 @@ class Reading(Changing):
         self, states: Collection[JobState], names: frozenset[str], start: bytes, size: int
     ) -> tuple[list[Stored], bytes | None]:
         """Read the places of the jobs of some names, and then the jobs."""
-        places = [self.keys.line(name, state) for name in sorted(names) for state in states]
+        keys = self.keys
+        places = [keys.line(name, state) for name in sorted(names) for state in states if state is not JobState.CLAIMED]
+        ops = [_part_of(place, start, size, keys_only=True) for place in places]
+        if names and JobState.CLAIMED in states:
+            # There are no more of them than conductors can hold, and the pages are cut to the names in the end.
+            places.append(keys.claims)
+            ops.append(_part_of(keys.claims, start, size, keys_only=True))
         if not places:
             return [], None
-        found = self._look([_part_of(place, start, size, keys_only=True) for place in places])
+        found = self._look(ops)
         kvs = {kv.key[len(place) :]: kv for place, part in zip(places, found, strict=True) for kv in part.kvs}
         orders, end = _cut(kvs, list(zip(places, found, strict=True)), size)
         return [job for job in self._fetch_at(orders) if job is not None], end
@@ -122,28 +128,32 @@ class Reading(Changing):
         keys = self.keys
         heads = [scan_prefix(keys.ready_jobs + b"%02d" % (99 - priority), 1) for priority in range(1, 6)]
         counts = [count_prefix(keys.lines + name + b"/" + letter.encode() + b"/") for name, letter in self._places()]
-        total, *found = self._look([count_prefix(keys.lines), *counts, *heads])
+        claims, total, *found = self._look([scan_prefix(keys.claims), count_prefix(keys.lines), *counts, *heads])
         by_place = {place: part.total for place, part in zip(self._places(), found, strict=False)}
         if sum(by_place.values()) != total.total:
             # There are names that this client has not met.
             return self._stats_by_listing(heads)
-        return self._stats_of(by_place, found[len(counts) :])
+        return self._stats_of(by_place, claims, found[len(counts) :])
 
     def _places(self) -> list[tuple[bytes, str]]:
         return [(name, letter) for name in sorted(self._names) for letter in _LETTERS]
 
     def _stats_by_listing(self, heads: Sequence[Op]) -> BoardStats:
-        lines, *found = self._look([scan_prefix(self.keys.lines, keys_only=True), *heads])
+        claims, lines, *found = self._look(
+            [scan_prefix(self.keys.claims), scan_prefix(self.keys.lines, keys_only=True), *heads]
+        )
         parts = [kv.key[len(self.keys.lines) :].split(b"/") for kv in lines.kvs]
         count = Counter((name, letter.decode()) for name, letter, _ in parts)
         self._names = frozenset(name for name, _ in count)
-        return self._stats_of(count, found)
+        return self._stats_of(count, claims, found)
 
-    def _stats_of(self, count: dict[tuple[bytes, str], int], heads: Sequence[Found]) -> BoardStats:
+    def _stats_of(self, count: dict[tuple[bytes, str], int], claims: Found, heads: Sequence[Found]) -> BoardStats:
         numbers: dict[str, dict[str, int]] = {}
         for (name, letter), number in count.items():
             if number:
                 numbers.setdefault(decoded(name), {})[_LETTERS[letter]] = number
+        for held, number in Counter(map(_name_of, claims.kvs)).items():
+            numbers.setdefault(held, {})["claimed"] = number
         names = {name: NameStats(**numbers[name]) for name in sorted(numbers)}
         created = [Hint.of(part.first.value).created_on for part in heads if part.first is not None]
         return BoardStats(
@@ -157,6 +167,13 @@ class Reading(Changing):
 
     def count(self) -> int:
         return self._look([count_prefix(self.keys.live)])[0].total
+
+
+def _name_of(claim: KeyValue) -> str:
+    try:
+        return Grant.of(claim.value).name
+    except ValueError:
+        return "unknown"
 
 
 def _part_of(prefix: bytes, start: bytes, size: int, *, keys_only: bool = False) -> Op:

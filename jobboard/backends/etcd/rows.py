@@ -33,8 +33,9 @@ _FORMAT = 1
 
 @dataclass(slots=True)
 class Grant:
-    """A claim as it is stored, without its token: that is the revision in which it was made."""
+    """A claim of a job of this name as it is stored, without its token: that is the revision in which it was made."""
 
+    name: str
     who: str
     claim_id: str
     at: float
@@ -200,8 +201,8 @@ def state_at(row: Row, now: float) -> JobState:
     return JobState.UNCLAIMED if row.run_at is None or row.run_at <= now else JobState.DELAYED
 
 
-def grant_of(claim: Claim, now: float, lease: int) -> Grant:
-    return Grant(claim.who, claim.claim_id, now, end_of_claim(claim.expiry, now), lease)
+def grant_of(name: str, claim: Claim, now: float, lease: int) -> Grant:
+    return Grant(name, claim.who, claim.claim_id, now, end_of_claim(claim.expiry, now), lease)
 
 
 def end_of_claim(expiry: float, now: float) -> float | None:

@@ -10,7 +10,7 @@ import msgpack
 from jobboard.backends.etcd.client import Memory
 from jobboard.backends.etcd.posting import Known, Plan, Posting
 from jobboard.backends.etcd.telling import Told
-from jobboard.backends.etcd.txn import KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan, scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, Op, after, delete, get, many, modified_at, put, scan, scan_prefix
 from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
 
@@ -18,9 +18,6 @@ _PATIENCE = 10.0
 
 #: The event slot of a step's announcements, behind those of its postings.
 _ANNOUNCED = 99
-
-#: Operations in each of the nested transactions of a step whose own list of comparisons is as long as can be.
-_NESTED = 25
 
 
 class Scheduling(Posting):
@@ -73,12 +70,11 @@ class Scheduling(Posting):
         new_rows = [planned_step.row for planned_step in planned if planned_step.outcome is PostOutcome.POSTED]
         self._number(new_rows, now, tries)
         txn = self.posting_txn(planned, known, now)
-        _flatten(txn)
         txn.compares.append(modified_at(self.keys.schedule(step.id), revision))
         txn.then += self._steps_to(step, old)
         told = [Told(item.kind, item.uuid, item.name, item.who, None, now, item.reason) for item in step.announcements]
         txn.then += self._telling(told, _ANNOUNCED)
-        txn.then = many(txn.then, _NESTED)
+        txn.then = many(txn.then, len(txn.compares))
         done = self._send(txn)
         self._learn_sequence(done)
         if done.succeeded and step.entry is not None:
@@ -124,19 +120,6 @@ class Scheduling(Posting):
         (found,) = self._ask([scan(start, after(self.keys.due), size)])
         entries = [_schedule_of(kv) for kv in found.kvs]
         return SchedulePage(entries, found.kvs[-1].key if found.more else None)
-
-
-def _flatten(txn: Txn) -> None:
-    """Make one transaction of one with nested ones, so that all of it happens, or nothing."""
-    flat: list[Op] = []
-    for op in txn.then:
-        inner = op.get("request_txn")
-        if inner is None:
-            flat.append(op)
-        else:
-            txn.compares += inner["compare"]
-            flat += inner["success"]
-    txn.then = flat
 
 
 def _packed(entry: ScheduleEntry) -> bytes:

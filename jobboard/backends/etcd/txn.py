@@ -112,10 +112,14 @@ def nested(txn: Txn) -> Op:
     return {"request_txn": txn.payload()}
 
 
-def many(ops: Sequence[Op], size: int = 60) -> list[Op]:
-    """Pack more operations than a transaction may list, by nesting them."""
-    if len(ops) <= size:
+def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
+    """Pack more operations than a transaction may list, by nesting them.
+
+    :param compares: how many comparisons the transaction lists, which take from the room of what is nested.
+    """
+    if len(ops) <= MOST_OPS:
         return list(ops)
+    size = min(64, MOST_OPS - compares)
     return [nested(Txn(then=list(ops[start : start + size]))) for start in range(0, len(ops), size)]
 
 
@@ -133,6 +137,11 @@ def created_at(key: bytes, revision: int) -> Compare:
 
 def absent(key: bytes) -> Compare:
     return created_at(key, 0)
+
+
+def none_in(prefix: bytes) -> Compare:
+    """Hold if no key begins with this."""
+    return {**absent(prefix), "range_end": b64(after(prefix))}
 
 
 def modified_at(key: bytes, revision: int) -> Compare:

@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Iterator
 
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.memory.order import Line
 from jobboard.backends.memory.row import Row, end_claim
 from jobboard.backends.memory.shelf import Shelf
 from jobboard.entry import Finding, JobState
+from jobboard.order import Line
 
 
 def audit(shelf: Shelf, repair: bool, now: float) -> list[Finding]:

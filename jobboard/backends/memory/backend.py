@@ -24,5 +24,4 @@ class MemoryBackend(Scheduling, Claiming, Reading, Operating):
         clock="client",
         largest_batch=10_000,
         largest_step=1000,
-        schedules=True,
     )

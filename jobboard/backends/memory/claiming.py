@@ -8,11 +8,11 @@ from itertools import islice
 from jobboard.arguments import moment
 from jobboard.attempts import is_used_up, used_up
 from jobboard.backends.memory.client import Client
-from jobboard.backends.memory.order import walk
 from jobboard.backends.memory.row import Row, sequence_of
 from jobboard.backends.memory.shelf import end_of_claim
 from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind, JobEvent
+from jobboard.order import walk
 
 #: What an abandon leaves in the history, according to what became of the job.
 _RETURNS = (EventKind.ABANDONED, EventKind.CANCELLED)

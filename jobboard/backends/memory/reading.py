@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 
 from jobboard.backends.memory.client import Client
-from jobboard.backends.memory.order import walk
 from jobboard.backends.memory.row import first_of_each_priority, sequence_of
 from jobboard.entry import Entry, JobState, Page
 from jobboard.events import HistoryEntry
+from jobboard.order import walk
 from jobboard.stats import BoardStats, NameStats
 
 

@@ -7,9 +7,9 @@ from dataclasses import fields
 from operator import attrgetter
 
 from jobboard.arguments import moment
-from jobboard.backends.memory.order import Line, Order
 from jobboard.entry import Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+from jobboard.order import Line, Order
 
 _all_fields = attrgetter(*(field.name for field in fields(Entry)))
 

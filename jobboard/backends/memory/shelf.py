@@ -12,10 +12,10 @@ from typing import Protocol
 from jobboard.arguments import moment
 from jobboard.attempts import is_used_up, used_up
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.memory.order import Line, Order
 from jobboard.backends.memory.row import Row, end_claim, state_at
 from jobboard.entry import Claim, EntityEntry, JobState, ScheduleEntry
 from jobboard.events import EventKind, JobEvent
+from jobboard.order import Line, Order
 
 logger = logging.getLogger("jobboard.memory")
 

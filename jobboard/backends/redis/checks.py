@@ -27,7 +27,7 @@ def check_server(server: Server, durability: Durability, allow_eviction: bool) -
     if info is None:
         return
     facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
-    _check_version(server, facts.get("redis_version", ""), durability)
+    _check_version(server, facts.get("redis_version", ""))
     policy = facts.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_eviction:
         raise BoardUnavailable(
@@ -37,21 +37,39 @@ def check_server(server: Server, durability: Durability, allow_eviction: bool) -
     is_appending = facts.get("aof_enabled", "0") == "1"
     if durability.disk and not is_appending:
         raise BoardUnavailable(f"durability=aof needs Redis at {server.place} to have appendonly yes")
+    if durability.disk:
+        server.writes_through = _writes_through(server)
+        _check_aof(server, facts.get("redis_version", ""))
     if not is_appending:
         _warn_if_nothing_is_saved(server)
 
 
-def _check_version(server: Server, text: str, durability: Durability) -> None:
-    try:
-        version = tuple(int(part) for part in text.split(".")[:2])
-    except ValueError:
+def _check_version(server: Server, text: str) -> None:
+    version = _version_of(text)
+    if version is None:
         logger.debug("Redis at %s says nothing of its version", server.place)
-        return
-    if version < LEAST_VERSION:
+    elif version < LEAST_VERSION:
         raise BoardUnavailable(f"Redis at {server.place} is {text}; a board needs {_text(LEAST_VERSION)} or newer")
-    if durability.disk and version < AOF_VERSION:
+
+
+def _version_of(text: str) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(part) for part in text.split(".")[:2])
+    except ValueError:
+        return None
+
+
+def _writes_through(server: Server) -> bool:
+    """Whether the server itself writes to its disk before it answers."""
+    answer = _ask(server, "CONFIG", "GET", "appendfsync")
+    return answer is not None and len(answer) == 2 and bool(answer[1] == b"always")
+
+
+def _check_aof(server: Server, text: str) -> None:
+    version = _version_of(text)
+    if not server.writes_through and version is not None and version < AOF_VERSION:
         raise BoardUnavailable(
-            f"durability=aof needs WAITAOF, which Redis has from {_text(AOF_VERSION)} on; "
+            f"durability=aof needs WAITAOF, which Redis has from {_text(AOF_VERSION)} on, or appendfsync always; "
             f"at {server.place} it is {text}. There is durability=wait:N:MS, which waits for replicas"
         )
 

@@ -27,7 +27,8 @@ class Claiming(Client):
         found: list[Entry] = []
         place = b""
         while True:
-            _, place, parts = self._look("claimed_under", claim_id, place)
+            # What was claimed when the reply got lost is a change all the same, and may still have to reach replicas.
+            _, place, parts = self._change("claimed_under", claim_id, place)
             found += entries_of(parts)
             if not place:
                 return found

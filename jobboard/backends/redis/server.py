@@ -49,6 +49,8 @@ class Server:
         self._generation = 0
         self._closed = True
         self._hurry: float | None = None
+        #: Whether the server has everything on its disk before it answers, so that it need not be asked to wait.
+        self.writes_through = False
         #: Whether the last request was answered.
         self.answers = False
 
@@ -72,7 +74,7 @@ class Server:
         :param changes: wait for what the durability asks for.
         """
         request: list[tuple[Argument, ...]] = [("EVALSHA", script.sha, 1, *arguments)]
-        wait = self._durability.command if changes else None
+        wait = self._durability.command if changes and not self.writes_through else None
         if wait is not None:
             request.append(wait)
         replies = self.send(request, script)

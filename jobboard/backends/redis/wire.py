@@ -47,33 +47,28 @@ def entries_of(parts: Sequence[Any]) -> list[Entry]:
 def entry_of(
     record: bytes, body: bytes, checkpoint: bytes | None, progress: bytes | None, result: bytes | None
 ) -> Entry:
-    fields = msgpack.unpackb(record)
-    get = fields.get
-    run_at, expires = get("run_at"), get("expires")
+    (
+        uuid, name, priority, sequence, _place, created, modified, state, attempts, token, _lines, key, max_attempts,
+        run_at, owner, claim_id, expires, cancel, reason, error, _has_checkpoint, _has_progress, _retained,
+    ) = msgpack.unpackb(record, use_list=False)  # fmt: skip
+    # False stands for what there is not, and an empty text is one.
     return Entry(
-        fields["uuid"],
-        fields["name"],
-        fields["priority"],
-        fields["sequence"],
-        fields["created"] / 1e6,
-        body,
-        get("key"),
-        None if run_at is None else run_at / 1e6,
-        get("max_attempts"),
-        _STATES[fields["state"]],
-        fields["attempts"],
-        get("owner"),
-        fields["token"],
-        get("claim_id"),
-        None if expires is None else expires / 1e6,
-        fields["modified"] / 1e6,
-        get("error"),
-        get("reason"),
-        checkpoint,
-        progress,
-        result,
-        get("cancel", False),
-    )
+        uuid, name, priority, sequence, created / 1e6, body,
+        None if key is False else key,
+        None if run_at is False else run_at / 1e6,
+        max_attempts or None,
+        _STATES[state],
+        attempts,
+        None if owner is False else owner,
+        token,
+        None if claim_id is False else claim_id,
+        None if expires is False else expires / 1e6,
+        modified / 1e6,
+        None if error is False else error,
+        None if reason is False else reason,
+        checkpoint, progress, result,
+        cancel,
+    )  # fmt: skip
 
 
 def history_of(lines: bytes) -> list[HistoryEntry]:

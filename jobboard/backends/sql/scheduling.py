@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
 
 from jobboard.backends.sql import timetable
 from jobboard.backends.sql.posting import Posting, Taken, post_all
 from jobboard.backends.sql.rows import Row
-from jobboard.backends.sql.steps import settle, write_loose
+from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.steps import settle, write_loose_lines
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Due, IfExists, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 
@@ -19,9 +22,7 @@ class Scheduling(Posting):
     def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            if len(steps) > 1:
-                transaction.rows(timetable.LOCK, ids=transaction.list_of(step.id for step in steps))
-            return [_step(transaction, step) for step in steps]
+            return _Steps(transaction, steps).take()
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
         with self.database.read() as transaction:
@@ -43,37 +44,57 @@ class Scheduling(Posting):
         return SchedulePage([ScheduleEntry(*row) for row in rows], rows[-1][2::-2] if len(rows) == size else None)
 
 
-def _step(transaction: Transaction, step: ScheduleStep) -> Verdict:
-    row = transaction.row(timetable.READ_VERSION, id=step.id)
-    version = None if row is None else row[0]
-    if version == (None if step.entry is None else step.entry.version):
-        return Verdict.REPEATED
-    if version != step.after:
-        return Verdict.LOST
-    if step.postings:
-        _post(transaction, step)
-    _put(transaction, step)
-    for told in step.announcements:
-        write_loose(transaction, told.kind, told.uuid, told.name, who=told.who, reason=told.reason)
-    return Verdict.DONE
+class _Steps:
+    """Steps that are taken together: what can be, is written for all of them at once."""
+
+    def __init__(self, transaction: Transaction, steps: Sequence[ScheduleStep]) -> None:
+        self._transaction = transaction
+        self._steps = steps
+        ids = transaction.list_of(dict.fromkeys(step.id for step in steps))
+        self._versions: dict[str, str | None] = dict(transaction.rows(timetable.READ_VERSIONS, ids=ids))
+
+    def take(self) -> list[Verdict]:
+        verdicts = [self._verdict_on(step) for step in self._steps]
+        taken = [step for step, verdict in zip(self._steps, verdicts, strict=True) if verdict is Verdict.DONE]
+        self._post(taken)
+        for statement, group in groupby(taken, _statement_of):
+            self._transaction.run_many(statement, [_row_of(step) for step in group])
+        write_loose_lines(self._transaction, [told for step in taken for told in step.announcements])
+        return verdicts
+
+    def _verdict_on(self, step: ScheduleStep) -> Verdict:
+        version, new = self._versions.get(step.id), None if step.entry is None else step.entry.version
+        if version == new:
+            return Verdict.REPEATED
+        if version != step.after:
+            return Verdict.LOST
+        self._versions[step.id] = new
+        return Verdict.DONE
+
+    def _post(self, taken: list[ScheduleStep]) -> None:
+        postings = [new for step in taken for new in step.postings]
+        if all(new.key is None or new.if_exists is IfExists.KEEP for new in postings):
+            if postings:
+                post_all(self._transaction, postings)
+            return
+        for step in taken:
+            # A job that is to be replaced may be claimed; then none of its step is posted, and the step goes on.
+            if step.postings:
+                with contextlib.suppress(Taken), self._transaction.part():
+                    post_all(self._transaction, step.postings)
 
 
-def _post(transaction: Transaction, step: ScheduleStep) -> None:
-    if all(new.key is None or new.if_exists is IfExists.KEEP for new in step.postings):
-        post_all(transaction, step.postings)
-        return
-    # A job that is to be replaced may be claimed; then none of them is posted, and the step goes on.
-    with contextlib.suppress(Taken), transaction.part():
-        post_all(transaction, step.postings)
-
-
-def _put(transaction: Transaction, step: ScheduleStep) -> None:
+def _statement_of(step: ScheduleStep) -> Statement:
     if step.entry is None:
-        transaction.run(timetable.DELETE, id=step.id)
-    else:
-        entry = step.entry
-        statement = timetable.ADD if step.after is None else timetable.CHANGE
-        transaction.run(statement, id=step.id, version=entry.version, next_at=entry.next_at, body=entry.body)
+        return timetable.DELETE
+    return timetable.ADD if step.after is None else timetable.CHANGE
+
+
+def _row_of(step: ScheduleStep) -> dict[str, Any]:
+    entry = step.entry
+    if entry is None:
+        return {"id": step.id}
+    return {"id": entry.id, "version": entry.version, "next_at": entry.next_at, "body": entry.body}
 
 
 def _next_at(transaction: Transaction) -> float | None:

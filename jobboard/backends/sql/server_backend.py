@@ -70,7 +70,6 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         clock="store",
         largest_batch=1000,
         largest_step=1000,
-        schedules=True,
         transactions=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {

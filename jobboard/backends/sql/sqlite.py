@@ -54,7 +54,6 @@ class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
         clock="client",
         largest_batch=1000,
         largest_step=1000,
-        schedules=True,
         transactions=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jobboard.attempts import is_used_up, used_up
@@ -10,7 +11,7 @@ from jobboard.backends.sql.auditing import MEND
 from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Entry, JobState, Verdict
+from jobboard.entry import Announcement, Entry, JobState, Verdict
 from jobboard.events import EventKind
 
 Line = dict[str, Any]
@@ -45,6 +46,20 @@ def write_loose(
     """Write a line that belongs to no job (any more)."""
     transaction.stirs = True
     transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=who, token=token, reason=reason)
+
+
+def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -> None:
+    """Write lines that belong to no job, all at once."""
+    if lines:
+        transaction.stirs = True
+        transaction.run_many(
+            statements.WRITE_LOOSE,
+            [
+                {"kind": told.kind.value, "uuid": told.uuid, "name": told.name, "who": told.who, "token": None,
+                 "reason": told.reason}
+                for told in lines
+            ],
+        )  # fmt: skip
 
 
 def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind) -> Verdict:

@@ -14,10 +14,12 @@ _in_order = (schedules.c.next_at, schedules.c.id)
 #: What makes a ScheduleEntry, in its order.
 ENTRY = [schedules.c.id, schedules.c.version, schedules.c.next_at, schedules.c.body]
 
-READ_VERSION = Statement(select(schedules.c.version).where(_this).with_for_update())
-#: Several at once are locked in the same order by everybody, so that nobody waits in a circle.
-LOCK = Statement(
-    select(schedules.c.id).where(_mine, in_list(schedules.c.id, "ids")).order_by(schedules.c.id).with_for_update()
+# In one order, so that two who lock several rows don't wait for each other.
+READ_VERSIONS = Statement(
+    select(schedules.c.id, schedules.c.version)
+    .where(_mine, in_list(schedules.c.id, "ids"))
+    .order_by(schedules.c.id)
+    .with_for_update()
 )
 ADD = Statement(
     insert(schedules).values(board=p("board"), id=p("id"), version=p("version"), next_at=p("next_at"), body=p("body"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobboard.scheduler.triggers.cron_pattern import CronPattern
+from jobboard.scheduler.triggers.cron_pattern import pattern_of
 from jobboard.scheduler.triggers.cron_text import check_expression, fields_of
 from jobboard.scheduler.triggers.instants import SECOND
 from jobboard.scheduler.triggers.trigger import Trigger
@@ -34,7 +34,7 @@ class Cron(Trigger):
         self.tz = check_zone("tz", tz)
         self.gap = check_policy("gap", gap, GAPS)
         self.fold = check_policy("fold", fold, FOLDS)
-        pattern = CronPattern(self.expression)
+        pattern = pattern_of(self.expression)
         policy = (self.gap, self.fold) if self.is_fixed else ("skip", "both")
         self._times = WallTimes(pattern, self.tz, *policy)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from copy import copy
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jobboard.scheduler.triggers.clocks import DAY
-from jobboard.scheduler.triggers.cron_text import fields_of, parse
+from jobboard.scheduler.triggers.cron_text import fields_of, never_due, parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +20,12 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall time
 _FIRST_ORDINAL = date(1970, 1, 1).toordinal()
 
 
+@lru_cache(maxsize=4096)
+def pattern_of(expression: str) -> CronPattern:
+    """Return the pattern of a checked expression; one serves all triggers that say the same."""
+    return CronPattern(expression)
+
+
 class CronPattern:
     """The wall times of a crontab string, in seconds since 1970-01-01 00:00 on the clock that shows them.
 
@@ -27,9 +34,10 @@ class CronPattern:
     """
 
     def __init__(self, expression: str) -> None:
-        fields = fields_of(expression)
-        parsed = parse(fields, expression)
-        self._dates = _CronDates(fields[3:], expression)
+        parsed = parse(fields_of(expression), expression)
+        self._dates = _CronDates(parsed)
+        if self._dates.first_after(0) is None:
+            raise never_due(expression)
         self._times = _TimesOfDay(parsed.hours, parsed.minutes, parsed.seconds)
 
     def first_from(self, wall: int) -> int | None:
@@ -58,9 +66,10 @@ class _CronDates:
     when they are asked, so each question has a copy of its own.
     """
 
-    def __init__(self, date_fields: list[str], expression: str) -> None:
-        self._forward = parse(["0", "0", "0", *date_fields], expression)
-        self._backward = parse(["59", "59", "23", *date_fields], expression)
+    def __init__(self, parsed: CronSim) -> None:
+        self._forward, self._backward = copy(parsed), copy(parsed)
+        self._forward.hours, self._forward.minutes, self._forward.seconds = {0}, {0}, {0}
+        self._backward.hours, self._backward.minutes, self._backward.seconds = {23}, {59}, {59}
         self._backward.tick_direction = -1
 
     def has(self, day: int) -> bool:

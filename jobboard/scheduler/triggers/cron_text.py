@@ -61,9 +61,10 @@ def fields_of(expression: str) -> list[str]:
 
 
 def parse(fields: list[str], expression: str) -> CronSim:
-    """Return cronsim's reading of six fields, having found nothing wrong with them.
+    """Return cronsim's reading of six fields.
 
     :param expression: where they come from, for errors.
+    :raises ValueError: says which field is wrong.
     """
     try:
         from cronsim import CronSim, CronSimError
@@ -72,19 +73,24 @@ def parse(fields: list[str], expression: str) -> CronSim:
         raise MissingExtra(f"Cron needs the Python package {error.name!r}: pip install 'jobboard[scheduler]'") from None
 
     for number, text in enumerate(fields):
+        if "/" in text:
+            _check_steps(expression, number, text)
+    try:
+        return CronSim(" ".join(fields), _SOME_DAY)
+    except (CronSimError, AssertionError):
+        pass
+    for number, text in enumerate(fields):
         try:
             Field(number).parse(text)
         except (CronSimError, AssertionError):
             raise _fault(expression, number, text) from None
-        _check_steps(expression, number, text)
-    try:
-        # What one looks at is moved on; the other is returned as it was.
-        next(CronSim(" ".join(fields), _SOME_DAY))
-        return CronSim(" ".join(fields), _SOME_DAY)
-    except (CronSimError, StopIteration):
-        raise ValueError(
-            f"cron {expression!r} is never due: no date of fifty years has its day of month, month and day of week"
-        ) from None
+    raise never_due(expression)
+
+
+def never_due(expression: str) -> ValueError:
+    return ValueError(
+        f"cron {expression!r} is never due: no date of fifty years has its day of month, month and day of week"
+    )
 
 
 def _check_name(text: str) -> None:
@@ -100,7 +106,7 @@ def _check_name(text: str) -> None:
 def _check_steps(expression: str, number: int, text: str) -> None:
     for term in text.split(","):
         step = term.partition("/")[2]
-        if step.isdigit() and int(step) > _LONGEST_STEPS[number]:
+        if step.isdecimal() and int(step) > _LONGEST_STEPS[number]:
             name = _FIELDS[number][0]
             raise ValueError(
                 f"cron {expression!r}, {name} {term.lower()!r}: a step of {step} leads out of the field, and would "

@@ -8,8 +8,8 @@ from typing import Any
 from jobboard.errors import SearchEnded
 from jobboard.scheduler.triggers.at import At
 from jobboard.scheduler.triggers.clocks import DAY, Clock
-from jobboard.scheduler.triggers.instants import MOST_LOOKS, SECOND, text_of
-from jobboard.scheduler.triggers.trigger import Trigger, check_trigger
+from jobboard.scheduler.triggers.instants import EARLIEST, LATEST, LONGEST_SEARCH, MOST_LOOKS, SECOND, text_of
+from jobboard.scheduler.triggers.trigger import Trigger, check_trigger, zones_of
 from jobboard.scheduler.triggers.zones import check_zone
 
 _EPOCH = date(1970, 1, 1)
@@ -18,17 +18,18 @@ _EPOCH = date(1970, 1, 1)
 class Excluding(Trigger):
     """A trigger without some fire times: ``Excluding(Cron("0 9 * * *", tz="Europe/Berlin"), date(2026, 12, 25))``.
 
-    The search for the next one is bounded: after 20000 that are excluded it raises ``SearchEnded``.
+    The search for the next one is bounded: after 20000 that are excluded, or a hundred years of them, it raises
+    ``SearchEnded``.
 
     :param trigger: what is due otherwise.
     :param excluded: dates (the whole date, on the clocks of ``tz``), aware datetimes (that moment), and triggers (each
         moment at which one of them is due).
-    :param tz: the zone of the dates; by default that of ``trigger``, or UTC if it has none.
+    :param tz: the zone of the dates; by default that of ``trigger``, or UTC if it has none. Must be given with dates if
+        ``trigger`` is made of triggers of several zones.
     """
 
     def __init__(self, trigger: Trigger, *excluded: date | Trigger, tz: Any = None) -> None:
         self.trigger = check_trigger("the trigger of Excluding", trigger)
-        self.tz = _zone_of(trigger) if tz is None else check_zone("tz", tz)
         if not excluded:
             raise ValueError("Excluding needs what it excludes: dates, aware datetimes or triggers")
         dates: list[date] = []
@@ -46,16 +47,27 @@ class Excluding(Trigger):
                     f"not {type(what).__name__}"
                 )
         self.dates = tuple(sorted(set(dates)))
+        self.tz = self._zone() if tz is None else check_zone("tz", tz)
         self.triggers = tuple(triggers)
         self._days = frozenset((day - _EPOCH).days for day in self.dates)
         self._clock = Clock(self.tz)
 
+    def _zone(self) -> str:
+        zones = zones_of(self.trigger)
+        if self.dates and len(zones) > 1:
+            raise ValueError(f"tz must be given: the dates may be meant in {' or in '.join(sorted(zones))}")
+        return zones.pop() if len(zones) == 1 else "UTC"
+
     def first_after(self, instant: int) -> int | None:
-        after = instant
-        for _ in range(MOST_LOOKS):
+        after, limit = instant, LATEST
+        for look in range(MOST_LOOKS):
             found = self.trigger.first_after(after)
             if found is None:
                 return None
+            if look == 0:
+                limit = found + LONGEST_SEARCH
+            elif found > limit:
+                break
             excluded = self._excluded_around(found)
             if excluded is None:
                 return found
@@ -63,11 +75,15 @@ class Excluding(Trigger):
         raise self._ended("after", instant)
 
     def last_within(self, after: int, until: int) -> int | None:
-        before = until
-        for _ in range(MOST_LOOKS):
+        before, limit = until, EARLIEST
+        for look in range(MOST_LOOKS):
             found = self.trigger.last_within(after, before)
             if found is None:
                 return None
+            if look == 0:
+                limit = found - LONGEST_SEARCH
+            elif found < limit:
+                break
             excluded = self._excluded_around(found)
             if excluded is None:
                 return found
@@ -90,8 +106,8 @@ class Excluding(Trigger):
 
     def _ended(self, word: str, instant: int) -> SearchEnded:
         return SearchEnded(
-            f"Excluding found nothing {word} {text_of(instant)} that is left: {MOST_LOOKS} fire times in a row are "
-            f"excluded; perhaps all of them are: {self!r}"
+            f"Excluding found nothing {word} {text_of(instant)} that is left: {MOST_LOOKS} or a hundred years of fire "
+            f"times in a row are excluded; perhaps all of them are: {self!r}"
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -106,7 +122,3 @@ class Excluding(Trigger):
     def __repr__(self) -> str:
         excluded = ", ".join([*(repr(day.isoformat()) for day in self.dates), *map(repr, self.triggers)])
         return f"Excluding({self.trigger!r}, {excluded}, tz={self.tz!r})"
-
-
-def _zone_of(trigger: Trigger) -> str:
-    return getattr(trigger, "tz", "UTC")

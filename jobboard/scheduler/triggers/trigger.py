@@ -58,6 +58,14 @@ class Trigger(ABC):
         return hash(repr(self))
 
 
+def zones_of(trigger: Trigger) -> set[str]:
+    """Return the zones on whose clocks it counts: its own, or those of its parts; none if it counts elapsed time."""
+    zone = getattr(trigger, "tz", None)
+    if zone is not None:
+        return {zone}
+    return {zone for part in getattr(trigger, "triggers", ()) for zone in zones_of(part)}
+
+
 def check_trigger(what: str, value: object) -> Trigger:
     if not isinstance(value, Trigger):
         raise TypeError(f"{what} must be a trigger, such as Cron('0 3 * * *'), not {type(value).__name__}")

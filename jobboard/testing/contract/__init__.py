@@ -44,7 +44,7 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 779
+CONTRACT_CASES = 813
 
 
 class Contract(

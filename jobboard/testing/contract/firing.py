@@ -17,7 +17,7 @@ from jobboard.events import EventKind, JobEvent
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.scheduler import Scheduler
 from jobboard.scheduler.triggers import At, Every, Trigger
-from jobboard.testing.contract.case import Case, claim_one, drain, needs, uuids_of
+from jobboard.testing.contract.case import Case, claim_one, drain, uuids_of
 from jobboard.testing.contract.clockwork import fire, fires_of, hourly, kinds_of, overdue, rewind, told
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import Fault, LossyBackend
@@ -28,7 +28,6 @@ each_fault = pytest.mark.parametrize("fault", ["reply", "request"])
 
 
 class FiringCases(Case):
-    @needs(schedules=True)
     def test_a_due_schedule_posts_its_job(self, board: JobBoard, other: JobBoard) -> None:
         times = overdue(board, hourly(priority="HIGH", max_attempts=2))
         assert fire(other) == 1
@@ -38,7 +37,6 @@ class FiringCases(Case):
         assert job.key == f"report@{times[-1].isoformat()}"
         assert (fire(board), fire(other), board.job_count) == (0, 0, 1)
 
-    @needs(schedules=True)
     def test_what_is_not_due_is_not_posted(self, board: JobBoard) -> None:
         board.schedules.add(Schedule("late", At(datetime.now(UTC) + timedelta(hours=1)), "write"))
         made = board.schedules.fire_due(10)
@@ -46,13 +44,11 @@ class FiringCases(Case):
         assert made.next_in is not None
         assert 3500 < made.next_in <= 3660
 
-    @needs(schedules=True)
     def test_nothing_is_in_sight_of_an_empty_board(self, board: JobBoard) -> None:
         assert board.schedules.fire_due(10).next_in is None
         board.schedules.add(hourly(paused=True))
         assert board.schedules.fire_due(10).next_in is None
 
-    @needs(schedules=True)
     def test_a_schedule_that_fired_for_the_last_time_is_finished(self, board: JobBoard) -> None:
         board.schedules.add(Schedule("once", At(datetime.now(UTC) + timedelta(seconds=0.3)), "write"))
         eventually(lambda: fire(board) == 1)
@@ -60,28 +56,24 @@ class FiringCases(Case):
         assert (seen.state, seen.next_fire_time, board.schedules.upcoming("once", 3)) == ("finished", None, [])
         assert board.schedules.fire_due(10).next_in is None
 
-    @needs(schedules=True)
     def test_the_latest_of_what_was_missed_is_posted(self, board: JobBoard) -> None:
         times = overdue(board, hourly())
         assert fire(board) == 1
         assert fires_of(board.iterjobs()) == times[-1:]
         assert kinds_of(board) == [(MISSED, 2), (FIRED, 1)]
 
-    @needs(schedules=True)
     def test_the_earliest_of_what_was_missed_is_posted(self, board: JobBoard) -> None:
         times = overdue(board, hourly(coalesce="earliest"))
         assert fire(board) == 1
         assert fires_of(board.iterjobs()) == times[:1]
         assert kinds_of(board) == [(MISSED, 2), (FIRED, 1)]
 
-    @needs(schedules=True)
     def test_all_of_what_was_missed_is_posted(self, board: JobBoard) -> None:
         times = overdue(board, hourly(coalesce="all", max_instances=None), hours=230)
         assert fire(board) == len(times) == 230
         assert fires_of(board.iterjobs()) == times
         assert board.schedules.get("report").progress.runs == 230  # type: ignore[union-attr]
 
-    @needs(schedules=True)
     @pytest.mark.parametrize("coalesce", ["latest", "earliest", "all"])
     def test_years_of_missed_times_are_bounded(self, board: JobBoard, coalesce: Any) -> None:
         times = overdue(board, hourly(coalesce=coalesce, max_instances=None), hours=2500)
@@ -95,7 +87,6 @@ class FiringCases(Case):
         assert kinds_of(board)[0][0] is MISSED or len(kinds_of(board)) == 20
         assert board.schedules.fire_due(10).posted == 0
 
-    @needs(schedules=True)
     def test_what_is_later_than_its_grace_is_told_and_not_posted(self, board: JobBoard, other: JobBoard) -> None:
         events: list[JobEvent] = []
         other.subscribe(events.append, {FIRED, MISSED})
@@ -111,7 +102,6 @@ class FiringCases(Case):
         assert "misfire_grace" in events[0].reason
         assert board.schedules.get("report").progress.missed == len(late)  # type: ignore[union-attr]
 
-    @needs(schedules=True)
     def test_no_more_jobs_are_live_than_may_be(self, board: JobBoard, other: JobBoard) -> None:
         events: list[JobEvent] = []
         other.subscribe(events.append, {SKIPPED})
@@ -130,7 +120,6 @@ class FiringCases(Case):
         assert board.job_count <= 2
         assert board.schedules.get("report").progress.skipped >= 4  # type: ignore[union-attr]
 
-    @needs(schedules=True)
     def test_any_number_may_be_live_without_a_limit(self, board: JobBoard) -> None:
         board.schedules.add(hourly(max_instances=None))
         for hours in (8, 6, 4, 2):
@@ -139,7 +128,6 @@ class FiringCases(Case):
         rewind(board, "report", 3600)
         assert fire(board) == 1
 
-    @needs(schedules=True)
     def test_one_that_found_no_room_waits_for_it(self, board: JobBoard, other: JobBoard) -> None:
         times = overdue(board, hourly(overlap="buffer_one", coalesce="all"), hours=4)
         made = board.schedules.fire_due(10)
@@ -153,7 +141,6 @@ class FiringCases(Case):
         assert fires_of(board.iterjobs()) == [times[1]]
         assert [kind for kind, _ in kinds_of(board)] == [SKIPPED, FIRED, FIRED]
 
-    @needs(schedules=True)
     def test_a_scheduler_posts_what_waited_for_room_soon(self, board: JobBoard, other: JobBoard) -> None:
         times = overdue(board, hourly(overlap="buffer_one", coalesce="all"), hours=2)
         scheduler = Scheduler(other)
@@ -165,16 +152,17 @@ class FiringCases(Case):
         finally:
             assert scheduler.stop(10)
 
-    @needs(schedules=True)
     def test_a_schedule_ends_after_its_runs(self, board: JobBoard) -> None:
         times = overdue(board, hourly(coalesce="all", max_instances=None, max_runs=2), hours=5)
         assert fire(board) == 2
         assert fires_of(board.iterjobs()) == times[:2]
         assert board.schedules.get("report").state == "finished"
-        board.schedules.modify("report", max_runs=3)
-        assert board.schedules.get("report").progress.runs == 2  # type: ignore[union-attr]
+        seen = board.schedules.modify("report", max_runs=3)
+        assert (seen.state, seen.progress.runs) == ("active", 2)  # type: ignore[union-attr]
+        rewind(board, "report", 3 * 3600)
+        assert fire(board) == 1
+        assert board.schedules.get("report").state == "finished"
 
-    @needs(schedules=True)
     def test_one_whose_trigger_raises_is_set_aside(
         self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -205,7 +193,6 @@ class FiringCases(Case):
         other.schedules.resume("broken")
         assert board.schedules.get("broken").state == "active"
 
-    @needs(schedules=True)
     @each_fault
     def test_a_fire_whose_reply_is_lost_is_posted_once(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
@@ -216,7 +203,6 @@ class FiringCases(Case):
         assert fires_of(other.iterjobs()) == times
         assert board.schedules.get("report").progress.runs == 12  # type: ignore[union-attr]
 
-    @needs(schedules=True)
     @each_fault
     def test_a_fire_sent_twice_is_posted_once_though_it_is_consumed_in_between(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
@@ -226,7 +212,6 @@ class FiringCases(Case):
         fire(board)
         assert len(list(drain(other))) == (0 if fault == "reply" else 1)
 
-    @needs(schedules=True)
     def test_jitter_puts_a_fire_off_but_not_its_fire_time(self, board: JobBoard) -> None:
         board.schedules.add(hourly(jitter=1800))
         nominal = board.schedules.upcoming("report", 1)[0]
@@ -237,14 +222,12 @@ class FiringCases(Case):
         assert next_in is not None
         assert abs(next_in - (due - datetime.now(UTC)).total_seconds()) < 60
 
-    @needs(schedules=True)
     def test_many_due_at_once_are_all_posted_once(self, board: JobBoard) -> None:
         for number in range(230):
             overdue(board, hourly(f"report {number}"), hours=1)
         assert fire(board) == 230
         assert Counter(job.schedule_id for job in board.iterjobs()) == {f"report {n}": 1 for n in range(230)}
 
-    @needs(schedules=True)
     def test_several_clients_at_once_post_every_fire_time_once(self, harness: Harness, board: JobBoard) -> None:
         times = {}
         for number in range(30):
@@ -263,7 +246,6 @@ class FiringCases(Case):
         assert seen == Counter((id, time) for id, some in times.items() for time in some)
         assert posted == 120
 
-    @needs(schedules=True)
     def test_schedulers_beside_each_other_fire_every_second_once(self, harness: Harness, board: JobBoard) -> None:
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
         board.schedules.add(
@@ -277,7 +259,6 @@ class FiringCases(Case):
             assert scheduler.stop(10)
         assert fires_of(board.iterjobs()) == [start + timedelta(seconds=n) for n in range(4)]
 
-    @needs(schedules=True)
     def test_a_scheduler_notices_what_another_client_adds(self, board: JobBoard, other: JobBoard) -> None:
         scheduler = Scheduler(board, "the clock")
         scheduler.start()
@@ -290,7 +271,6 @@ class FiringCases(Case):
             assert scheduler.stop(10)
         assert (other.entities(), scheduler.wait(0), scheduler.stop()) == ([], True, True)
 
-    @needs(schedules=True)
     def test_a_scheduler_can_be_started_again(self, board: JobBoard) -> None:
         scheduler = Scheduler(board)
         for number in range(2):
@@ -300,7 +280,6 @@ class FiringCases(Case):
             eventually(lambda number=number: board.job_count == number + 1)  # type: ignore[misc]
             assert scheduler.stop(10)
 
-    @needs(schedules=True)
     def test_a_scheduler_survives_an_absent_store(self, board: JobBoard, lossy: LossyBackend) -> None:
         scheduler = Scheduler(board)
         lossy.lose("due_schedules", "refused")
@@ -311,7 +290,6 @@ class FiringCases(Case):
         finally:
             assert scheduler.stop(10)
 
-    @needs(schedules=True)
     def test_a_schedule_changed_meanwhile_is_stepped_on_from_there(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
@@ -321,7 +299,6 @@ class FiringCases(Case):
         with pytest.raises(NotFound):
             board.schedules.get("report")
 
-    @needs(schedules=True)
     def test_the_job_of_a_fire_time_is_not_live_twice(self, board: JobBoard) -> None:
         times = overdue(board, hourly(max_instances=None))
         [job] = board.schedules.backfill("report", times[-1], times[-1])

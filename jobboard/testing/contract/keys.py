@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from jobboard.testing.contract.case import (
     state_of,
     uuids_of,
 )
+from jobboard.testing.faults import Fault
 from jobboard.testing.harness import Harness
 
 
@@ -210,3 +212,61 @@ class KeyCases(Case):
         assert len(outcomes) == 8
         assert set(outcomes) == {board.uuid for board in boards[0].iterjobs()}
         assert boards[0].job_count == 1
+
+    def test_cancel_by_key_takes_what_begins_so(self, board: JobBoard, other: JobBoard) -> None:
+        board.post("remind", key="order/7/first", run_at=datetime.now(UTC) + timedelta(hours=1))
+        board.post("remind", key="order/7/second")
+        kept = [
+            board.post("remind", key="order/8/first"),
+            board.post("remind", key="an order/7/first"),
+            board.post("remind", key="order/7"),
+            board.post("invoice", key="order/7/first"),
+            board.post("remind"),
+        ]
+        assert other.cancel_by_key("remind", "order/7/") == 2
+        assert set(uuids_of(board.iterjobs())) == set(uuids_of(kept))
+        assert other.cancel_by_key("remind", "order/7/") == 0
+        board.post("remind", key="order/7/first")
+        assert board.cancel_by_key("remind", "order/7/first") == 1
+
+    def test_cancel_by_key_tells_the_owners_of_claimed_jobs(self, board: JobBoard, other: JobBoard) -> None:
+        board.post("remind", key="order/7/first")
+        board.post("remind", key="order/7/second", delay=LONG)
+        (job,) = board.claim_next("alice")
+        assert other.cancel_by_key("remind", "order/7/") == 2
+        assert (job.cancelled, state_of(board, job), board.job_count) == (True, JobState.CLAIMED, 1)
+
+    def test_cancel_by_key_leaves_what_has_ended(self, board: JobBoard) -> None:
+        done, broken = board.post("remind", key="order/7/first"), board.post("remind", key="order/7/second")
+        _consume(board, done)
+        _trash(board, broken)
+        assert board.cancel_by_key("remind", "order/7/") == 0
+        assert (state_of(board, done), state_of(board, broken)) == (JobState.COMPLETE, JobState.TRASHED)
+
+    def test_cancel_by_key_of_many(self, board: JobBoard) -> None:
+        board.post_many([Posting("remind", key=f"order/{n % 2}/{n}", delay=LONG) for n in range(1_200)])
+        assert board.cancel_by_key("remind", "order/1/") == 600
+        assert {job.key.split("/")[1] for job in board.iterjobs() if job.key} == {"0"}
+        assert board.job_count == 600
+
+    @pytest.mark.parametrize("prefix", ["%", "_", "*", "ordeR", "order[", "^order", "\u00f8"])
+    def test_cancel_by_key_knows_no_patterns(self, board: JobBoard, prefix: str) -> None:
+        board.post("remind", key="order")
+        assert board.cancel_by_key("remind", prefix) == 0
+        board.post("remind", key=f"{prefix}/1")
+        assert board.cancel_by_key("remind", prefix) == board.job_count == 1
+
+    @pytest.mark.parametrize("fault", ["reply", "request"])
+    def test_cancel_by_key_counts_over_a_lost_message(self, harness: Harness, fault: Fault) -> None:
+        board, lossy = harness.lossy_board()
+        for number in range(3):
+            board.post("remind", key=f"order/{number}")
+        lossy.lose("cancel", fault)
+        assert (board.cancel_by_key("remind", "order/"), lossy.armed, board.job_count) == (3, False, 0)
+
+    @pytest.mark.parametrize(("name", "prefix"), [("", "order"), ("remind", ""), (None, "order"), ("remind", 7)])
+    def test_cancel_by_key_needs_a_name_and_a_prefix(self, board: JobBoard, name: Any, prefix: Any) -> None:
+        board.post("remind", key="order")
+        with pytest.raises((TypeError, ValueError)):
+            board.cancel_by_key(name, prefix)
+        assert board.job_count == 1

@@ -30,6 +30,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "post": lambda board, job: board.post("resize"),
     "post_many": lambda board, job: board.post_many([Posting("resize")]),
     "cancel": lambda board, job: board.cancel(job),
+    "cancel_by_key": lambda board, job: board.cancel_by_key("resize", "cat"),
     "claim": lambda board, job: board.claim(job, "bob"),
     "claim_next": lambda board, job: board.claim_next("bob"),
     "extend": lambda board, job: board.extend(job, "alice"),

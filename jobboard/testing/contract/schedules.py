@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from jobboard.board import JobBoard
-from jobboard.errors import AlreadyScheduled, InvalidPosting, NotFound, UnreadableSchedule
+from jobboard.board import JobBoard, Schedules
+from jobboard.errors import AlreadyScheduled, BoardUnavailable, InvalidPosting, NotFound, UnreadableSchedule
 from jobboard.events import EventKind, JobEvent
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.triggers import At, Every
-from jobboard.testing.contract.case import Case, needs, uuids_of
+from jobboard.testing.contract.case import Case, uuids_of
 from jobboard.testing.contract.clockwork import (
     FULL_HOURS,
     HOUR,
@@ -34,8 +35,36 @@ from jobboard.testing.harness import Harness
 each_fault = pytest.mark.parametrize("fault", ["reply", "request"])
 
 
+#: Every public call of a board's schedules.
+CALLS: dict[str, Callable[[Schedules], Any]] = {
+    "add": lambda schedules: schedules.add(hourly("other")),
+    "get": lambda schedules: schedules.get("report"),
+    "modify": lambda schedules: schedules.modify("report", job="other"),
+    "pause": lambda schedules: schedules.pause("report"),
+    "resume": lambda schedules: schedules.resume("report"),
+    "remove": lambda schedules: schedules.remove("report"),
+    "fire_now": lambda schedules: schedules.fire_now("report"),
+    "backfill": lambda schedules: schedules.backfill("report", *([datetime(2020, 1, 1, tzinfo=UTC)] * 2)),
+    "export": lambda schedules: schedules.export(),
+    "load": lambda schedules: schedules.load([hourly("other").to_plain()]),
+    "unreadable": lambda schedules: schedules.unreadable(),
+    "upcoming": lambda schedules: schedules.upcoming("report", 1),
+    "due_at": lambda schedules: schedules.due_at("report"),
+    "history": lambda schedules: schedules.history("report"),
+    "fire_due": lambda schedules: schedules.fire_due(1),
+    "fire_waiting": lambda schedules: schedules.fire_waiting(["report"]),
+}
+
+
 class ScheduleCases(Case):
-    @needs(schedules=True)
+    @pytest.mark.parametrize("call", CALLS)
+    def test_after_close_every_call_of_schedules_raises(self, board: JobBoard, other: JobBoard, call: str) -> None:
+        added = board.schedules.add(hourly())
+        board.close()
+        with pytest.raises(BoardUnavailable):
+            CALLS[call](board.schedules)
+        assert list(other.schedules) == [added]
+
     def test_a_schedule_is_seen_by_any_client(self, board: JobBoard, other: JobBoard) -> None:
         schedule = hourly(details={"größe": [1, b"\xff"]}, priority="HIGH", misfire_grace=60, jitter=2, max_attempts=3)
         added = board.schedules.add(schedule)
@@ -44,7 +73,6 @@ class ScheduleCases(Case):
         assert (seen.state, seen.next_fire_time) == ("active", other.schedules.upcoming("report", 1)[0])
         assert [found.id for found in other.schedules] == ["report"]
 
-    @needs(schedules=True)
     def test_one_that_is_there_is_not_added_again(self, board: JobBoard, other: JobBoard) -> None:
         board.schedules.add(hourly())
         with pytest.raises(AlreadyScheduled):
@@ -52,14 +80,12 @@ class ScheduleCases(Case):
         assert other.schedules.add(hourly(job="other"), "keep").job == "write"
         assert board.schedules.get("report").job == "write"
 
-    @needs(schedules=True)
     def test_a_replacement_goes_on_from_where_the_old_one_was(self, board: JobBoard) -> None:
         times = overdue(board, hourly())
         board.schedules.add(hourly(job="other", coalesce="all", max_instances=None), "replace")
         assert fire(board) == len(times)
         assert {job.name for job in board.iterjobs()} == {"other"}
 
-    @needs(schedules=True)
     def test_a_replacement_with_another_trigger_begins_anew(self, board: JobBoard) -> None:
         overdue(board, hourly())
         seen = board.schedules.add(hourly(trigger=Every(hours=2)), "replace")
@@ -67,7 +93,6 @@ class ScheduleCases(Case):
         assert seen.next_fire_time is not None
         assert seen.next_fire_time > datetime.now(UTC) - timedelta(seconds=60)
 
-    @needs(schedules=True)
     def test_a_modified_schedule_goes_on_from_where_it_was(self, board: JobBoard, other: JobBoard) -> None:
         times = overdue(board, hourly())
         seen = other.schedules.modify("report", job="other", details={"n": 2})
@@ -76,7 +101,6 @@ class ScheduleCases(Case):
         [job] = board.iterjobs()
         assert (job.name, job.details, job.fire_time) == ("other", {"n": 2}, times[-1])
 
-    @needs(schedules=True)
     def test_a_paused_schedule_is_not_due(self, board: JobBoard, other: JobBoard) -> None:
         overdue(board, hourly())
         other.schedules.pause("report", "the printer is broken")
@@ -89,7 +113,6 @@ class ScheduleCases(Case):
         assert (fire(board), board.schedules.get("report").state) == (0, "active")
         assert board.schedules.resume("report").next_fire_time == board.schedules.upcoming("report", 1)[0]
 
-    @needs(schedules=True)
     def test_a_removed_schedule_is_gone_and_its_jobs_stay(self, board: JobBoard, other: JobBoard) -> None:
         overdue(board, hourly())
         assert fire(board) == 1
@@ -101,7 +124,6 @@ class ScheduleCases(Case):
         board.schedules.add(hourly())
         assert [found.id for found in other.schedules] == ["report"]
 
-    @needs(schedules=True)
     def test_schedules_come_by_next_fire_time(self, board: JobBoard) -> None:
         now = datetime.now(UTC)
         order = [3, 1, 12, 2, 30]
@@ -110,7 +132,6 @@ class ScheduleCases(Case):
         board.schedules.add(hourly("paused", paused=True))
         assert [found.id for found in board.schedules] == ["in 1", "in 2", "in 3", "in 12", "in 30", "paused"]
 
-    @needs(schedules=True)
     def test_more_schedules_than_one_page_are_all_seen_once(self, board: JobBoard) -> None:
         at = in_an_hour()
         wanted = [f"{number:04}" for number in range(620)]
@@ -118,7 +139,6 @@ class ScheduleCases(Case):
             board.schedules.add(Schedule(id, At(at), "write"))
         assert [found.id for found in board.schedules] == wanted
 
-    @needs(schedules=True)
     def test_upcoming_tells_what_is_to_come(self, board: JobBoard) -> None:
         board.schedules.add(hourly(max_runs=3))
         upcoming = board.schedules.upcoming("report", 5)
@@ -129,7 +149,6 @@ class ScheduleCases(Case):
         board.schedules.pause("report")
         assert board.schedules.upcoming("report", 3) == upcoming
 
-    @needs(schedules=True)
     def test_one_that_would_never_fire_is_refused(self, board: JobBoard) -> None:
         with pytest.raises(ValueError, match="never fire"):
             board.schedules.add(Schedule("late", At(datetime(2020, 1, 1, tzinfo=UTC)), "write"))
@@ -137,14 +156,12 @@ class ScheduleCases(Case):
             board.schedules.add(hourly(end=datetime(2020, 1, 1, tzinfo=UTC)))
         assert list(board.schedules) == []
 
-    @needs(schedules=True)
     def test_start_and_end_bound_the_fire_times(self, board: JobBoard) -> None:
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         start, end = now + timedelta(hours=5), now + timedelta(hours=7)
         board.schedules.add(hourly(trigger=FULL_HOURS, start=start, end=end))
         assert board.schedules.upcoming("report", 9) == [start, start + timedelta(hours=1), end]
 
-    @needs(schedules=True)
     @pytest.mark.parametrize(
         "call",
         [
@@ -171,14 +188,12 @@ class ScheduleCases(Case):
         after = board.schedules.get("report")
         assert (after, after.progress, board.job_count) == (before, before.progress, 0)
 
-    @needs(schedules=True)
     def test_details_that_cannot_travel_are_refused(self, board: JobBoard) -> None:
         with pytest.raises(InvalidPosting, match=r"details\.call"):
             board.schedules.add(hourly(details={"call": print}))
         with pytest.raises(NotFound):
             board.schedules.get("report")
 
-    @needs(schedules=True)
     @each_fault
     def test_a_change_whose_reply_is_lost_is_made_once(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
@@ -192,7 +207,6 @@ class ScheduleCases(Case):
         board.schedules.remove("report")
         assert list(other.schedules) == []
 
-    @needs(schedules=True)
     @each_fault
     def test_a_job_fired_by_hand_is_posted_once(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
@@ -203,7 +217,6 @@ class ScheduleCases(Case):
         assert uuids_of(other.iterjobs()) == [job.uuid]
         assert kinds_of(other) == [(EventKind.FIRED, 1)]
 
-    @needs(schedules=True)
     @pytest.mark.parametrize("primitive", ["read_schedules", "page_schedules", "due_schedules"])
     def test_a_read_whose_reply_is_lost_answers(self, board: JobBoard, lossy: LossyBackend, primitive: str) -> None:
         board.schedules.add(hourly())
@@ -212,7 +225,6 @@ class ScheduleCases(Case):
         assert [found.id for found in board.schedules] == ["report"]
         assert board.schedules.fire_due(10).posted == 0
 
-    @needs(schedules=True)
     def test_fire_now_leaves_the_schedule_where_it_is(self, board: JobBoard, other: JobBoard) -> None:
         before = board.schedules.add(hourly(max_runs=1))
         first, second = other.schedules.fire_now("report"), other.schedules.fire_now("report")
@@ -224,13 +236,11 @@ class ScheduleCases(Case):
         assert first.fire_time < second.fire_time
         assert (first.record.state, board.job_count) == (board.get(first.uuid).record.state, 2)
 
-    @needs(schedules=True)
     def test_a_paused_schedule_can_be_fired_by_hand(self, board: JobBoard) -> None:
         board.schedules.add(hourly(paused=True))
         assert board.schedules.fire_now("report").schedule_id == "report"
         assert board.schedules.get("report").state == "paused"
 
-    @needs(schedules=True)
     def test_a_backfill_posts_every_fire_time_once(self, board: JobBoard, other: JobBoard) -> None:
         board.schedules.add(hourly(trigger=FULL_HOURS))
         start = datetime(2024, 2, 28, 22, tzinfo=UTC)
@@ -240,14 +250,12 @@ class ScheduleCases(Case):
         again = other.schedules.backfill("report", start, hours[-1])
         assert (uuids_of(again), board.job_count) == (uuids_of(jobs), 5)
 
-    @needs(schedules=True)
     def test_a_long_backfill_is_posted_whole(self, board: JobBoard) -> None:
         board.schedules.add(hourly(trigger=FULL_HOURS))
         start = datetime(2024, 1, 1, tzinfo=UTC)
         jobs = board.schedules.backfill("report", start, start + timedelta(hours=249))
         assert fires_of(board.iterjobs()) == fires_of(jobs) == [start + timedelta(hours=n) for n in range(250)]
 
-    @needs(schedules=True)
     def test_exported_schedules_can_be_loaded_elsewhere(self, harness: Harness, board: JobBoard) -> None:
         schedules = [hourly("a", jitter=3, start=in_an_hour()), hourly("b", paused=True, priority="LOW")]
         for schedule in schedules:
@@ -259,7 +267,6 @@ class ScheduleCases(Case):
             copy.schedules.load(board.schedules.export())
         assert len(copy.schedules.load(board.schedules.export(), "keep")) == 2
 
-    @needs(schedules=True)
     def test_schedules_of_two_boards_are_apart(self, harness: Harness, board: JobBoard) -> None:
         other = harness.board()
         board.schedules.add(hourly())
@@ -268,7 +275,6 @@ class ScheduleCases(Case):
         other.schedules.remove("report")
         assert [found.id for found in board.schedules] == ["report"]
 
-    @needs(schedules=True)
     def test_changes_are_told(self, board: JobBoard, other: JobBoard) -> None:
         events: list[JobEvent] = []
         other.subscribe(events.append, {EventKind.SCHEDULED, EventKind.UNSCHEDULED, EventKind.FIRED})
@@ -282,7 +288,6 @@ class ScheduleCases(Case):
         assert {event.who for event in events} == {"report"}
         assert (events[1].reason, events[2].uuid, events[2].name) == ("paused: a note", job.uuid, "write")
 
-    @needs(schedules=True)
     def test_one_that_cannot_be_decoded_harms_nobody(self, board: JobBoard, other: JobBoard) -> None:
         events: list[JobEvent] = []
         other.subscribe(events.append, {EventKind.FAILED})
@@ -302,7 +307,6 @@ class ScheduleCases(Case):
         other.schedules.remove("spoilt")
         assert board.schedules.unreadable() == []
 
-    @needs(schedules=True)
     def test_any_id_and_job_name_can_be_scheduled(self, board: JobBoard) -> None:
         for id in ("größe/{a}*", "a b", "..", "%2F", "x" * 200, "0"):
             times = overdue(board, hourly(id, job=id))

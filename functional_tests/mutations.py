@@ -1,0 +1,99 @@
+"""Every mutation that a board can be asked for, to be broken on its way to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jobboard import Entity, JobBoard, JobState, LogBook, Posting
+
+LONG = 600.0
+
+
+def _claimed(board: JobBoard) -> Any:
+    board.post("resize", details={"n": 1}, max_attempts=5)
+    return board.claim_next("alice", expiry=LONG)[0]
+
+
+def _trashed(board: JobBoard) -> str:
+    job = board.post("resize", key="k")
+    board.trash(job, "an operator", force=True)
+    return job.uuid
+
+
+def _released(board: JobBoard, job: Any) -> None:
+    board.release(job, reason="its host is gone")
+
+
+def _saved_again(board: JobBoard, book: LogBook) -> None:
+    book.meta["n"] = 2
+    board.save_book(book)
+
+
+def _book(board: JobBoard) -> LogBook:
+    book = LogBook("journal")
+    board.save_book(book)
+    return book
+
+
+def _nothing(board: JobBoard) -> None:
+    pass
+
+
+Prepare, Act = Callable[[JobBoard], Any], Callable[[JobBoard, Any], object]
+
+MUTATIONS: dict[str, tuple[Prepare, Act]] = {
+    "post": (_nothing, lambda board, _: board.post("resize", details={"n": 1}, key="k")),
+    "post delayed": (_nothing, lambda board, _: board.post("resize", delay=LONG)),
+    "post many": (_nothing, lambda board, _: board.post_many([Posting("resize", key=str(n)) for n in range(50)])),
+    "post replacing": (
+        lambda board: board.post("resize", key="k"),
+        lambda board, _: board.post("resize", details={"n": 2}, key="k", if_exists="replace", priority="high"),
+    ),
+    "post keeping": (
+        lambda board: board.post("resize", key="k"),
+        lambda board, _: board.post("resize", details={"n": 2}, key="k", if_exists="keep"),
+    ),
+    "cancel": (lambda board: board.post("resize"), lambda board, job: board.cancel(job)),
+    "cancel claimed": (_claimed, lambda board, job: board.cancel(job)),
+    "claim": (lambda board: board.post("resize"), lambda board, job: board.claim(job, "alice", LONG)),
+    "claim next": (
+        lambda board: board.post_many([Posting("resize") for _ in range(9)]),
+        lambda board, _: board.claim_next("alice", limit=4, expiry=LONG),
+    ),
+    "extend": (_claimed, lambda board, job: board.extend(job, "alice", LONG)),
+    "extend many": (_claimed, lambda board, job: board.extend_many([job], "alice", LONG, progress=["half"])),
+    "checkpoint": (_claimed, lambda board, job: board.checkpoint(job, "alice", {"page": 7})),
+    "consume": (_claimed, lambda board, job: board.consume(job, "alice", "done")),
+    "consume many": (_claimed, lambda board, job: board.consume_many([job], "alice")),
+    "abandon": (_claimed, lambda board, job: board.abandon(job, "alice", reason="no disk here")),
+    "abandon for later": (_claimed, lambda board, job: board.abandon(job, "alice", delay=LONG, counted=False)),
+    "trash": (_claimed, lambda board, job: board.trash(job, "alice", reason="broken")),
+    "trash by force": (_claimed, lambda board, job: board.trash(job, "an operator", reason="runaway", force=True)),
+    "release": (_claimed, _released),
+    "restore": (_trashed, lambda board, uuid: board.restore(uuid)),
+    "purge": (_trashed, lambda board, uuid: board.purge(uuid)),
+    "pause": (_nothing, lambda board, _: board.pause("resize")),
+    "resume": (lambda board: board.pause("resize"), lambda board, _: board.resume("resize")),
+    "register": (_nothing, lambda board, _: board.register_entity(Entity("conductor", "a"))),
+    "remove": (
+        lambda board: board.register_entity(Entity("conductor", "a")),
+        lambda board, _: board.remove_entity(Entity("conductor", "a")),
+    ),
+    "save book": (_nothing, lambda board, _: board.save_book(LogBook("journal"))),
+    "save book again": (_book, _saved_again),
+    "destroy book": (_book, lambda board, book: board.destroy_book(book.uuid)),
+}  # fmt: skip
+
+
+def photo_of(board: JobBoard) -> Any:
+    """All of a board that does not differ between two boards to which the same was done."""
+    jobs = [
+        (
+            job.name, job.key, job.details, job.priority, job.record.state, job.record.attempts, job.record.owner,
+            job.record.reason, job.record.last_error, job.record.cancel_asked, job.checkpoint, job.result,
+            [(line.kind, line.who) for line in job.history],
+        )
+        for job in board.iterjobs(states=list(JobState))
+    ]  # fmt: skip
+    return jobs, board.paused(), [entity.name for entity in board.entities()], board.job_count

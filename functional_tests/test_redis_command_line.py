@@ -1,0 +1,141 @@
+"""The demo and the command line with nothing changed but the board's URI."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis_servers import RedisCluster, RedisSentinel, RedisServer
+
+from jobboard import JobBoard, JobState, fetch
+from jobboard.testing import eventually
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def uri(single: RedisServer) -> str:
+    return single.uri
+
+
+@pytest.fixture
+def board(uri: str, request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with fetch(request.node.name, uri) as board:
+        yield board
+
+
+@pytest.fixture
+def run(uri: str, board: JobBoard, tmp_path: Path) -> Callable[..., str]:
+    """Run a command as users do, and return what it prints."""
+
+    def run(*arguments: str, status: int = 0) -> str:
+        command = [sys.executable, "-m", "jobboard", "--board", uri, "--name", board.name, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    return run
+
+
+def demo(tree: Path, uri: str, files: int) -> dict[str, Any]:
+    for number in range(files):
+        file = tree / f"tree/{number % 20}/{number}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(os.urandom(600))
+    command = [sys.executable, "-m", "jobboard", "--board", uri, "demo", "tree", "--json"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    checked = subprocess.run(["sha256sum", "-c", "--strict", "SHA256SUMS"], cwd=tree, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout.count(b": OK\n")) == (0, files)
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_the_demo_with_a_killed_conductor(uri: str, tmp_path: Path) -> None:
+    report = demo(tmp_path, uri, 2000)
+    assert (report["jobs"], report["unreadable"], sum(report["owners"].values())) == (2000, [], 2000)
+    assert report["killed"] is not None
+    assert report["taken_over"] > 0
+
+
+@pytest.mark.parametrize("deployment", [RedisCluster, RedisSentinel])
+def test_the_demo_on_several_servers(deployment: type[RedisCluster | RedisSentinel], tmp_path: Path) -> None:
+    with deployment() as server:
+        assert demo(tmp_path, server.uri, 200)["jobs"] == 200
+
+
+def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, start: Start, tmp_path: Path) -> None:
+    def told(*arguments: str) -> Any:
+        return json.loads(run(*arguments, "--json"))
+
+    step = ["post", "step", "--details", json.dumps({"diary": str(tmp_path / "diary")})]
+    good = run(*step, "--key", "one").strip()
+    run(*step, "--key", "one", status=1)
+    later, broken = run(*step, "--delay", "3600").strip(), run("post", "unknown").strip()
+    assert {job["uuid"] for job in told("ls")} == {good, later, broken}
+    assert told("show", good)["state"] == "UNCLAIMED"
+    assert "delayed" in run("why", later).lower()
+    stats = told("stats")
+    assert (stats["unclaimed"], stats["delayed"]) == (2, 1)
+
+    run("pause", "step")
+    conductor = start("--board", uri, "--name", board.name, "conductor", "crew_work:handlers", "--label", "crew")
+    eventually(lambda: any(entity["kind"] == "conductor" for entity in told("entities")), 30)
+    assert board.get(good).state is JobState.UNCLAIMED
+    run("resume", "step")
+    eventually(lambda: board.get(good).state is JobState.COMPLETE, 30)
+
+    run("trash", broken, "--reason", "nobody knows it")
+    assert [job["uuid"] for job in told("trashed")] == [broken]
+    run("restore", broken)
+    assert board.get(broken).state is JobState.UNCLAIMED
+    claimed = board.claim(broken, "somebody")
+    assert claimed
+    assert "somebody" in run("owners")
+    run("release", broken, "--reason", "he left")
+    run("trash", broken)
+    run("purge", broken, "--yes")
+    run("cancel", later)
+    run("check")
+    conductor.send_signal(signal.SIGTERM)
+    assert conductor.wait(30) == 0
+    assert board.job_count == 0
+
+
+def test_what_happens_is_shown_while_it_happens(board: JobBoard, uri: str, start: Start) -> None:
+    watch = start("--board", uri, "--name", board.name, "--json", "watch")
+    assert watch.stdout is not None
+    posted: list[str] = []
+    heard: list[str] = []
+
+    def is_heard() -> bool:
+        """Nobody says when the watcher has begun to listen; it says on the same pipe that nothing is on disk."""
+        posted.append(board.post("resize").uuid)
+        while select.select([watch.stdout], [], [], 0.2)[0]:
+            line = watch.stdout.readline()
+            if line.startswith("{"):
+                heard.append(json.loads(line)["uuid"])
+                return True
+        return False
+
+    eventually(is_heard, 30)
+    assert heard[0] in posted
+
+
+def test_a_board_that_is_not_there_is_one_line_and_status_3(run: Callable[..., str]) -> None:
+    run("--board", "redis://127.0.0.1:1/0", "ls", status=3)

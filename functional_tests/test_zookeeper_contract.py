@@ -1,0 +1,41 @@
+"""The contract on ZooKeeper: on a single server, and on an ensemble of three."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from zookeeper_harness import ZooKeeperHarness
+from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
+
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble() as servers:
+        yield servers
+
+
+class TestZooKeeper(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, single: ZooKeeperServer) -> Iterator[Harness]:
+        with ZooKeeperHarness(single.uri) as harness:
+            yield harness
+
+
+class TestZooKeeperEnsemble(Contract):
+    executed_cases = CONTRACT_CASES
+
+    @pytest.fixture
+    def harness(self, ensemble: ZooKeeperEnsemble) -> Iterator[Harness]:
+        with ZooKeeperHarness(ensemble.uri) as harness:
+            yield harness

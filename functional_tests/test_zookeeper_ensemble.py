@@ -1,0 +1,124 @@
+"""An ensemble of three that loses a follower, its leader, and for a while its quorum: every job is consumed once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from servers import RunningServer
+from zookeeper_harness import ZooKeeperHarness
+from zookeeper_servers import ZooKeeperEnsemble
+
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+class Patient(ZooKeeperHarness):
+    """Sessions outlive an election."""
+
+    backend_options = {"session_timeout": 6.0, "request_timeout": 2.0}
+
+
+@pytest.fixture
+def ensemble() -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble() as servers:
+        yield servers
+
+
+@pytest.fixture
+def harness(ensemble: ZooKeeperEnsemble) -> Iterator[ZooKeeperHarness]:
+    with Patient(ensemble.uri) as harness:
+        yield harness
+
+
+def insist(request: Callable[[], Any]) -> Any:
+    """Ask until there is an answer; what was not certain is asked again too."""
+    while True:
+        try:
+            return request()
+        except BoardUnavailable:
+            continue
+
+
+@pytest.mark.parametrize("role", ["follower", "leader"])
+def test_a_server_that_dies_in_the_midst_of_work_costs_nothing(
+    ensemble: ZooKeeperEnsemble, harness: ZooKeeperHarness, role: str
+) -> None:
+    producer = harness.board(patience=30.0)
+    boards = {f"worker {number}": harness.board(producer.name, patience=30.0) for number in range(3)}
+    ended = threading.Event()
+    consumed: Counter[str] = Counter()
+
+    def work(who: str) -> None:
+        board = boards[who]
+        while not ended.is_set():
+            for job in insist(lambda: board.claim_next(who, limit=2, expiry=LONG)):
+                try:
+                    insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
+                except ClaimLost:
+                    # Told twice: an answer of unknown outcome was given up, and found to have been carried out.
+                    assert board.get(job.uuid).record.token == job.token
+                consumed[job.uuid] += 1
+
+    workers = [threading.Thread(target=work, args=(who,)) for who in boards]
+    for worker in workers:
+        worker.start()
+    posted = [producer.post("resize").uuid for _ in range(40)]
+    victim: RunningServer = getattr(ensemble, role)()
+    victim.kill()
+    posted += [insist(lambda: producer.post("resize")).uuid for _ in range(40)]
+    victim.launch()
+    ensemble.until_whole()
+    posted += [insist(lambda: producer.post("resize")).uuid for _ in range(40)]
+    eventually(lambda: len(consumed) >= len(posted), within=60)
+    ended.set()
+    for worker in workers:
+        worker.join(60)
+    # A job whose posting was of unknown outcome and given up may be there beside those that were told.
+    assert {uuid: consumed[uuid] for uuid in posted} == dict.fromkeys(posted, 1)
+    assert max(consumed.values()) == 1
+    assert (insist(lambda: producer.job_count), producer.audit()) == (0, [])
+
+
+def test_without_a_quorum_there_is_no_board_and_with_one_all_is_as_it_was(
+    ensemble: ZooKeeperEnsemble, harness: ZooKeeperHarness
+) -> None:
+    board = harness.board(patience=0.5)
+    job = board.post("resize", details={"n": 1})
+    dead = [ensemble.leader(), ensemble.follower()]
+    for node in dead:
+        node.kill()
+    eventually(lambda: not board.connected)
+    with pytest.raises(BoardUnavailable):
+        board.claim_next("alice")
+    for node in dead:
+        node.launch()
+    ensemble.until_whole()
+    eventually(lambda: board.connected, within=30)
+    [claimed] = insist(lambda: board.claim_next("alice", expiry=LONG))
+    assert claimed == job
+    board.consume(claimed, "alice", "done")
+    assert (state_of(board, job.uuid), board.audit()) == (JobState.COMPLETE, [])
+
+
+def test_what_one_client_did_the_next_one_sees_on_another_server(ensemble: ZooKeeperEnsemble) -> None:
+    """A follower may be behind; a board asks it to catch up before it looks."""
+    with Patient(ensemble.leader().uri) as first, Patient(ensemble.follower().uri) as second:
+        writer = first.board()
+        reader = second.board(writer.name)
+        for number in range(30):
+            job = writer.post("resize", details={"n": number})
+            assert reader.get(job.uuid).details == {"n": number}
+            assert reader.claim_next("alice", expiry=LONG) == [job]
+            assert writer.find_owner(job.uuid) == "alice"
+            reader.consume(job, "alice", token=reader.get(job.uuid).record.token)
+            assert writer.job_count == 0
+
+
+def state_of(board: JobBoard, uuid: str) -> JobState:
+    return board.get(uuid).record.state

@@ -1,0 +1,274 @@
+"""What breaks between a board and its ZooKeeper server: nothing is lost, and nothing is done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from mutations import MUTATIONS, photo_of
+from proxy import Proxy
+from servers import HOST
+from zookeeper_harness import ZooKeeperHarness, is_mutation, path_of, plain_client
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
+    with ZooKeeperHarness(server.uri) as harness:
+        yield harness
+
+
+@pytest.fixture
+def proxy(server: ZooKeeperServer) -> Iterator[Proxy]:
+    with Proxy((HOST, server.port)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def behind(proxy: Proxy) -> Iterator[ZooKeeperHarness]:
+    """Clients whose line goes through the proxy."""
+    with ZooKeeperHarness(f"zookeeper://{HOST}:{proxy.port}") as harness:
+        yield harness
+
+
+# -- a lost reply, for every mutation ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["reply", "request"])
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_mutation_whose_reply_was_lost_has_the_effect_of_once(
+    harness: ZooKeeperHarness, behind: ZooKeeperHarness, proxy: Proxy, mutation: str, what: Any
+) -> None:
+    prepare, act = MUTATIONS[mutation]
+    expected = harness.board()
+    act(expected, prepare(expected))
+    board = behind.board()
+    prepared = prepare(board)
+    proxy.matters = is_mutation
+    proxy.cut(what)
+    act(board, prepared)
+    # Keeping what is there writes nothing, so that there is nothing to lose.
+    assert (proxy.armed, proxy.cuts) == ((True, 0) if mutation == "post keeping" else (False, 1))
+    assert photo_of(board) == photo_of(expected)
+    assert board.audit() == []
+
+
+@pytest.mark.parametrize("what", ["reply", "request"])
+def test_what_is_too_long_for_a_znode_is_written_once(behind: ZooKeeperHarness, proxy: Proxy, what: Any) -> None:
+    board = behind.board()
+    long = {"text": "x" * 100_000}
+    for mutation in range(3):
+        proxy.matters = lambda request: b"/blobs/" in request
+        proxy.cut(what)
+        if mutation == 0:
+            job = board.post("resize", details=long)
+        elif mutation == 1:
+            board.checkpoint(job, "alice", long, token=board.claim(job, "alice", LONG))
+        else:
+            board.consume(job, "alice", long)
+    assert proxy.cuts == 3
+    assert (board.get(job.uuid).details, job.checkpoint, job.result) == (long, long, long)
+    # What was written for nothing is found, and no job misses any of it.
+    assert all("belongs to no job" in finding.problem for finding in board.audit())
+    board.audit(repair=True)
+    assert board.audit() == []
+
+
+def test_claims_found_again_after_a_lost_reply_can_be_ended(behind: ZooKeeperHarness, proxy: Proxy) -> None:
+    board = behind.board()
+    posted = board.post_many([Posting("resize", priority=priority) for priority in ("low", "high", "normal")])
+    proxy.matters = is_mutation
+    proxy.cut("reply")
+    jobs = board.claim_next("alice", limit=3, expiry=LONG)
+    assert jobs == [posted[1], posted[2], posted[0]]
+    assert board.consume_many(jobs, "alice") == [None] * 3
+
+
+# -- a line that breaks, a server that stops answering -----------------------------------------------------------------
+
+
+def test_a_wait_survives_the_break_of_its_line(
+    behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness
+) -> None:
+    board, backend = behind.lossy_board()
+    with waiting(board, 30.0) as found:
+        assert backend.blocked.wait(10)
+        proxy.break_all()
+        job = harness.board(board.name).post("resize")
+        eventually(lambda: found == [job.uuid])
+
+
+def test_subscriptions_go_on_after_a_break(behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness) -> None:
+    board, other = behind.board(), None
+    heard: list[Any] = []
+    board.subscribe(heard.append)
+    other = harness.board(board.name)
+    first = other.post("resize")
+    eventually(lambda: [event.uuid for event in heard] == [first.uuid])
+    proxy.break_all()
+    second = other.post("resize")
+    eventually(lambda: [event.uuid for event in heard] == [first.uuid, second.uuid])
+
+
+def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
+    with ZooKeeperServer() as server:
+        board = impatient(server.uri, patience=0.3)
+        job = board.post("resize")
+        board.claim(job, "alice", LONG)
+        server.freeze()
+        with pytest.raises(BoardUnavailable, match="unknown"):
+            board.consume(job, "alice", "done")
+        with pytest.raises(BoardUnavailable):
+            list(board.iterjobs())
+        server.thaw()
+        # What was sent to the frozen server takes effect now, and a consume after that is one too many.
+        eventually(lambda: answer_of(lambda: job.state) is JobState.COMPLETE)
+        with pytest.raises(ClaimLost):
+            board.consume(job, "alice", "again")
+        assert job.result == "done"
+        assert [str(line.kind) for line in job.history] == ["POSTED", "CLAIMED", "CONSUMED"]
+        board.close()
+
+
+def test_a_server_that_is_gone_is_unavailable_within_the_patience_and_never_an_empty_list() -> None:
+    with ZooKeeperServer() as server:
+        board = impatient(server.uri, patience=0.2)
+        board.post("resize")
+        server.kill()
+        eventually(lambda: not board.connected)
+        calls: list[Callable[[], Any]] = [
+            board.stats,
+            lambda: list(board.iterjobs()),
+            lambda: board.claim_next("alice"),
+            lambda: board.post("resize"),
+            lambda: list(board.wait(5)),
+            board.trashed().__next__,
+            board.paused,
+            board.entities,
+        ]
+        for call in calls:
+            with pytest.raises(BoardUnavailable):
+                call()
+        server.start()
+        eventually(lambda: board.connected)
+        assert board.job_count == 1
+        board.close()
+
+
+def test_a_restart_keeps_jobs_claims_and_clients() -> None:
+    with ZooKeeperServer() as server:
+        board = impatient(server.uri, patience=20.0, session_timeout=6.0)
+        posted = board.post_many([Posting("resize", details={"n": n}) for n in range(20)])
+        [job] = board.claim_next("alice", expiry=LONG)
+        board.checkpoint(job, "alice", {"page": 7})
+        server.kill()
+        server.start()
+        assert [other.uuid for other in eventually_answers(lambda: list(board.iterjobs()))] == [
+            other.uuid for other in posted
+        ]
+        assert (job.checkpoint, job.owner) == ({"page": 7}, "alice")
+        board.consume(job, "alice", "done")
+        assert (job.state, board.job_count, board.audit()) == (JobState.COMPLETE, 19, [])
+        board.close()
+
+
+# -- znodes that are damaged or vanish ---------------------------------------------------------------------------------
+
+
+def test_a_znode_of_garbage_is_set_aside_with_its_bytes(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    jobs = [board.post("resize", details={"n": n}) for n in range(3)]
+    client = plain_client(server.uri)
+    client.set(path_of(board, jobs[1].uuid), b"\xc1 no job at all")
+    for fresh in (board, harness.board(board.name)):
+        assert [job.uuid for job in fresh.iterjobs()] == [jobs[0].uuid, jobs[2].uuid]
+    [trashed] = board.trashed()
+    assert (trashed.uuid, trashed.raw) == (jobs[1].uuid, b"\xc1 no job at all")
+    assert [job.uuid for job in board.claim_next("alice", limit=9)] == [jobs[0].uuid, jobs[2].uuid]
+    client.stop()
+    client.close()
+
+
+def test_a_client_that_meets_garbage_when_it_claims_goes_on(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    jobs = [board.post("resize") for _ in range(2)]
+    client = plain_client(server.uri)
+    client.set(path_of(board, jobs[0].uuid), b"")
+    assert board.claim_next("alice", limit=2) == [jobs[1]]
+    client.delete(path_of(board, jobs[1].uuid))
+    with pytest.raises(ClaimLost):
+        board.consume(jobs[1], "alice", token=1)
+    client.stop()
+    client.close()
+
+
+def test_a_log_that_can_not_be_read_is_passed_over(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+    board, other = harness.board(), None
+    board.post("resize")
+    assert board.job_count == 1
+    other = harness.board(board.name)
+    job = other.post("resize")
+    client = plain_client(server.uri)
+    log = f"/jobboard/{board.name}/log/0"
+    client.set(f"{log}/{max(client.get_children(log))}", b"\xc1 no change")
+    assert board.job_count == 2
+    client.delete(f"{log}/{max(client.get_children(log))}")
+    other.cancel(job)
+    assert board.job_count == 1
+    client.stop()
+    client.close()
+
+
+# -- words of this module ----------------------------------------------------------------------------------------------
+
+
+def impatient(uri: str, *, patience: float, session_timeout: float = 2.0) -> JobBoard:
+    """Return a board that waits for no reply longer than a moment."""
+
+    class Impatient(ZooKeeperHarness):
+        backend_options = {"request_timeout": 0.3, "session_timeout": session_timeout}
+
+    return Impatient(uri).board(patience=patience)
+
+
+def answer_of(request: Callable[[], Any]) -> Any:
+    """Return the answer, or None while there is no server to give one."""
+    try:
+        return request()
+    except BoardUnavailable:
+        return None
+
+
+def eventually_answers(request: Callable[[], Any]) -> Any:
+    return eventually(lambda: answer_of(request))
+
+
+class waiting:
+    """Somebody who waits on a board in a thread of its own; what is found is in the list."""
+
+    def __init__(self, board: JobBoard, timeout: float) -> None:
+        import threading
+
+        self.found: list[str] = []
+        self._thread = threading.Thread(
+            target=lambda: self.found.extend(job.uuid for job in board.wait(timeout)), daemon=True
+        )
+
+    def __enter__(self) -> list[str]:
+        self._thread.start()
+        return self.found
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(20)

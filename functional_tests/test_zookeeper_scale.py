@@ -1,0 +1,159 @@
+"""What a large board costs: its first listing, a claim, a change of another client, and who is idle beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from servers import HOST
+from zookeeper_harness import ZooKeeperHarness
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard import JobBoard, Posting
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer(heap=512) as server:
+        yield server
+
+
+class Patient(ZooKeeperHarness):
+    """Two cores that others use as well may leave a client without a turn for seconds."""
+
+    backend_options = {"session_timeout": 6.0, "request_timeout": 20.0}
+
+
+@pytest.fixture
+def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
+    with Patient(server.uri) as harness:
+        yield harness
+
+
+def fill(board: JobBoard, count: int, **options: Any) -> None:
+    for _ in range(0, count, 10_000):
+        board.post_many([Posting("resize", **options) for _ in range(min(count, 10_000))])
+
+
+def cost_of_claims(board: JobBoard, count: int) -> float:
+    """Return the median time of a claim, in seconds."""
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        [job] = board.claim_next("alice", expiry=LONG)
+        times.append(time.perf_counter() - began)
+        board.consume(job, "alice")
+    return statistics.median(times)
+
+
+@pytest.mark.timeout(240)
+def test_a_hundred_thousand_jobs_work_and_a_claim_costs_no_more(harness: ZooKeeperHarness) -> None:
+    few, many = harness.board(), harness.board()
+    fill(few, 1_000)
+    fill(many, 100_000)
+    late = harness.board(many.name)
+    began = time.perf_counter()
+    assert late.job_count == 100_000
+    assert time.perf_counter() - began < 60
+    assert late.stats().names["resize"].unclaimed == 100_000
+    assert next(iter(late.iterjobs())) == late.claim_next("bob", expiry=LONG)[0]
+    ratios = [cost_of_claims(late, 150) / cost_of_claims(few, 150) for _ in range(3)]
+    assert min(ratios) <= 2, ratios
+
+
+def test_four_processes_that_drain_a_board_lose_few_claims(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(800)])]
+    script = Path(__file__).with_name("zookeeper_drain.py")
+    drains = [
+        subprocess.Popen(
+            [sys.executable, str(script), server.uri, board.name, f"drain {number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    try:
+        for drain in drains:
+            assert drain.stdout is not None
+            assert drain.stdout.readline() == "ready\n"
+        for drain in drains:
+            assert drain.stdin is not None
+            drain.stdin.write("\n")
+            drain.stdin.flush()
+        said = [json.loads(drain.communicate(timeout=60)[0]) for drain in drains]
+    finally:
+        for drain in drains:
+            drain.kill()
+            drain.communicate()
+    assert Counter(uuid for one in said for uuid in one["consumed"]) == Counter(posted)
+    assert sum(one["lost"] for one in said) / len(posted) < 0.3, [one["lost"] for one in said]
+    assert (board.job_count, board.audit()) == (0, [])
+
+
+def test_who_is_idle_beside_a_thousand_jobs_of_others_sends_only_pings(
+    server: ZooKeeperServer, harness: ZooKeeperHarness
+) -> None:
+    holder, idle = harness.board(), None
+    fill(holder, 1_000)
+    assert len(holder.claim_next("alice", limit=1_000, expiry=LONG)) == 1_000
+    idle = harness.board(holder.name)
+    backend: Any = idle._backend
+    with idle.waiter() as waiter:
+        assert waiter.ready_in() is not None
+        eventually(lambda: backend._follower.is_current)
+        before = requests_of(server, backend)
+        waiter.wait(4.0)
+        # A line that is idle says so every now and then: the last thing that the server heard is a ping.
+        after = requests_of(server, backend)
+    assert after["lop"] == "PING"
+    assert int(after["recved"]) - int(before["recved"]) <= 4.0 / (6.0 / 3 / 2) + 2
+
+
+def requests_of(server: ZooKeeperServer, backend: Any) -> dict[str, str]:
+    """Return what the server knows of a client's connection."""
+    session = f"sid=0x{backend._line.session_id:x}"
+    line = next(line for line in server.ask("cons").splitlines() if session in line)
+    return dict(re.findall(r"(\w+)=([^,)]*)", line))
+
+
+def test_a_change_costs_who_waits_the_same_whatever_the_backlog(server: ZooKeeperServer) -> None:
+    """The bytes that reach a client while another claims and consumes."""
+    few, many = bytes_of_a_change(server, 100), bytes_of_a_change(server, 5_000)
+    assert many <= 1.5 * few, (few, many)
+    assert many < 2_000, (few, many)
+
+
+def bytes_of_a_change(server: ZooKeeperServer, backlog: int) -> float:
+    with (
+        Patient(server.uri) as direct,
+        Proxy((HOST, server.port)) as proxy,
+        Patient(f"zookeeper://{HOST}:{proxy.port}") as behind,
+    ):
+        busy = direct.board()
+        fill(busy, backlog)
+        waiting = behind.board(busy.name)
+        backend: Any = waiting._backend
+        with waiting.waiter(["nothing of this name"]) as waiter:
+            assert waiter.ready_in() is None
+            eventually(lambda: backend._follower.is_current)
+            before = proxy.replied
+            for _ in range(20):
+                [job] = busy.claim_next("alice", expiry=LONG)
+                busy.consume(job, "alice")
+            eventually(lambda: waiting.job_count == backlog - 20)
+            return (proxy.replied - before) / 40

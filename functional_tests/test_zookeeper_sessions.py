@@ -1,0 +1,369 @@
+"""Sessions: suspended, lost, ended by the server; and clients that are lent."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+from proxy import Proxy
+from servers import HOST
+from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard import BoardUnavailable, ClaimLost, Entity, EventKind, JobBoard, JobEvent, JobState, UnclaimableJob, fetch
+from jobboard.entry import Verdict
+from jobboard.testing import eventually
+
+LONG = 600.0
+SESSION = 1.2
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(server: ZooKeeperServer) -> Iterator[Proxy]:
+    with Proxy((HOST, server.port)) as proxy:
+        yield proxy
+
+
+class ShortSessions(ZooKeeperHarness):
+    backend_options = {"session_timeout": SESSION, "request_timeout": 0.5}
+
+
+@pytest.fixture
+def behind(proxy: Proxy) -> Iterator[ZooKeeperHarness]:
+    """Clients whose line goes through the proxy, and whose sessions are short."""
+    with ShortSessions(f"zookeeper://{HOST}:{proxy.port}") as harness:
+        yield harness
+
+
+@pytest.fixture
+def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
+    with ZooKeeperHarness(server.uri) as harness:
+        yield harness
+
+
+@pytest.fixture
+def lent(server: ZooKeeperServer) -> Iterator[KazooClient]:
+    client = plain_client(server.uri)
+    yield client
+    client.stop()
+    client.close()
+
+
+def client_of(board: JobBoard) -> Any:
+    backend: Any = board._backend
+    return backend._line.client
+
+
+def expire(board: JobBoard, server: ZooKeeperServer) -> None:
+    """Let the server end a board's session: a second connection of the same session closes it."""
+    id = client_of(board).client_id
+    twin = KazooClient(hosts=server.place, client_id=id)
+    twin.start(10)
+    twin.stop()
+    twin.close()
+
+
+# -- suspended ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_line_suspends_the_board_which_says_so_and_works_again_by_itself(
+    behind: ZooKeeperHarness, proxy: Proxy
+) -> None:
+    board = behind.board(patience=0.2)
+    job = board.post("resize")
+    proxy.shut()
+    eventually(lambda: not board.connected)
+    began = time.monotonic()
+    for call in (lambda: board.claim_next("alice"), lambda: board.claim(job, "alice"), board.stats):
+        with pytest.raises(BoardUnavailable):
+            call()  # type: ignore[no-untyped-call,unused-ignore]
+    assert time.monotonic() - began < 5
+    proxy.open_again()
+    eventually(lambda: board.connected)
+    assert board.claim_next("alice", expiry=LONG) == [job]
+
+
+def test_who_waits_is_told_of_a_lost_line_at_once(behind: ZooKeeperHarness, proxy: Proxy) -> None:
+    board, backend = behind.lossy_board(patience=0.2)
+    told: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            list(board.wait(60))
+        except BoardUnavailable as error:
+            told.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert backend.blocked.wait(10)
+    proxy.shut()
+    waiting.join(10)
+    assert len(told) == 1
+
+
+def test_a_short_break_leaves_the_claims(behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness) -> None:
+    board = behind.board()
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    proxy.break_all()
+    eventually(lambda: board.connected)
+    board.extend(job, "alice", LONG)
+    assert harness.board(board.name).find_owner(job.uuid) == "alice"
+    board.consume(job, "alice")
+
+
+# -- lost --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_the_server_ended_loses_every_claim_and_the_client_works_on(
+    server: ZooKeeperServer, harness: ZooKeeperHarness
+) -> None:
+    board, other = harness.board(), None
+    other = harness.board(board.name)
+    heard: list[JobEvent] = []
+    board.subscribe(heard.append, [EventKind.EXPIRED])
+    jobs = [board.post("resize") for _ in range(3)]
+    claims = board.claim_next("alice", limit=3, expiry=math.inf)
+    expire(board, server)
+    eventually(lambda: {event.uuid for event in heard} == {job.uuid for job in jobs})
+    assert board.extend_many(claims, "alice", LONG) == [Verdict.LOST] * 3
+    for job in claims:
+        with pytest.raises(ClaimLost):
+            board.consume(job, "alice")
+    assert [job.uuid for job in other.claim_next("bob", limit=3, expiry=LONG)] == [job.uuid for job in jobs]
+    again = board.post("resize")
+    assert board.claim_next("alice", expiry=LONG) == [again]
+    board.consume(again, "alice")
+    assert (board.connected, other.audit()) == (True, [])
+
+
+def test_a_presence_of_the_session_before_is_not_taken_for_ours(
+    server: ZooKeeperServer, harness: ZooKeeperHarness
+) -> None:
+    """The job is claimed under a session of this very process that ended; nobody has taken it back yet."""
+    board = harness.board()
+    job = board.post("resize")
+    token = board.claim(job, "alice", math.inf)
+    expire(board, server)
+    eventually(lambda: board.connected and board._backend._sessions.present is None)  # type: ignore[attr-defined]
+    with pytest.raises(ClaimLost):
+        board.checkpoint(job, "alice", "half", token=token)
+    assert board.claim(job, "alice", LONG) > token
+
+
+def test_a_line_that_stays_away_loses_the_claims_before_any_server_says_so(
+    behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness
+) -> None:
+    board, other = behind.board(patience=0.2), None
+    other = harness.board(board.name)
+    heard: list[JobEvent] = []
+    board.subscribe(heard.append, [EventKind.EXPIRED])
+    job = board.post("resize")
+    [held] = board.claim_next("alice", expiry=math.inf)
+    proxy.shut()
+    eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+    assert board.connected is False
+    assert board.extend_many([held], "alice", LONG) == [Verdict.LOST]
+    # And the others get the job without being told.
+    assert next(iter(other.wait(20))) == job
+    assert other.claim_next("bob", expiry=LONG) == [job]
+    proxy.open_again()
+    eventually(lambda: board.connected)
+    with pytest.raises(ClaimLost):
+        board.consume(held, "alice")
+    assert board.find_owner(job) == "bob"
+
+
+def test_a_claim_ends_with_its_session_however_long_its_expiry(
+    behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness
+) -> None:
+    board = behind.board()
+    waiter = harness.board(board.name)
+    job = board.post("resize", max_attempts=3)
+    board.claim(job, "alice", math.inf)
+    proxy.shut()
+    assert next(iter(waiter.wait(20))) == job
+    record = waiter.get(job.uuid).record
+    assert (record.state, record.attempts) == (JobState.UNCLAIMED, 1)
+    assert "session" in (record.reason or "")
+
+
+def test_a_claim_ends_at_its_expiry_however_long_the_session(harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", 0.2)
+    assert next(iter(harness.board(board.name).wait(20))) == job
+    with pytest.raises(ClaimLost):
+        board.consume(job, "alice")
+
+
+def test_a_presence_that_somebody_deleted_ends_its_claims(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    client = plain_client(server.uri)
+    sessions = f"/jobboard/{board.name}/sessions"
+    for name in client.get_children(sessions):
+        client.delete(f"{sessions}/{name}")
+    other = harness.board(board.name)
+    assert other.claim_next("bob", expiry=LONG) == [job]
+    # It claims on, under a presence of its own that it makes anew.
+    again = board.post("resize")
+    assert board.claim_next("alice", expiry=LONG) == [again]
+    client.stop()
+    client.close()
+
+
+def test_an_entity_is_gone_with_its_session(behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness) -> None:
+    board = behind.board()
+    other = harness.board(board.name)
+    board.register_entity(Entity("conductor", "a", ttl=LONG))
+    assert [entity.alive for entity in other.entities()] == [True]
+    proxy.shut()
+    eventually(lambda: [entity.alive for entity in other.entities()] == [False])
+
+
+# -- lent clients ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quiet() -> Iterator[ZooKeeperServer]:
+    """A server on which no session of another test ends."""
+    with ZooKeeperServer() as server:
+        yield server
+
+
+def test_fifty_boards_leave_a_lent_client_as_they_found_it(quiet: ZooKeeperServer) -> None:
+    lent = plain_client(quiet.uri)
+
+    def state() -> Any:
+        figures = quiet.figures()
+        return (
+            len(lent.state_listeners),
+            {path for path, watchers in lent._data_watchers.items() if watchers},
+            {path for path, watchers in lent._child_watchers.items() if watchers},
+            sorted(thread.name for thread in threading.enumerate()),
+            figures["ephemerals_count"],
+            figures["watch_count"],
+        )
+
+    before = state()
+    for _ in range(50):
+        with fetch("lent", "zookeeper", client=lent) as board:
+            end = board.subscribe(lambda event: None)
+            board.post("resize")
+            [job] = board.claim_next("alice")
+            board.consume(job, "alice")
+            assert list(board.wait(0)) == []
+            end()
+    eventually(lambda: state() == before)
+    assert lent.connected
+    assert lent.get_children("/jobboard") == ["lent"]
+    lent.stop()
+    lent.close()
+
+
+def test_two_boards_on_a_lent_client_do_not_disturb_each_other(lent: KazooClient) -> None:
+    first, second = fetch("shared", "zookeeper", client=lent), fetch("shared", "zookeeper", client=lent)
+    first.connect()
+    second.connect()
+    heard: list[JobEvent] = []
+    ends = [board.subscribe(into) for board, into in ((first, lambda event: None), (second, heard.append))]
+    first.post("resize")
+    eventually(lambda: len(heard) == 1)
+    ends[0]()
+    first.close()
+    job = second.post("resize")
+    eventually(lambda: [event.uuid for event in heard][1:] == [job.uuid])
+    second.close()
+
+
+def test_a_claim_outlives_the_close_of_a_board_on_a_lent_client(lent: KazooClient, harness: ZooKeeperHarness) -> None:
+    other = harness.board()
+    job = other.post("resize")
+    with fetch(other.name, "zookeeper", client=lent) as board:
+        board.claim(job.uuid, "alice", LONG)
+    assert other.find_owner(job) == "alice"
+
+
+def test_a_lent_client_that_is_not_started_is_said_to_be(server: ZooKeeperServer) -> None:
+    board = fetch("shared", "zookeeper", client=KazooClient(hosts=server.place))
+    with pytest.raises(BoardUnavailable, match="start"):
+        board.connect()
+
+
+@pytest.mark.parametrize("conf", ["zookeeper://127.0.0.1:1", "zookeeper://user:secret@"])
+def test_a_lent_client_has_its_own_address(lent: KazooClient, conf: str) -> None:
+    with pytest.raises(ValueError, match="client"):
+        fetch("shared", conf, client=lent)
+
+
+# -- access ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_board_of_somebody_with_credentials_is_closed_to_others(server: ZooKeeperServer) -> None:
+    uri = f"zookeeper://{{}}{HOST}:{server.port}/private"
+    with fetch("mine", uri.format("alice:secret@")) as mine:
+        job = mine.post("resize", details={"n": 1})
+        for other in ("", "bob:secret@"):
+            stranger = fetch("mine", uri.format(other))
+            with pytest.raises(BoardUnavailable, match="may not"):
+                stranger.connect(5)
+        with fetch("mine", uri.format("alice:secret@")) as again:
+            [claimed] = again.claim_next("alice")
+            again.consume(claimed, "alice", "done")
+        assert job.result == "done"
+
+
+def test_who_may_only_read_is_told_so_and_changes_nothing(server: ZooKeeperServer) -> None:
+    acl = [make_digest_acl("alice", "secret", all=True), *_readable()]
+    uri = f"zookeeper://{{}}{HOST}:{server.port}/readable"
+    with fetch("mine", uri.format("alice:secret@"), acl=acl) as mine:
+        job = mine.post("resize")
+        with pytest.raises(BoardUnavailable, match="may not"):
+            fetch("mine", uri.format("")).connect(5)
+        client = plain_client(server.uri)
+        assert client.exists(path_of(mine, job.uuid).replace("/jobboard", "/readable"))
+        client.stop()
+        client.close()
+        assert (mine.job_count, mine.audit()) == (1, [])
+
+
+def _readable() -> list[Any]:
+    from kazoo.security import make_acl
+
+    return [make_acl("world", "anyone", read=True)]
+
+
+def test_a_znode_that_this_client_may_not_touch_is_named_as_refused(
+    server: ZooKeeperServer, harness: ZooKeeperHarness
+) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    client = plain_client(server.uri)
+    client.set_acls(path_of(board, job.uuid), _readable())
+    with pytest.raises(BoardUnavailable, match="may not"):
+        board.claim(job, "alice")
+    assert (board.get(job.uuid).record.state, board.connected) == (JobState.UNCLAIMED, True)
+    client.stop()
+    client.close()
+
+
+def test_a_job_that_is_claimed_names_its_owner(harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    with pytest.raises(UnclaimableJob, match="alice"):
+        harness.board(board.name).claim(job.uuid, "bob")

@@ -1,0 +1,65 @@
+"""The harness of the ZooKeeper boards."""
+
+from __future__ import annotations
+
+from kazoo.client import KazooClient
+
+from jobboard.address import Address
+from jobboard.backends.zookeeper import ZooKeeperBackend
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.record import Record, decode, encode
+from jobboard.board import JobBoard
+from jobboard.testing import Harness
+
+GARBAGE = b"\xc1 no posting"
+
+
+def plain_client(uri: str) -> KazooClient:
+    """Return a client of kazoo's own, started."""
+    address = Address.parse(uri)
+    client = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in address.hosts))
+    client.start(15)
+    return client
+
+
+def path_of(board: JobBoard, uuid: str) -> str:
+    """Return where a job of a board with the default root is."""
+    return Layout("/jobboard", board.name).job(uuid)
+
+
+def is_mutation(data: bytes) -> bool:
+    """Whether these requests change a board: one of them is no read, and writes to the log, a book or an entity."""
+    changes = False
+    while len(data) >= 12:
+        length = int.from_bytes(data[:4])
+        changes = changes or int.from_bytes(data[8:12]) in {1, 2, 5, 14}
+        data, part = data[4 + length :], data[: 4 + length]
+        if changes and any(folder in part for folder in (b"/log/", b"/books/", b"/entities/")):
+            return True
+    return False
+
+
+class ZooKeeperHarness(Harness):
+    """A harness onto servers that run already."""
+
+    backend_class = ZooKeeperBackend
+    backend_options = {"session_timeout": 4.0}
+
+    def __init__(self, uri: str) -> None:
+        super().__init__()
+        self._uri = uri
+
+    def uri(self) -> str:
+        return self._uri
+
+    def corrupt(self, board: JobBoard, uuid: str) -> None:
+        """The posting and the record share a znode; only the posting is damaged, and the token stays what it was."""
+        client = plain_client(self._uri)
+        path = path_of(board, uuid)
+        data, stat = client.get(path)
+        record = decode(uuid, data, stat)
+        assert isinstance(record, Record)
+        record.body = GARBAGE
+        client.set(path, encode(record), stat.version)
+        client.stop()
+        client.close()

@@ -1,0 +1,197 @@
+"""The consumers' primitives: claim, extend, checkpoint, and the ends of a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from jobboard.attempts import is_used_up, used_up
+from jobboard.backends.zookeeper.client import Client
+from jobboard.backends.zookeeper.editing import Fate
+from jobboard.backends.zookeeper.engine import Conflict
+from jobboard.backends.zookeeper.moves import (
+    complete,
+    discard,
+    end_of_claim,
+    explain,
+    grant,
+    is_held,
+    is_hidden,
+    put_back,
+    take_off,
+)
+from jobboard.backends.zookeeper.record import Record
+from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind
+
+#: What an abandon leaves in the history, according to what became of the job.
+_RETURNS = (EventKind.ABANDONED, EventKind.CANCELLED)
+
+_ROUNDS = 200
+
+
+class Claiming(Client):
+    """Each end is fenced by the whole hold: uuid, owner and token; and by the version of what was looked at."""
+
+    def claim(self, uuid: str, claim: Claim) -> Entry | None:
+        self._begin()
+        for _ in range(_ROUNDS):
+            # What is paused is looked at first; the transaction makes sure that it is so still.
+            paused, version = self._read_paused()
+            (record,) = self._editor.records([uuid])
+            if record is None or is_hidden(record, self._clock.now()):
+                return None
+            if record.state is not JobState.UNCLAIMED or not paused.isdisjoint((None, record.name)):
+                return record.copy()
+            try:
+                self._grant([record], claim, version)
+                return record.copy()
+            except Conflict:
+                continue
+        raise BoardUnavailable("others change this job faster than this client can")
+
+    def _grant(self, records: Sequence[Record], claim: Claim, paused: int, ready: int | None = None) -> None:
+        """Own these jobs, all or none.
+
+        :param paused: the version of what is paused; a pause since then keeps the claim from happening.
+        :param ready: the version of what counts the jobs that became claimable, if nothing may have been added.
+        """
+        presence = self._sessions.mine()
+        now = self._clock.now()
+        writing = self._engine.begin()
+        writing.check(self._layout.session(presence))
+        writing.check(self._layout.paused, paused)
+        if ready is not None:
+            writing.check(self._layout.ready, ready)
+        for record in records:
+            grant(record, claim, now, presence)
+            self._engine.write(writing, record, was_live=True)
+        try:
+            self._engine.commit(writing)
+        except Conflict as conflict:
+            if conflict.path == self._layout.session(presence):
+                # Somebody deleted it, or the session has ended and kazoo has not been told yet.
+                self._sessions.give_up()
+            raise
+        for record in records:
+            self._editor.hold(record)
+
+    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        self._check_open()
+        lost = [self._is_lost(renewal.hold) for renewal in renewals]
+        if all(lost):
+            return [Verdict.LOST] * len(renewals)
+        self._begin()
+        steps = [
+            (renewal.hold.uuid, partial(_extend, renewal))
+            for renewal, is_lost in zip(renewals, lost, strict=True)
+            if not is_lost
+        ]
+        verdicts = iter(self._editor.edit(steps, use_held=True))
+        return [Verdict.LOST if is_lost else next(verdicts) for is_lost in lost]
+
+    def _is_lost(self, hold: Hold) -> bool:
+        """Whether a claim of this client went with its session, which needs no server to tell."""
+        record = self._editor.held(hold.uuid)
+        if record is None or record.presence is None or record.token != hold.token:
+            return False
+        return self._sessions.has_given_up(record.presence)
+
+    def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
+        self._begin()
+        return self._editor.edit([(hold.uuid, partial(_checkpoint, hold, state))], use_held=True)[0]
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        self._begin()
+        return self._editor.edit([(end.hold.uuid, partial(_consume, end)) for end in ends], use_held=True)
+
+    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
+        self._begin()
+        return self._editor.edit([(end.hold.uuid, partial(_abandon, end)) for end in ends], use_held=True)
+
+    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
+        self._begin()
+        return self._editor.edit(
+            [(end.uuid if end.hold is None else end.hold.uuid, partial(_trash, end)) for end in ends], use_held=True
+        )
+
+    def claimed_under(self, claim_id: str) -> list[Entry]:
+        self._look_around()
+        with self._listing.lock:
+            places = list(self._listing.lines[JobState.CLAIMED].whole)
+            uuids = [self._listing.by_place[place].uuid for place in places]
+        found = self._editor.records(uuids)
+        return [
+            record.copy()
+            for record in found
+            if record is not None and record.state is JobState.CLAIMED and record.claim_id == claim_id
+        ]
+
+
+def _extend(renewal: Renewal, record: Record | None, now: float) -> tuple[Verdict, Fate]:
+    if record is None or not is_held(record, renewal.hold):
+        return Verdict.LOST, Fate.KEPT
+    record.expires_at = end_of_claim(renewal.expiry, now)
+    if renewal.progress is not None:
+        record.put("progress", renewal.progress)
+    return _touched(record, EventKind.EXTENDED)
+
+
+def _checkpoint(hold: Hold, state: bytes, record: Record | None, _now: float) -> tuple[Verdict, Fate]:
+    if record is None or not is_held(record, hold):
+        return Verdict.LOST, Fate.KEPT
+    record.put("checkpoint", state)
+    return _touched(record, EventKind.CHECKPOINTED)
+
+
+def _touched(record: Record, kind: EventKind) -> tuple[Verdict, Fate]:
+    record.tell(kind)
+    return (Verdict.CANCEL_ASKED if record.cancel_asked else Verdict.DONE), Fate.WRITTEN
+
+
+def _consume(end: Consumption, record: Record | None, now: float) -> tuple[Verdict, Fate]:
+    if record is not None and is_held(record, end.hold):
+        complete(record, end.result, end.retention, now)
+        return Verdict.DONE, Fate.WRITTEN
+    if record is None or record.state is not JobState.COMPLETE:
+        return Verdict.LOST, Fate.KEPT
+    is_mine = (record.owner, record.token) == (end.hold.who, end.hold.token)
+    return (Verdict.REPEATED if is_mine else Verdict.LOST), Fate.KEPT
+
+
+def _abandon(end: Return, record: Record | None, now: float) -> tuple[Verdict, Fate]:
+    hold = end.hold
+    if record is None or not is_held(record, hold):
+        return _repeated_or_lost(record, hold, _RETURNS), Fate.KEPT
+    explain(record, end.reason, end.error, as_error=end.counted)
+    if record.cancel_asked:
+        take_off(record, now, hold.who, hold.token, end.reason)
+    elif end.counted and is_used_up(record):
+        record.note(EventKind.ABANDONED, hold.who, hold.token, end.reason)
+        record.reason = used_up(record, end.reason)
+        discard(record, hold.who, hold.token, record.reason)
+    else:
+        if not end.counted:
+            record.attempts -= 1
+        run_at = now + end.delay if end.delay > 0 else end.run_at
+        put_back(record, EventKind.ABANDONED, now, end.reason, run_at)
+    return Verdict.DONE, Fate.WRITTEN
+
+
+def _trash(end: Discard, record: Record | None, _now: float) -> tuple[Verdict, Fate]:
+    hold = end.hold
+    if hold is None and record is not None and not record.is_live:
+        return (Verdict.REPEATED if record.state is JobState.TRASHED else Verdict.LOST), Fate.KEPT
+    if record is None or (hold is not None and not is_held(record, hold)):
+        return (Verdict.LOST if hold is None else _repeated_or_lost(record, hold, (EventKind.TRASHED,))), Fate.KEPT
+    explain(record, end.reason, end.error, as_error=True)
+    token = record.token if record.state is JobState.CLAIMED else None
+    discard(record, end.by if hold is None else hold.who, token, end.reason)
+    return Verdict.DONE, Fate.WRITTEN
+
+
+def _repeated_or_lost(record: Record | None, hold: Hold, kinds: tuple[EventKind, ...]) -> Verdict:
+    if record is not None and record.has_note(kinds, hold.token, hold.who):
+        return Verdict.REPEATED
+    return Verdict.LOST

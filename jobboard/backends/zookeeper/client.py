@@ -1,0 +1,212 @@
+"""A client of one board on ZooKeeper: open and closed, and what its parts work with."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import KazooException, NodeExistsError
+
+from jobboard.address import Address
+from jobboard.backend import Backend
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.editing import Editor
+from jobboard.backends.zookeeper.engine import Engine
+from jobboard.backends.zookeeper.faults import translated
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.line import Line, acl_of
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.options import access
+from jobboard.backends.zookeeper.requests import MultiRead
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.tracker import Tracker
+from jobboard.backends.zookeeper.wire import unpack
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.zookeeper")
+
+_PORT = 2181
+_SETTLE_AT_ONCE = 200
+
+
+class Client(Backend):
+    """What the parts of the ZooKeeper backend stand on."""
+
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        client: KazooClient | None = None,
+        acl: Sequence[Any] | None = None,
+        session_timeout: float = 10.0,
+        request_timeout: float = 5.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(board, address)
+        if client is not None and (address.hosts or address.username or options):
+            raise ValueError("with client=, the hosts, the user and the options of a connection are the client's own")
+        self._acl = acl
+        if acl is None and address.username is not None:
+            self._acl = access("creator")
+        self._settings = _settings_of(address, session_timeout, options)
+        self._lent = client
+        self._patience = request_timeout
+        self._is_open = False
+        self._pid = os.getpid()
+        self._layout = Layout(address.path.rstrip("/") or "/jobboard", board)
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Make the parts anew; they belong to one process."""
+        self._line = Line(self._settings, self._patience, self._lent, self._state_changed)
+        self._clock = Clock()
+        self._sessions = Sessions(self._line, self._layout, self._clock, self._acl_now)
+        self._listing = Listing()
+        self._tracker = Tracker(self._line, self._layout, self._sessions, self._listing)
+        self._engine = Engine(self._line, self._layout, self._tracker, self._clock, self._acl_now)
+        self._editor = Editor(self._line, self._layout, self._engine, self._sessions, self._clock)
+
+    def _acl_now(self) -> Sequence[Any]:
+        return acl_of(self._line.client, self._acl)
+
+    # -- connection ------------------------------------------------------------------------------------------------
+
+    def open(self, timeout: float) -> None:
+        if self._pid != os.getpid():
+            self._line.abandon()
+            self._assemble()
+            self._pid = os.getpid()
+        self._line.open(timeout)
+        deadline = time.monotonic() + timeout
+        try:
+            while not self._is_prepared(deadline):
+                self._line.wait_until_connected(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            self._sessions.forget()
+            self._line.close(keep_session=False)
+            raise
+        self._is_open = True
+
+    def _is_prepared(self, deadline: float) -> bool:
+        """Make what every board has; False if the connection broke on the way and there is time left."""
+        try:
+            request = MultiRead()
+            for path in self._layout.fixed:
+                request.get(self._line.chroot + path)
+            found = self._line.read(request)
+            for path, data in zip(self._layout.fixed, found, strict=True):
+                # A log that began anew has another generation.
+                if data is None and (
+                    path != self._layout.log(0) or found[self._layout.fixed.index(self._layout.logs)] is None
+                ):
+                    self._make(path)
+            self._sessions.mine()
+            return True
+        except BoardUnavailable:
+            if time.monotonic() < deadline and not self._line.connected:
+                return False
+            raise
+        except KazooException as error:
+            raise translated(self._line.where, error) from None
+
+    def _make(self, path: str) -> None:
+        try:
+            self._line.call("create", path, b"", acl=self._acl_now(), makepath=True)
+        except NodeExistsError:
+            pass
+
+    def close(self) -> None:
+        """Let go. Claims stay: then the session is left to its own end, or, of a lent client, the presence."""
+        self._is_open = False
+        presence = self._sessions.present
+        holds = presence is not None and bool(self._editor.held_under(presence))
+        if self._lent is not None and presence is not None and not holds:
+            try:
+                self._sessions.withdraw(presence)
+            except BoardUnavailable as error:
+                logger.debug("the presence of board %s is left to its session: %s", self.board, error)
+        self._line.close(keep_session=holds)
+        self._sessions.forget()
+        self._editor.clear()
+        self._tracker.clear()
+
+    @property
+    def connected(self) -> bool:
+        return self._is_open and self._line.connected
+
+    def now(self) -> float:
+        self._check_open()
+        return self._clock.now()
+
+    def refresh(self) -> None:
+        self._begin()
+        self._tracker.refresh()
+
+    def _state_changed(self, state: str) -> None:
+        """Learn from kazoo's thread how the connection is; must not block."""
+        if state == KazooState.LOST:
+            self._sessions.give_up()
+
+    # -- what every primitive begins with --------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise BoardUnavailable("the board is closed")
+
+    def _begin(self) -> None:
+        """Begin a primitive: the board is open, and this client's presence is that of the present session."""
+        self._check_open()
+        self._line.wait_until_connected()
+        self._sessions.check_session()
+
+    def _read_paused(self) -> tuple[frozenset[str | None], int]:
+        """Return the paused names, and the version that says so."""
+        request = MultiRead()
+        request.get(self._line.chroot + self._layout.paused)
+        (found,) = self._line.read(request)
+        if found is None:
+            raise BoardUnavailable(f"{self._layout.paused} is missing; was the board deleted?")
+        return frozenset(unpack(found.data) if found.data else ()), found.stat.version
+
+    def _settle_all(self) -> float:
+        """Bring the whole board up to this moment, which is returned; the listing must be in step."""
+        while True:
+            now = self._clock.now()
+            with self._listing.lock:
+                due = self._listing.due(now, _SETTLE_AT_ONCE)
+                for presence in list(self._listing.by_presence):
+                    if not self._sessions.is_present(presence):
+                        due += list(self._listing.by_presence[presence])[:_SETTLE_AT_ONCE]
+                self._listing.hide(now)
+            if not due:
+                return now
+            self._editor.settle(due)
+            self._tracker.refresh()
+
+    def _look_around(self) -> float:
+        """Catch up with the board and bring it up to this moment, which is returned."""
+        self._begin()
+        self._tracker.refresh()
+        return self._settle_all()
+
+
+def _settings_of(address: Address, session_timeout: float, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what kazoo's client is made with."""
+    hosts = address.hosts or (("localhost", None),)
+    settings: dict[str, Any] = {
+        **options,
+        "hosts": ",".join(f"{_bracketed(host or 'localhost')}:{port or _PORT}" for host, port in hosts),
+        "timeout": session_timeout,
+    }
+    if address.username is not None:
+        settings["auth_data"] = [("digest", f"{address.username}:{address.password or ''}")]
+    return settings
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

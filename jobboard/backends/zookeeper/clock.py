@@ -1,0 +1,38 @@
+"""The server's clock, as far as a client can know it: every write is answered by the moment at which it was made."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+#: For so long a close look at the server's clock is better than a later one that was less close, in seconds.
+_LASTS = 60.0
+
+
+class Clock:
+    """Estimates the leader's clock from the stats of writes; wrong by at most the time of one request.
+
+    A request that was sent at *a* and answered at *b* was made between them, so that the middle is wrong by half of
+    ``b - a`` at most. The closest look of the last minute counts, unless a later one contradicts it: then the server's
+    clock was set, or another server leads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._offset = time.time() - time.monotonic()
+        self._error = float("inf")
+        self._seen = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self._offset
+
+    def saw(self, milliseconds: int, sent: float, answered: float) -> None:
+        """Learn that the server's clock showed this at some moment between the two of this process's clock."""
+        # It shows whole milliseconds, cut off.
+        moment, error = milliseconds / 1000 + 0.0005, (answered - sent) / 2 + 0.0005
+        offset = moment - (sent + answered) / 2
+        with self._lock:
+            is_old = answered - self._seen > _LASTS
+            is_contradicted = abs(offset - self._offset) > error + self._error
+            if error <= self._error or is_old or is_contradicted:
+                self._offset, self._error, self._seen = offset, error, answered

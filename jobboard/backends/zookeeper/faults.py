@@ -1,0 +1,60 @@
+"""From kazoo's errors, and the server's codes, to the seam's two."""
+
+from __future__ import annotations
+
+from kazoo import exceptions
+
+from jobboard.backends.zookeeper.requests import NO_AUTH
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+#: What the server says when it did nothing, and what to do about it.
+_HINTS = {
+    NO_AUTH: "this client may not do that; see 'Who may use a board' in the docs of the ZooKeeper board",
+    -4: "the connection was lost",
+    -6: "it does not know this request; a board needs ZooKeeper 3.6 or newer",
+    -8: "it can't make sense of the request",
+    -112: "the session has ended",
+    -114: "the ACL that the board was given is not valid",
+    -115: "it refuses this user and password",
+    -118: "the session has moved to another server",
+    -119: "it is read-only, since it has lost the others",
+    -125: "the quota of this path is used up",
+    -127: "it throttles its clients",
+}
+
+
+def unreachable(where: str, why: str) -> BoardUnavailable:
+    """Say that nothing was sent."""
+    return BoardUnavailable(f"ZooKeeper at {where} can't be reached: {why}")
+
+
+def cut_off(where: str, why: str) -> ReplyLost:
+    """Say that a request has left, or may have, and its reply has not come."""
+    return ReplyLost(f"ZooKeeper at {where} did not reply: {why}")
+
+
+def refused(where: str, code: int) -> BoardUnavailable:
+    """Say that the server answered by an error, and did nothing."""
+    return BoardUnavailable(f"ZooKeeper at {where} refuses: {_HINTS.get(code, 'error')} ({code})")
+
+
+#: After these it is open whether the request was carried out.
+_OPEN_ENDS = (
+    exceptions.ConnectionLoss,
+    exceptions.ConnectionDropped,
+    exceptions.SessionExpiredError,
+    exceptions.OperationTimeoutError,
+    exceptions.ConnectionClosedError,
+    exceptions.CancelledError,
+)
+
+
+def translated(where: str, error: Exception) -> BoardUnavailable:
+    """Return what an error of a request means."""
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, _OPEN_ENDS):
+        return cut_off(where, text)
+    code = getattr(error, "code", None)
+    if isinstance(error, exceptions.KazooException) and isinstance(code, int):
+        return refused(where, code)
+    return cut_off(where, text)

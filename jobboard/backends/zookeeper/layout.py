@@ -1,0 +1,97 @@
+"""Where a board's znodes are.
+
+::
+
+    ROOT/BOARD/jobs/HH/UUID          a job: its posting and its record; or an alias, the uuid of a replacement
+               keys/HH/HASH          which live job has a key
+               blobs/HH/ID           what is too long to stand in a job's znode
+               log/GENERATION/c-N    what changed, one znode for each transaction, until everybody has seen it
+               sessions/ID           an ephemeral for each client: while it is there, its claims hold
+               paused                the paused names
+               ready                 set by whatever makes a job claimable; its version counts these changes
+               entities/KIND:NAME
+               books/UUID
+               schedules/HH/ID
+
+``HH`` spreads the children over several znodes, so that none has so many that their names don't fit a packet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from urllib.parse import quote
+
+from jobboard.backends.zookeeper.wire import pack
+
+#: How many znodes share the jobs of a board; a list of 20,000 uuids is 800 KB.
+_SPREAD = 64
+
+
+def quoted(text: str) -> str:
+    """Return a text as one part of a path."""
+    part = quote(text, safe=" ")
+    return "%2E" + part[1:] if part.startswith(".") else part
+
+
+def _bucket(text: str) -> str:
+    return f"{zlib.crc32(text.encode()) % _SPREAD:02x}"
+
+
+class Layout:
+    """The paths of one board."""
+
+    def __init__(self, root: str, board: str) -> None:
+        self.root = f"{root}/{quoted(board)}"
+        self.jobs = f"{self.root}/jobs"
+        self.keys = f"{self.root}/keys"
+        self.blobs = f"{self.root}/blobs"
+        self.logs = f"{self.root}/log"
+        self.sessions = f"{self.root}/sessions"
+        self.paused = f"{self.root}/paused"
+        self.ready = f"{self.root}/ready"
+        self.entities = f"{self.root}/entities"
+        self.books = f"{self.root}/books"
+        self.schedules = f"{self.root}/schedules"
+
+    @property
+    def fixed(self) -> list[str]:
+        """What every board has, parents first."""
+        return [
+            self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready,
+            self.entities, self.books, self.schedules,
+        ]  # fmt: skip
+
+    def job(self, uuid: str) -> str:
+        return f"{self.jobs}/{_bucket(uuid)}/{uuid}"
+
+    def key(self, name: str, key: str) -> str:
+        digest = hashlib.blake2b(pack([name, key]), digest_size=16).hexdigest()
+        return f"{self.keys}/{_bucket(digest)}/{digest}"
+
+    def blob(self, id: str) -> str:
+        return f"{self.blobs}/{_bucket(id)}/{id}"
+
+    def log(self, generation: int) -> str:
+        return f"{self.logs}/{generation}"
+
+    def session(self, id: str) -> str:
+        return f"{self.sessions}/{id}"
+
+    def entity(self, kind: str, name: str) -> str:
+        return f"{self.entities}/{quoted(kind)}:{quoted(name)}"
+
+    def book(self, uuid: str) -> str:
+        return f"{self.books}/{uuid}"
+
+    def schedule(self, id: str) -> str:
+        return f"{self.schedules}/{_bucket(id)}/{quoted(id)}"
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def change_name(number: int) -> str:
+    """Return the name that the server gives to the sequential znode of this number."""
+    return f"c-{number:010d}"

@@ -1,0 +1,200 @@
+"""The listing: what this client knows of every job, in claim order."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Iterator
+from itertools import islice
+from typing import Protocol
+
+from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.zookeeper.changes import Listed
+from jobboard.backends.zookeeper.timetable import Timetable
+from jobboard.entry import LIVE, JobState
+from jobboard.order import Line, walk
+
+#: Above every sequence, so that a priority and a sequence make one number.
+_SEQUENCES = 1 << 80
+
+
+class Stirred(Protocol):
+    """Who wants to know that a job may be ready at a moment."""
+
+    def stir(self, name: str | None, moment: float) -> None: ...
+
+
+class Item:
+    """A job, and where it stands. ``zxid`` is the transaction that it is known from."""
+
+    __slots__ = ("due", "line", "name", "place", "presence", "state", "uuid", "zxid")
+
+    def __init__(self, listed: Listed, zxid: int) -> None:
+        self.uuid, self.name = listed.uuid, listed.name
+        self.place = place_of(listed)
+        self.line: Line[int] | None = None
+        self.due: float | None = None
+        self.state, self.presence, self.zxid = listed.state, listed.presence, zxid
+
+    @property
+    def sequence(self) -> int:
+        return self.place % _SEQUENCES
+
+
+def place_of(listed: Listed) -> int:
+    """Return where a job stands: a lower place is claimed earlier."""
+    return listed.sequence - listed.priority * _SEQUENCES
+
+
+class Listing:
+    """Everything here is called under :attr:`lock`, which is never held while somebody waits for a server."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.waiters: set[Stirred] = set()
+        self.timetable = Timetable()
+        self.clear()
+
+    def clear(self) -> None:
+        self.items: dict[str, Item] = {}
+        self.by_place: dict[int, Item] = {}
+        self.lines: dict[JobState, Line[int]] = {state: Line() for state in JobState}
+        #: (moment, place) of every job that is due some time: delayed, or under a claim that ends.
+        self.timers: Line[tuple[float, int]] = Line()
+        #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be forgotten.
+        self.retained: list[tuple[float, str]] = []
+        self.remembered: list[tuple[float, str]] = []
+        self.by_presence: dict[str, set[str]] = {}
+        #: The transaction that deleted a job; what is older than it must not bring it back.
+        self.graves: dict[str, int] = {}
+        self.paused: frozenset[str | None] = frozenset()
+        self.timetable.clear()
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def put(self, listed: Listed, zxid: int) -> None:
+        """Learn how a job stands after a transaction; what is newer is kept."""
+        item = self.items.get(listed.uuid)
+        if item is None:
+            if self.graves.get(listed.uuid, 0) >= zxid:
+                return
+            item = self.items[listed.uuid] = Item(listed, zxid)
+        elif item.zxid >= zxid:
+            return
+        else:
+            self._leave(item)
+            item.place, item.name = place_of(listed), listed.name
+            item.state, item.presence, item.zxid = listed.state, listed.presence, zxid
+        self._enter(item, listed.due)
+
+    def drop(self, uuid: str, zxid: int) -> None:
+        """Forget a job that a transaction deleted."""
+        self.graves[uuid] = zxid
+        item = self.items.get(uuid)
+        if item is not None and item.zxid <= zxid:
+            self._leave(item)
+            del self.items[uuid]
+
+    def bury(self) -> None:
+        """Forget what was deleted, once every older change is known."""
+        self.graves.clear()
+        self.timetable.bury()
+
+    def _enter(self, item: Item, due: float | None) -> None:
+        state = item.state
+        item.line = line = self.lines[state]
+        line.add(item.place, item.name)
+        self.by_place[item.place] = item
+        if state is JobState.COMPLETE:
+            moment = due or 0.0
+            heapq.heappush(self.retained, (moment, item.uuid))
+            heapq.heappush(self.remembered, (moment + RETRY_WINDOW, item.uuid))
+            return
+        if due is not None:
+            item.due = due
+            self.timers.add((due, item.place), item.name)
+        if state is JobState.CLAIMED and item.presence is not None:
+            self.by_presence.setdefault(item.presence, set()).add(item.uuid)
+        if state is JobState.UNCLAIMED or due is not None:
+            self.stir(item.name, 0.0 if state is JobState.UNCLAIMED else due or 0.0)
+
+    def _leave(self, item: Item) -> None:
+        if item.line is not None:
+            item.line.remove(item.place, item.name)
+            item.line = None
+        self.by_place.pop(item.place, None)
+        if item.due is not None:
+            self.timers.remove((item.due, item.place), item.name)
+            item.due = None
+        if item.presence is not None:
+            held = self.by_presence.get(item.presence)
+            if held is not None:
+                held.discard(item.uuid)
+                if not held:
+                    del self.by_presence[item.presence]
+
+    # -- looks -----------------------------------------------------------------------------------------------------
+
+    def hide(self, now: float) -> None:
+        """Show the completed jobs no more whose retention is over."""
+        while self.retained and self.retained[0][0] <= now:
+            _, uuid = heapq.heappop(self.retained)
+            item = self.items.get(uuid)
+            if item is not None and item.state is JobState.COMPLETE and item.line is not None:
+                item.line.remove(item.place, item.name)
+                item.line = None
+
+    def forgettable(self, now: float, limit: int) -> list[str]:
+        """Take out up to ``limit`` completed jobs that nobody need remember any more."""
+        found: list[str] = []
+        while len(found) < limit and self.remembered and self.remembered[0][0] <= now:
+            _, uuid = heapq.heappop(self.remembered)
+            item = self.items.get(uuid)
+            if item is not None and item.state is JobState.COMPLETE:
+                found.append(uuid)
+        return found
+
+    def remember(self, uuids: list[str], now: float) -> None:
+        """Put back what :meth:`forgettable` took and could not be forgotten."""
+        for uuid in uuids:
+            heapq.heappush(self.remembered, (now, uuid))
+
+    def due(self, now: float, limit: int) -> list[str]:
+        """Return jobs whose moment has come."""
+        moments = islice(self.timers.whole, limit)
+        return [self.by_place[place].uuid for moment, place in moments if moment <= now]
+
+    def ready(self, names: frozenset[str] | None, count: int) -> list[Item]:
+        """Return the best jobs that can be claimed."""
+        if None in self.paused:
+            return []
+        places = islice(walk(self.lines[JobState.UNCLAIMED].orders(names, self.paused)), count)
+        return [self.by_place[place] for place in places]
+
+    def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
+        """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
+        if None in self.paused:
+            return None
+        if self.lines[JobState.UNCLAIMED].first(names, self.paused) is not None:
+            return now
+        first = self.timers.first(names, self.paused)
+        return None if first is None else first[0]
+
+    def heads(self) -> Iterator[Item]:
+        """Iterate over the oldest unclaimed job of each priority."""
+        places = self.lines[JobState.UNCLAIMED].whole
+        place = places.first()
+        while place is not None:
+            item = self.by_place[place]
+            yield item
+            place = next(places.after(place - item.sequence + _SEQUENCES - 1), None)
+
+    def count(self) -> int:
+        return sum(len(self.lines[state]) for state in LIVE)
+
+    # -- who waits -------------------------------------------------------------------------------------------------
+
+    def stir(self, name: str | None, at: float) -> None:
+        """Tell those who wait that a job of this name (None: any) may be ready at that moment."""
+        for waiter in self.waiters:
+            waiter.stir(name, at)

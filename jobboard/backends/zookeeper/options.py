@@ -1,0 +1,89 @@
+"""The options of a ZooKeeper board, made of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+_RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
+
+
+def truth(value: Any) -> bool:
+    """Return a bool given as such or as a word."""
+    word = str(value).lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError(f"must be true or false, not {value!r}")
+
+
+def seconds(value: Any) -> float:
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
+    return number
+
+
+def access(value: Any) -> Sequence[Any]:
+    """Return an ACL given as kazoo's, or as text.
+
+    ``open``: anybody may do anything. ``creator``: only who has the credentials of whoever made the board. Or what
+    ZooKeeper's own command line takes: ``world:anyone:r,digest:USER:HASH:cdrwa``.
+    """
+    if not isinstance(value, str):
+        entries = list(value)
+        if not entries or not all(isinstance(entry, ACL) for entry in entries):
+            raise ValueError("must be text or a list of kazoo.security.ACL")
+        return entries
+    if value == "open":
+        return list(OPEN_ACL_UNSAFE)
+    if value == "creator":
+        return list(CREATOR_ALL_ACL)
+    return [_entry(text) for text in value.split(",")]
+
+
+def _entry(text: str) -> Any:
+    scheme, _, rest = text.partition(":")
+    id, colon, rights = rest.rpartition(":")
+    if not scheme or not colon or not rights or not set(rights) <= set(_RIGHTS):
+        raise ValueError(f"must be open, creator, or SCHEME:ID:RIGHTS,... with rights out of cdrwa; got {text!r}")
+    return ACL(sum(_RIGHTS[right] for right in set(rights)), Id(scheme, id))
+
+
+def lent(value: Any) -> KazooClient:
+    if not isinstance(value, KazooClient):
+        raise ValueError(f"must be a kazoo.client.KazooClient, not {type(value).__name__}")
+    return value
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a dict, not {type(value).__name__}")
+    return value
+
+
+#: What kazoo's client takes for TLS and SASL, under its own names.
+KAZOO_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "use_ssl": truth,
+    "ca": str,
+    "certfile": str,
+    "keyfile": str,
+    "keyfile_password": str,
+    "verify_certs": truth,
+    "check_hostname": truth,
+    "sasl_options": mapping,
+    "randomize_hosts": truth,
+}
+
+OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    **KAZOO_OPTIONS,
+    "acl": access,
+    "client": lent,
+    "session_timeout": seconds,
+    "request_timeout": seconds,
+}

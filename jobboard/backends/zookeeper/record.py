@@ -1,0 +1,194 @@
+"""What stands in a job's znode, and what the znode's stat adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+from jobboard.arguments import moment
+from jobboard.backends.zookeeper.requests import Stat
+from jobboard.backends.zookeeper.wire import pack, unpack
+from jobboard.entry import LIVE, Entry, JobState, NewEntry
+from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+
+_all_fields = attrgetter(*(field.name for field in fields(Entry)))
+
+_STATES = {state.value: state for state in JobState}
+_KINDS = {kind.value: kind for kind in EventKind}
+
+#: Stands for the number of the very transaction that writes it, or for its moment; only the stat tells them.
+THIS = -1
+
+#: A posting's place in its batch takes so many bits; those above are the transaction that posted it.
+_PLACE_BITS = 10
+_ALIAS, _JOB = "alias", 1
+
+#: The longest that stands in the job's own znode; what is longer gets one for itself.
+LONGEST_INLINE = 1024
+#: The fields that can be long.
+LONG_FIELDS = ("body", "checkpoint", "progress", "result", "last_error")
+
+#: A line of the history: kind, who, when (milliseconds), token, reason.
+Note = tuple[EventKind, str | None, int, int | None, str | None]
+
+
+class Record(Entry):
+    """An entry, and all else that its znode knows; callers get copies.
+
+    ``version`` and ``zxid`` are the znode's when it was read. ``presence`` is the client under which it is claimed.
+    ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the uuids of the postings that replaced
+    its content; ``forgotten_aliases`` are those that the next write deletes. ``blobs`` names the znodes of fields
+    that are long, ``orphans`` those that the next write leaves. ``told`` is what the next write tells as events.
+    """
+
+    __slots__ = (
+        "aliases", "blobs", "forgotten_aliases", "index", "notes", "orphans", "presence", "told", "until", "version",
+        "zxid",
+    )  # fmt: skip
+
+    version: int
+    zxid: int
+    index: int
+    presence: str | None
+    until: float | None
+    notes: list[Note]
+    aliases: list[str]
+    forgotten_aliases: list[str]
+    blobs: dict[str, str]
+    orphans: list[str]
+    told: list[Note]
+
+    def copy(self) -> Entry:
+        """Return what callers may have."""
+        return Entry(*_all_fields(self))
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    def note(self, kind: EventKind, who: str | None, token: int | None, reason: str | None) -> None:
+        """Add a line to the history, and tell of it."""
+        line = (kind, who, THIS, token, reason)
+        self.notes.append(line)
+        if len(self.notes) > HISTORY_LENGTH:
+            del self.notes[0]
+        self.told.append(line)
+
+    def tell(self, kind: EventKind) -> None:
+        """Tell of what is not written into the history."""
+        self.told.append((kind, self.owner, THIS, self.token, None))
+
+    def lines(self) -> list[HistoryEntry]:
+        return [HistoryEntry(kind, who, moment(at / 1000), token, why) for kind, who, at, token, why in self.notes]
+
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
+        return any(
+            kind in kinds and token in (None, its_token) and who in (None, its_who)
+            for kind, its_who, _, its_token, _ in self.notes
+        )
+
+    def put(self, field: str, value: Any) -> None:
+        """Replace a field that can be long."""
+        setattr(self, field, value)
+        blob = self.blobs.pop(field, None)
+        if blob is not None:
+            self.orphans.append(blob)
+
+    def written(self, stat: Stat, *, is_new: bool = False) -> None:
+        """Learn what the write that has just succeeded made of it."""
+        if is_new:
+            self.sequence = sequence_of(stat.mzxid, self.index)
+            self.created_on = stat.mtime / 1000
+        self.version, self.zxid, self.last_modified = stat.version, stat.mzxid, stat.mtime / 1000
+        self.token = stat.mzxid if self.token == THIS else self.token
+        self.notes = [
+            (kind, who, stat.mtime if at == THIS else at, stat.mzxid if token == THIS else token, reason)
+            for kind, who, at, token, reason in self.notes
+        ]
+        self.told, self.orphans, self.forgotten_aliases = [], [], []
+
+
+def sequence_of(zxid: int, index: int) -> int:
+    """Return the sequence of a posting: the transaction that posted it, then its place in the batch."""
+    return zxid << _PLACE_BITS | index
+
+
+def draft(new: NewEntry, index: int) -> Record:
+    """Return the record that a posting becomes."""
+    record = Record(new.uuid, new.name, new.priority, 0, 0.0, new.body, new.key)
+    record.version, record.zxid, record.index = 0, 0, index
+    record.presence = record.until = None
+    record.notes, record.aliases, record.blobs, record.orphans, record.told = [], [], {}, [], []
+    record.forgotten_aliases = []
+    return record
+
+
+def encode(record: Record) -> bytes:
+    values = [getattr(record, field) if field not in record.blobs else record.blobs[field] for field in LONG_FIELDS]
+    flags = [field in record.blobs for field in LONG_FIELDS]
+    return pack(
+        [
+            _JOB, record.name, record.priority, record.index, record.key, record.run_at, record.max_attempts,
+            record.state.value, record.attempts, record.owner, record.token, record.claim_id,
+            record.expires_at, record.reason, record.cancel_asked, record.presence, record.until,
+            [(kind.value, who, at, token, why) for kind, who, at, token, why in record.notes],
+            record.aliases, flags if any(flags) else None, values,
+        ]
+    )  # fmt: skip
+
+
+def encode_alias(uuid: str) -> bytes:
+    """Return what stands under the uuid of a posting that replaced the content of a job."""
+    return pack([_ALIAS, uuid])
+
+
+def decode(uuid: str, data: bytes, stat: Stat) -> Record | str:
+    """Return a job's record, or the uuid that an alias leads to.
+
+    What can't be decoded is a job without a name, whose posting is the raw bytes: whoever claims or lists it finds that
+    it can't be read, and moves it to the trash.
+    """
+    try:
+        parts = unpack(data)
+        if parts[0] == _ALIAS:
+            return str(parts[1])
+        return _decoded(uuid, parts, stat)
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError):
+        return _unreadable(uuid, data, stat)
+
+
+def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
+    (
+        format, name, priority, index, key, run_at, max_attempts, state, attempts, owner, token, claim_id, expires_at,
+        reason, cancel_asked, presence, until, notes, aliases, flags, values,
+    ) = parts  # fmt: skip
+    if format != _JOB or not isinstance(name, str):
+        raise ValueError("not a job")
+    body, checkpoint, progress, result, last_error = values
+    record = Record(
+        uuid, name, priority, stat.czxid << _PLACE_BITS | index, stat.ctime / 1000, body, key, run_at, max_attempts,
+        _STATES[state], attempts, owner, stat.mzxid if token == THIS else token, claim_id, expires_at,
+        stat.mtime / 1000, last_error, reason, checkpoint, progress, result, cancel_asked,
+    )  # fmt: skip
+    record.version, record.zxid, record.index = stat.version, stat.mzxid, index
+    record.presence, record.until, record.aliases = presence, until, aliases
+    record.notes = [
+        (_KINDS[kind], who, stat.mtime if at == THIS else at, stat.mzxid if its_token == THIS else its_token, why)
+        for kind, who, at, its_token, why in notes
+    ]
+    record.orphans, record.told, record.blobs, record.forgotten_aliases = [], [], {}, []
+    if flags:
+        for field, flag, value in zip(LONG_FIELDS, flags, values, strict=True):
+            if flag:
+                record.blobs[field] = value
+                setattr(record, field, b"" if field == "body" else None)
+    return record
+
+
+def _unreadable(uuid: str, data: bytes, stat: Stat) -> Record:
+    record = draft(NewEntry(uuid, "?", 0, data), 0)
+    record.written(stat)
+    record.sequence, record.created_on = sequence_of(stat.czxid, 0), stat.ctime / 1000
+    return record

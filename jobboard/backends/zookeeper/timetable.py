@@ -1,0 +1,57 @@
+"""What this client knows of the schedules: when each is due next, in that order."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from jobboard.order import Order
+
+#: After every moment: where those stand that are not due.
+NEVER = float("inf")
+
+Place = tuple[float, str]
+
+
+class Timetable:
+    """Kept in step by the log, under the listing's lock."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self._order: Order[Place] = Order()
+        #: Each schedule's place, and the transaction that it is known from; None for one that was deleted.
+        self._known: dict[str, tuple[Place | None, int]] = {}
+
+    def put(self, id: str, next_at: float | None, zxid: int) -> None:
+        self._move(id, (NEVER if next_at is None else next_at, id), zxid)
+
+    def drop(self, id: str, zxid: int) -> None:
+        self._move(id, None, zxid)
+
+    def _move(self, id: str, place: Place | None, zxid: int) -> None:
+        before, known = self._known.get(id, (None, -1))
+        if known >= zxid:
+            return
+        if before is not None:
+            self._order.remove(before)
+        if place is not None:
+            self._order.add(place)
+        self._known[id] = (place, zxid)
+
+    def bury(self) -> None:
+        """Forget what was deleted, once every older change is known."""
+        for id in [id for id, (place, _) in self._known.items() if place is None]:
+            del self._known[id]
+
+    def due(self, now: float, limit: int) -> tuple[list[str], float | None]:
+        """Return who is due, earliest first, and the moment of the one that comes after them."""
+        ids: list[str] = []
+        for at, id in self._order:
+            if at > now or len(ids) == limit:
+                return ids, None if at == NEVER else at
+            ids.append(id)
+        return ids, None
+
+    def page(self, after: Place | None, size: int) -> list[Place]:
+        return list(islice(self._order if after is None else self._order.after(after), size))

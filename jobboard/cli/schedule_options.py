@@ -1,0 +1,84 @@
+"""The options that say what a schedule is; those of ``schedule add`` and ``schedule modify``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from jobboard.cli.values import details_of, json_of, moment_of, seconds_of
+from jobboard.posting import JobPriority
+from jobboard.scheduler.schedule import COALESCE, OVERLAP
+from jobboard.scheduler.triggers import At, Cron, Every, Trigger, trigger_from_plain
+
+_PRIORITIES = [priority.name.lower() for priority in reversed(JobPriority)]
+
+_options = (
+    click.option("--cron", metavar="CRONTAB", help="When: a crontab string, such as '0 3 * * mon-fri' or @hourly."),
+    click.option("--tz", metavar="ZONE", help="The zone whose clocks --cron means (default: UTC)."),
+    click.option("--gap", type=click.Choice(["shift", "skip"]), help="What becomes of a time that clocks skip."),
+    click.option("--fold", type=click.Choice(["first", "second", "both"]), help="Which of a time shown twice."),
+    click.option("--every", metavar="SPAN", help="When: every so often, such as 30s, 5m, 1h30m, 2d."),
+    click.option("--once", metavar="TIME", help="When: at one moment; ISO 8601 with an offset."),
+    click.option("--trigger", metavar="JSON", help="When: any trigger as plain data; @FILE reads it from a file."),
+    click.option("--details", help="The jobs' details: a JSON object; @FILE reads one, - reads standard input."),
+    click.option("--priority", type=click.Choice(_PRIORITIES, case_sensitive=False), help="The jobs' priority."),
+    click.option("--max-attempts", type=click.IntRange(min=1), help="Of the jobs: into the trash after so many."),
+    click.option("--coalesce", type=click.Choice(COALESCE), help="Of several overdue times post which (latest)."),
+    click.option("--misfire-grace", type=float, metavar="SECONDS", help="Later than this is missed."),
+    click.option("--max-instances", metavar="N", help="Live jobs at a time, or any (1)."),
+    click.option("--overlap", type=click.Choice(OVERLAP), help="What becomes of a time beyond that (skip)."),
+    click.option("--jitter", type=float, metavar="SECONDS", help="Put every fire off by 0 to so many seconds."),
+    click.option("--start", metavar="TIME", help="Not before; ISO 8601 with an offset."),
+    click.option("--end", metavar="TIME", help="Not after; ISO 8601 with an offset."),
+    click.option("--max-runs", type=click.IntRange(min=1), help="Finished after so many."),
+)
+
+
+def schedule_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_options):
+        function = option(function)
+    return function
+
+
+def fields_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a Schedule that were given, its trigger among them if one was."""
+    given = {what: value for what, value in options.items() if value is not None}
+    trigger = _trigger_of(given)
+    if trigger is not None:
+        given["trigger"] = trigger
+    if "details" in given:
+        given["details"] = details_of(given["details"])
+    for what in ("start", "end"):
+        if what in given:
+            given[what] = moment_of(f"--{what}", given[what])
+    if "max_instances" in given:
+        given["max_instances"] = _instances_of(given["max_instances"])
+    return given
+
+
+def _trigger_of(given: dict[str, Any]) -> Trigger | None:
+    """Take the options that say when out of those given."""
+    whens = {what: given.pop(what) for what in ("cron", "every", "once", "trigger") if what in given}
+    zone = {what: given.pop(what) for what in ("tz", "gap", "fold") if what in given}
+    if len(whens) > 1:
+        raise click.UsageError(f"give one of {', '.join(f'--{what}' for what in whens)}, not several")
+    if zone and "cron" not in whens:
+        raise click.UsageError(f"--{next(iter(zone))} belongs to --cron")
+    if "cron" in whens:
+        return Cron(whens["cron"], **zone)
+    if "every" in whens:
+        return Every(seconds=seconds_of("--every", whens["every"]))
+    if "once" in whens:
+        return At(moment_of("--once", whens["once"]))
+    return trigger_from_plain(json_of("--trigger", whens["trigger"])) if whens else None
+
+
+def _instances_of(text: str) -> int | None:
+    if text == "any":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise click.UsageError(f"--max-instances is a number, or any; not {text!r}") from None

@@ -1,0 +1,60 @@
+"""What options carry: details, moments and time spans, from text."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+_SPAN = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
+
+
+def details_of(text: str | None) -> dict[str, Any] | None:
+    """Return details given as a JSON object, as @FILE, or as - for standard input."""
+    if text is None:
+        return None
+    details = json_of("--details", text)
+    if not isinstance(details, dict):
+        raise click.UsageError('--details must be a JSON object, such as \'{"path": "/a.png"}\'')
+    return details
+
+
+def moment_of(option: str, text: str) -> datetime:
+    """Return a moment given as ISO 8601 with a zone or offset."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"{option} is no ISO 8601 time: {text!r}; write 2030-01-31T09:00+01:00") from None
+    if moment.tzinfo is None:
+        raise click.UsageError(f"{option} needs an offset, as in 2030-01-31T09:00+01:00")
+    return moment
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Return a time span given as 90s, 5m, 1h30m, 2d or 1w."""
+    if not _SPAN.fullmatch(text):
+        raise click.UsageError(f"{option} is no time span: {text!r}; write 30s, 5m, 1h30m, 2d or 1w")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def json_of(option: str, text: str) -> Any:
+    """Return JSON given as such, as @FILE, or as - for standard input."""
+    text = read_text(text)
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise click.UsageError(f"{option} is no JSON that can be read: {error}") from None
+
+
+def read_text(text: str) -> str:
+    """Return text given as such, as @FILE, or as - for standard input."""
+    if text == "-":
+        return sys.stdin.read()
+    return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text

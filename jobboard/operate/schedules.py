@@ -1,0 +1,109 @@
+"""Schedules as plain dicts, for tables and JSON, and as files that other boards can load."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from typing import Any
+
+from jobboard.board import JobBoard
+from jobboard.operate.explaining import explain
+from jobboard.scheduler.crontab import CrontabItem
+from jobboard.scheduler.progress import FireRecord
+from jobboard.scheduler.schedule import Schedule, schedule_from_plain
+
+
+def schedule_row(schedule: Schedule) -> dict[str, Any]:
+    """Return what a list of schedules shows."""
+    progress = schedule.progress
+    return {
+        "id": schedule.id,
+        "state": schedule.state,
+        "next_fire_time": schedule.next_fire_time,
+        "job": schedule.job,
+        "when": explain(schedule.trigger),
+        "runs": progress.runs if progress else 0,
+        "missed": progress.missed if progress else 0,
+        "skipped": progress.skipped if progress else 0,
+        "note": (progress.fault or progress.note) if progress else None,
+    }
+
+
+def schedule_rows(board: JobBoard) -> list[dict[str, Any]]:
+    """Return all schedules of a board by next fire time; those that can't be decoded come last."""
+    rows = [schedule_row(schedule) for schedule in board.schedules]
+    rows += [{"id": broken.id, "state": "unreadable", "note": broken.fault} for broken in board.schedules.unreadable()]
+    return rows
+
+
+def schedule_view(schedule: Schedule, *, with_details: bool = False) -> dict[str, Any]:
+    """Return all that there is to see of a schedule; its details only if asked for."""
+    plain = schedule.to_plain()
+    details = plain.pop("details")
+    view = schedule_row(schedule) | plain
+    progress = schedule.progress
+    if progress is not None:
+        view |= {"live": progress.live, "history": [fire_line(line) for line in progress.history]}
+    return view | {"details": details} if with_details else view
+
+
+def fire_line(line: FireRecord) -> dict[str, Any]:
+    return {
+        "kind": line.kind.value,
+        "at": line.at,
+        "fire_time": line.fire_time,
+        "uuid": line.uuid,
+        "count": line.count,
+        "reason": line.reason,
+    }
+
+
+def to_file(schedules: list[dict[str, Any]]) -> list[Any]:
+    """Return exported schedules as JSON carries them: bytes and datetimes of details under a name of their own."""
+    return [_to_json(schedule) for schedule in schedules]
+
+
+def from_file(data: object) -> list[Schedule]:
+    """Return the schedules of a file; raises ``ValueError`` or ``TypeError`` that says what is wrong with which."""
+    if not isinstance(data, list):
+        raise TypeError(f"a file of schedules holds a list, not {type(data).__name__}")
+    schedules = []
+    for number, item in enumerate(data):
+        try:
+            schedules.append(schedule_from_plain(_from_json(item)))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"schedule {number + 1} of the file: {error}") from None
+    return schedules
+
+
+def from_crontab(items: list[CrontabItem], prefix: str) -> list[Schedule]:
+    """Return a schedule for each command line; its id stays the same as long as the line does."""
+    found: dict[str, Schedule] = {}
+    for item in items:
+        id = f"{prefix}{item.fingerprint}"
+        found[id] = Schedule(id, item.trigger, item.name, item.details)
+    return list(found.values())
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return {"$datetime": value.isoformat()}
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {key: _to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_to_json(item) for item in value]
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"$datetime"}:
+        return datetime.fromisoformat(value["$datetime"])
+    if set(value) == {"$bytes"}:
+        return base64.b64decode(value["$bytes"], validate=True)
+    return {key: _from_json(item) for key, item in value.items()}

@@ -1,0 +1,185 @@
+"""Schedules on the command line, on real SQLite boards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from command_line import Run, as_json, process
+
+from jobboard import Calendar, Cron, Every, JobBoard, Schedule
+from jobboard.cli.app import REFUSED, USAGE
+from jobboard.testing import eventually
+
+pytest_plugins = ("command_fixtures",)
+
+
+@contextmanager
+def running(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Run a command that lasts; it must end well on SIGTERM."""
+    command = [sys.executable, "-m", "jobboard", *arguments]
+    child = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield child
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=20)
+        assert (child.returncode, "Traceback" in err) == (0, False), err
+        assert "on board 'test'" in out
+    finally:
+        child.kill()
+        child.communicate()
+
+
+class TestChanging:
+    def test_add_says_when_it_is_due_first(self, jobboard: Run, board: JobBoard) -> None:
+        said = jobboard(
+            "schedule", "add", "nightly", "write", "--cron", "0 3 * * mon-fri", "--tz", "Europe/Berlin", "--details",
+            '{"a": 1}', "--priority", "high", "--max-instances", "any", "--misfire-grace", "60", "--max-attempts", "3",
+        )  # fmt: skip
+        schedule = board.schedules.get("nightly")
+        assert schedule == Schedule(
+            "nightly", Cron("0 3 * * mon-fri", "Europe/Berlin"), "write", {"a": 1}, "HIGH", max_instances=None,
+            misfire_grace=60, max_attempts=3,
+        )  # fmt: skip
+        assert schedule.next_fire_time is not None
+        assert schedule.next_fire_time.isoformat() in said
+
+    @pytest.mark.parametrize(
+        ("options", "trigger"),
+        [
+            (["--every", "1h30m"], Every(minutes=90)),
+            (["--every", "2d"], Every(days=2)),
+            (["--trigger", json.dumps(Calendar(months=1, at="09:00", tz="Europe/Berlin").to_plain())],
+             Calendar(months=1, at="09:00", tz="Europe/Berlin")),
+        ],
+    )  # fmt: skip
+    def test_there_are_several_ways_to_say_when(
+        self, jobboard: Run, board: JobBoard, options: list[str], trigger: object
+    ) -> None:
+        jobboard("schedule", "add", "a", "write", *options)
+        assert board.schedules.get("a").trigger == trigger
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            [], ["--cron", "@daily", "--every", "5m"], ["--every", "soon"], ["--every", "5m", "--tz", "UTC"],
+            ["--once", "tomorrow"], ["--once", "2030-01-01T00:00"], ["--trigger", "{"],
+            ["--every", "5m", "--max-instances", "some"], ["--every", "5m", "--details", "[]"],
+        ],
+    )  # fmt: skip
+    def test_wrong_usage_is_status_2(self, jobboard: Run, board: JobBoard, options: list[str]) -> None:
+        jobboard("schedule", "add", "a", "write", *options, status=USAGE)
+        assert list(board.schedules) == []
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["add", "a", "write", "--cron", "61 * * * *"], ["add", "a", "write", "--cron", "@daily", "--tz", "Mars"],
+            ["add", "a", "write", "--once", "2001-01-01T00:00Z"], ["add", "there", "write", "--every", "5m"],
+            ["add", "a", "write", "--trigger", '{"kind": "moon"}'], ["show", "a"], ["rm", "a"], ["fire", "a"],
+            ["pause", "a"], ["modify", "a", "--job", "x"], ["import", "/no/such/file"],
+            ["backfill", "there", "--from", "1990-01-01T00:00Z", "--to", "2030-01-01T00:00Z"],
+        ],
+    )  # fmt: skip
+    def test_a_refusal_is_one_line_and_status_1(self, jobboard: Run, board: JobBoard, arguments: list[str]) -> None:
+        board.schedules.add(Schedule("there", Every(minutes=1), "write"))
+        jobboard("schedule", *arguments, status=REFUSED)
+
+    def test_modify_pause_resume_and_rm(self, jobboard: Run, board: JobBoard) -> None:
+        board.schedules.add(Schedule("a", Every(hours=1), "write"))
+        jobboard("schedule", "modify", "a", "--job", "print", "--jitter", "2")
+        assert (board.schedules.get("a").job, board.schedules.get("a").jitter) == ("print", 2.0)
+        jobboard("schedule", "modify", "a", status=USAGE)
+        assert "paused" in jobboard("schedule", "pause", "a", "--note", "no paper")
+        assert as_json(jobboard("schedule", "show", "a", "--json"))["note"] == "no paper"
+        assert "next at" in jobboard("schedule", "resume", "a")
+        assert jobboard("schedule", "rm", "a") == "a is removed\n"
+        assert list(board.schedules) == []
+
+    def test_fire_and_backfill_post_jobs(self, jobboard: Run, board: JobBoard) -> None:
+        board.schedules.add(Schedule("a", Every(hours=1), "write"))
+        uuid = jobboard("schedule", "fire", "a").strip()
+        assert board.get(uuid).schedule_id == "a"
+        arguments = ("schedule", "backfill", "a", "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T05:00Z")
+        assert jobboard(*arguments) == "6 jobs posted\n"
+        assert len(as_json(jobboard(*arguments, "--json"))) == 6
+        assert board.job_count == 7
+
+
+class TestFiles:
+    def test_what_was_exported_can_be_imported(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
+        at = datetime(2030, 1, 1, tzinfo=UTC)
+        schedules = [
+            Schedule("a", Every(hours=1), "write", {"raw": b"\xff", "at": at}),
+            Schedule("b", Cron("@daily"), "write", paused=True, end=at),
+        ]
+        for schedule in schedules:
+            board.schedules.add(schedule)
+        file = tmp_path / "schedules.json"
+        file.write_text(jobboard("schedule", "export"))
+        for schedule in schedules:
+            board.schedules.remove(schedule.id)
+        assert jobboard("schedule", "import", str(file)) == "2 schedules imported\n"
+        assert [board.schedules.get(schedule.id) for schedule in schedules] == schedules
+        jobboard("schedule", "import", str(file), status=REFUSED)
+        assert len(as_json(jobboard("schedule", "import", str(file), "--if-exists", "keep", "--json"))) == 2
+
+    def test_a_file_that_is_wrong_says_where(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
+        file = tmp_path / "schedules.json"
+        file.write_text(json.dumps([Schedule("a", Every(hours=1), "write").to_plain(), {"id": "b"}]))
+        assert "schedule 2 of the file" in jobboard("schedule", "import", str(file), status=REFUSED)
+        assert list(board.schedules) == []
+
+    def test_a_crontab_can_be_imported_again_and_again(self, board: JobBoard) -> None:
+        text = "CRON_TZ=Europe/Berlin\n# backups\n0 3 * * * backup /home\n@hourly sync\n"
+        for if_exists in ("raise", "replace"):
+            arguments = ("schedule", "import", "-", "--crontab", "--job", "shell", "--if-exists", if_exists)
+            done = process(*arguments, input=text)
+            assert (done.returncode, done.stdout) == (0, "2 schedules imported\n"), done.stderr
+        found = {schedule.details["command"]: schedule for schedule in board.schedules if schedule.details}
+        assert found["backup /home"].trigger == Cron("0 3 * * *", "Europe/Berlin")
+        assert {schedule.job for schedule in found.values()} == {"shell"}
+        assert len(list(board.schedules)) == 2
+
+
+class TestLooking:
+    def test_ls_show_and_next(self, jobboard: Run, board: JobBoard) -> None:
+        assert as_json(jobboard("schedule", "ls", "--json")) == []
+        board.schedules.add(Schedule("a", Every(hours=1), "write", {"secret": 1}))
+        board.schedules.fire_now("a")
+        [header, row] = jobboard("schedule", "ls").splitlines()
+        assert (header.split("\t")[0], row.split("\t")[:2]) == ("id", ["a", "active"])
+        assert "every hour" in row
+        assert "FIRED" in jobboard("schedule", "show", "a")
+        assert "secret" not in jobboard("schedule", "show", "a")
+        assert as_json(jobboard("schedule", "show", "a", "--details", "--json"))["details"] == {"secret": 1}
+        times = jobboard("schedule", "next", "a", "--count", "3").split()
+        assert times == as_json(jobboard("schedule", "next", "a", "--count", "3", "--json"))
+        assert [datetime.fromisoformat(time) for time in times] == board.schedules.upcoming("a", 3)
+
+
+class TestRunning:
+    def test_a_scheduler_posts_until_sigterm(self, board: JobBoard) -> None:
+        board.schedules.add(Schedule("tick", Every(seconds=1), "write", max_instances=None))
+        with running("scheduler", "--label", "clock"):
+            eventually(lambda: board.job_count >= 2, within=20)
+            assert [entity.kind for entity in board.entities()] == ["scheduler"]
+        assert board.entities() == []
+
+    def test_a_conductor_with_a_scheduler_is_all_that_is_needed(self, board: JobBoard, tmp_path: Path) -> None:
+        (tmp_path / "mine.py").write_text(
+            "from jobboard import Handlers\nhandlers = Handlers()\n"
+            "@handlers.handler('write')\ndef write(job):\n    return job.fire_time.isoformat()\n"
+        )
+        board.schedules.add(Schedule("tick", Every(seconds=1), "write"))
+        with running("conductor", "mine:handlers", "--with-scheduler", cwd=tmp_path):
+            eventually(lambda: board.schedules.get("tick").progress.runs >= 2, within=20)  # type: ignore[union-attr]
+            kinds = eventually(lambda: {entity.kind for entity in board.entities()})
+        assert kinds == {"conductor", "scheduler"}
