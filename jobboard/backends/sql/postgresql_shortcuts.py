@@ -15,24 +15,26 @@ from jobboard.backends.sql.rows import LARGEST, entry_of, place_of
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.statement import Statement
-from jobboard.entry import Claim, Consumption, Entry, JobState, NewEntry, Posted, PostOutcome, Verdict
+from jobboard.entry import Claim, Consumption, Entry, IfExists, JobState, NewEntry, Posted, PostOutcome, Verdict
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 _COLUMNS = ", ".join(f"job.{column.name}" for column in statements.ENTRY)
 
+# Where a column stands in a sum, its index can't be taken for another one, whatever the statistics say.
 # The time is read once, so that an index can serve a comparison with it.
 _MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
 
 _CLAIM = f"""
 WITH {_MOMENT}, look AS MATERIALIZED (
     SELECT now,
-        EXISTS (SELECT FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at <= now)
+        (SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at <= now ORDER BY due_at LIMIT 1)
+            IS NOT NULL
         OR EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)) AS is_due_or_paused
     FROM moment
 ), heads AS MATERIALIZED (
     SELECT id FROM jobboard_jobs
     WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s AND NOT (SELECT is_due_or_paused FROM look)
-    ORDER BY rank, id LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED
+    ORDER BY %s rank, id LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED
 ), owned AS (
     UPDATE jobboard_jobs AS job SET
         state = {CLAIMED}, attempts = attempts + 1, token = token + 1, owner = CAST(:who AS text),
@@ -45,8 +47,10 @@ WITH {_MOMENT}, look AS MATERIALIZED (
 )
 SELECT job.*, look.is_due_or_paused FROM look LEFT JOIN owned AS job ON true
 """
-CLAIM_NEXT = Statement(text(_CLAIM % ""))
-CLAIM_NEXT_OF_NAME = Statement(text(_CLAIM % "AND name = CAST(:name AS text)"))
+CLAIM_NEXT = Statement(text(_CLAIM % ("", "")))
+CLAIM_NEXT_OF_NAME = Statement(
+    text(_CLAIM % ("AND name BETWEEN CAST(:name AS text) AND CAST(:name AS text)", "name,")),
+)
 
 CONSUME = Statement(
     text(f"""
@@ -58,7 +62,7 @@ WITH {_MOMENT}, done AS (
         CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
         CAST(:retentions AS float8[])
     ) AS ends (uuid, who, token, result, retention)
-    WHERE job.board = CAST(:board AS int) AND job.uuid = ends.uuid AND job.state = {CLAIMED}
+    WHERE job.board = CAST(:board AS int) AND job.uuid = ends.uuid AND job.state + 0 = {CLAIMED}
         AND job.token = ends.token AND job.owner = ends.who AND (job.due_at IS NULL OR job.due_at > now)
     RETURNING job.id, job.uuid, job.owner, job.token, job.last_modified
 ), lines AS (
@@ -72,18 +76,22 @@ SELECT uuid FROM done
 POST = Statement(
     text(f"""
 WITH {_MOMENT}, given AS (
-    SELECT uuid, name, rank, body, max_attempts, run_at, n,
+    SELECT uuid, name, key, rank, body, max_attempts, run_at, n,
         CASE WHEN coalesce(now + delay, run_at) > now THEN coalesce(now + delay, run_at) END AS due_at, now
     FROM moment, unnest(
-        CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:ranks AS int[]), CAST(:bodies AS bytea[]),
-        CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
-    ) WITH ORDINALITY AS given (uuid, name, rank, body, max_attempts, run_at, delay, n)
+        CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
+        CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
+    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n)
+), clash AS MATERIALIZED (
+    SELECT FROM given JOIN jobboard_jobs AS job ON job.board = CAST(:board AS int) AND job.name = given.name
+        AND job.key = given.key AND job.key IS NOT NULL AND job.state < {COMPLETE}
+    WHERE given.key IS NOT NULL LIMIT 1
 ), posted AS (
-    INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, max_attempts, state, attempts, token, due_at,
-        run_at, last_modified, cancel_asked)
-    SELECT CAST(:board AS int), uuid, name, rank, now, body, max_attempts,
+    INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
+        due_at, run_at, last_modified, cancel_asked)
+    SELECT CAST(:board AS int), uuid, name, key, rank, now, body, max_attempts,
         CASE WHEN due_at IS NULL THEN {UNCLAIMED} ELSE {DELAYED} END, 0, 0, due_at, coalesce(due_at, run_at), now, 0
-    FROM given ORDER BY n
+    FROM given WHERE NOT EXISTS (SELECT FROM clash) ORDER BY n
     ON CONFLICT (board, uuid) DO NOTHING
     RETURNING id, uuid, created_on, state, run_at
 ), lines AS (
@@ -99,13 +107,14 @@ class Shortcuts(ServerBackend):
     """The short ways, and for what they leave alone the long ones."""
 
     def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
-        if any(new.key is not None for new in entries) or len({new.uuid for new in entries}) < len(entries):
+        if not _is_simple(entries):
             return super().post(entries)
         rows = self.database.at_once(
             POST,
             channel=self.database.channel,
             uuids=[new.uuid for new in entries],
             names=[new.name for new in entries],
+            keys=[new.key for new in entries],
             ranks=[-new.priority for new in entries],
             bodies=[new.body for new in entries],
             max_attempts=[None if new.max_attempts is None else min(new.max_attempts, LARGEST) for new in entries],
@@ -114,6 +123,8 @@ class Shortcuts(ServerBackend):
         )
         self.database.wake()
         posted = {row[1]: row for row in rows}
+        if not posted and any(new.key is not None for new in entries):
+            return super().post(entries)
         known = self._known([new.uuid for new in entries if new.uuid not in posted], bool(posted))
         return [
             Posted(PostOutcome.POSTED, _entry_of(new, *posted[new.uuid][:5]))
@@ -185,8 +196,18 @@ class Shortcuts(ServerBackend):
         return {end.hold.uuid: verdict for end, verdict in zip(ends, verdicts, strict=True)}
 
 
+def _is_simple(entries: Sequence[NewEntry]) -> bool:
+    """Whether one statement can post all or none: none if a key is taken, an error if it is taken meanwhile."""
+    keys = [(new.name, new.key) for new in entries if new.key is not None]
+    return (
+        len(set(keys)) == len(keys)
+        and len({new.uuid for new in entries}) == len(entries)
+        and all(new.key is None or new.if_exists is not IfExists.REPLACE for new in entries)
+    )
+
+
 def _entry_of(new: NewEntry, number: int, uuid: str, now: float, state: int, run_at: float | None) -> Entry:
     return Entry(
-        uuid, new.name, new.priority, number, now, new.body, None, run_at, new.max_attempts,
+        uuid, new.name, new.priority, number, now, new.body, new.key, run_at, new.max_attempts,
         JobState.UNCLAIMED if state == UNCLAIMED else JobState.DELAYED, last_modified=now,
     )  # fmt: skip
