@@ -49,6 +49,9 @@ class Kazoo(System):
     def worker(self) -> list[str]:
         return [sys.executable, __file__, "work", self._uri, self._path]
 
+    def claim(self) -> None:
+        self.queue.get()
+
     def give_back(self) -> None:
         self.queue.release()
 
@@ -71,4 +74,4 @@ if __name__ == "__main__":
         uri, count, pings = arguments()
         system = Kazoo(uri)
         measure(system, count, pings)
-        measure_backlog(system, lambda: system.queue.get(), system.give_back)
+        measure_backlog(system, system.claim, system.give_back)
