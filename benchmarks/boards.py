@@ -22,6 +22,9 @@ def measure_rates(store: str, space: Space, scale: float) -> Iterator[Figure]:
             yield _rate_of_posts(store, board, bare, size, batch, label)
         with space.open(f"pairs-{batch}") as board, space.bare() as bare:
             yield _rate_of_pairs(store, board, bare, size, batch, label)
+        if space.same is not None:
+            with space.open(f"same-{batch}") as board, space.same() as same:
+                yield _rate_of_pairs(store, board, same, size, batch, f"{label}, same requests")
 
 
 def _rate_of_posts(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:

@@ -74,6 +74,10 @@ class RunningServer:
         raise NotImplementedError
 
     @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         assert self._process is not None
         return self._process

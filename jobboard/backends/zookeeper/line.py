@@ -256,8 +256,9 @@ class Line:
         return error if isinstance(error, BoardUnavailable) else translated(self.where, error)
 
 
-#: What kazoo says of every connection that drops is the board's to tell.
+#: What kazoo says of every connection that drops is for those who ask for it; on a terminal the board's word is enough.
 _quiet = logging.getLogger("jobboard.zookeeper.kazoo")
+_quiet.addHandler(logging.NullHandler())
 
 
 def _command(client: KazooClient, word: bytes, timeout: float) -> str:
