@@ -45,7 +45,9 @@ class BareEtcd:
         for _ in range(0, count, batch):
             jobs = [f"{self._number + at:020d}" for at in range(batch)]
             self._number += batch
-            puts = [self._put(f"job/{job}", _RECORD) for job in jobs] + [self._put(f"ready/{job}", _PLACE) for job in jobs]
+            puts = [self._put(f"job/{job}", _RECORD) for job in jobs] + [
+                self._put(f"ready/{job}", _PLACE) for job in jobs
+            ]
             self._commit([self._absent(f"job/{job}") for job in jobs], puts)
         return count
 

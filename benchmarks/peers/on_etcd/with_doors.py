@@ -33,7 +33,7 @@ def main() -> None:
             for _ in range(_ROUNDS):
                 ours.append(_time_of(by_gateway, count // _ROUNDS))
                 theirs.append(_time_of(by_grpc, count // _ROUNDS))
-            ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+            ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
             tell(f"a {what} by the gateway", statistics.median(ours) * 1e6, "us")
             tell(f"a {what} by gRPC", statistics.median(theirs) * 1e6, "us")
             tell(f"a {what}, gateway to gRPC", ratio)
@@ -62,9 +62,7 @@ def _change(client: Etcd3Client) -> None:
 
 
 def _txn() -> etcdrpc.TxnRequest:
-    compare = etcdrpc.Compare(
-        key=_KEY, target=etcdrpc.Compare.VERSION, result=etcdrpc.Compare.GREATER, version=-1
-    )
+    compare = etcdrpc.Compare(key=_KEY, target=etcdrpc.Compare.VERSION, result=etcdrpc.Compare.GREATER, version=-1)
     put = etcdrpc.RequestOp(request_put=etcdrpc.PutRequest(key=_KEY, value=_VALUE))
     return etcdrpc.TxnRequest(compare=[compare], success=[put])
 
