@@ -368,6 +368,20 @@ def test_a_wait_and_a_claim_survive_the_leader() -> None:
         assert other.job_count == 1
 
 
+def test_a_watch_at_a_member_that_lost_the_others_does_not_stay_silent() -> None:
+    with EtcdCluster() as cluster, Patient(cluster.uri) as harness:
+        board = harness.board(patience=0.2)
+        board.subscribe(lambda event: None)
+        assert is_hearing(board)
+        # The client is at the first of them.
+        for member in cluster.members[1:]:
+            member.kill()
+        eventually(lambda: not is_hearing(board))
+        for member in cluster.members[1:]:
+            member.start()
+        eventually(lambda: is_hearing(board), within=30)
+
+
 # -- entries that can't be read ----------------------------------------------------------------------------------------
 
 
