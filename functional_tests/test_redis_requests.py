@@ -92,7 +92,7 @@ def test_a_batch_is_one_script(server: RedisServer, board: JobBoard) -> None:
 
 
 def test_no_script_keeps_others_waiting_for_long(server: RedisServer, board: JobBoard) -> None:
-    """By the server's own processor time, the best of several tries. 5 ms on a quiet machine are up to 10 on a busy one."""
+    """By the server's processor time, the best of several tries; 5 ms on a quiet machine are up to 10 on a busy one."""
     times: dict[str, list[float]] = {}
     with server.client() as client:
         for _ in range(3):
