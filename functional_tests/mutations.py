@@ -114,7 +114,8 @@ def photo_of(board: JobBoard) -> Any:
     jobs = [
         (
             # What a schedule has posted has the moment in its key.
-            job.name, (job.key or "").partition("@")[0], job.details, job.priority, job.record.state, job.record.attempts, job.record.owner,
+            job.name, (job.key or "").partition("@")[0], job.details, job.priority, job.record.state,
+            job.record.attempts, job.record.owner,
             job.record.reason, job.record.last_error, job.record.cancel_asked, job.checkpoint, job.result,
             [(line.kind, line.who) for line in job.history],
         )
