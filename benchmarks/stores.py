@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.redis_store import REDIS
 from benchmarks.space import Bare, Space, Store
+from benchmarks.sql_store import MARIADB, POSTGRESQL
 from benchmarks.zookeeper_store import ZOOKEEPER
 from jobboard import fetch
 from jobboard.address import Address
@@ -139,6 +140,8 @@ STORES = {
         ),
         Store("sqlite-normal", lambda: _sqlite_space("NORMAL"), {**_GOALS, "pick-up across processes, p50": "<= 60"}),
         REDIS,
+        POSTGRESQL,
+        MARIADB,
         ZOOKEEPER,
     )
 }

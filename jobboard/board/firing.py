@@ -109,7 +109,9 @@ class Firing:
     def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
         made.looked_at.add(stored.schedule.id)
         try:
-            planned = plan(stored.schedule, stored.progress, now, self._most_of(stored.schedule))
+            # Otherwise it posts one or two.
+            most = self._most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
+            planned = plan(stored.schedule, stored.progress, now, most)
             step = step_of(stored, planned, now, self._board._largest)
             if planned.progress.buffered is not None:
                 made.waiting.update(dict.fromkeys(planned.progress.live, step.id))

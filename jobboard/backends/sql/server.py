@@ -15,6 +15,8 @@ from jobboard.backends.sql.faults import is_newer
 from jobboard.backends.sql.hub import hub_of
 from jobboard.backends.sql.joined import Joined
 from jobboard.backends.sql.pool import Pool
+from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
 
@@ -95,7 +97,26 @@ class Server(Database):
                 raise
             self._commit(cursor, transaction)
         if transaction.changed:
-            self.hub.wake(self.board_name)
+            self.wake()
+
+    def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """One statement that is a transaction by itself, in one round trip.
+
+        :raises ReplyLost: the connection broke, and whether it took effect is not known.
+        """
+        with self._lent() as connection:
+            sql, constants = statement.on(self.driver.tongue)
+            try:
+                cursor = connection.cursor()
+                cursor.execute(sql, {**constants, "board": self.board, **parameters})
+                rows: list[Row] = cursor.fetchall()
+            except self.driver.error as error:
+                raise self.driver.explain_commit(error) from error
+        return rows
+
+    def wake(self) -> None:
+        """Tell those of this process who wait that something has changed."""
+        self.hub.wake(self.board_name)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:

@@ -80,6 +80,12 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         "socket_timeout": check_seconds,
     }
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in _PRIMITIVES:
+            if name in vars(cls) or cls.__base__ is ServerBackend:
+                setattr(cls, name, taken_again(getattr(cls, name)))
+
     def __init__(
         self,
         board: str,
@@ -161,5 +167,3 @@ _PRIMITIVES = (
     "purge", "pause", "resume", "paused", "tidy", "audit", "put_entity", "remove_entity", "entities", "save_book",
     "load_book", "destroy_book", "step_schedules", "read_schedules", "due_schedules", "page_schedules",
 )  # fmt: skip
-for _name in _PRIMITIVES:
-    setattr(ServerBackend, _name, taken_again(getattr(ServerBackend, _name)))

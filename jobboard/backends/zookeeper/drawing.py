@@ -36,6 +36,8 @@ class Drawing(Claiming):
     def _assemble(self) -> None:
         super()._assemble()
         self._width, self._calm, self._lost_at = 1, 0, 0.0
+        #: When others were last found to have made a job claimable that this client knew nothing of.
+        self._crowded_at = -_CALM_SECONDS
         #: Jobs as they were read ahead; if that is not so any more, the transaction fails.
         self._ahead: dict[str, _Known] = {}
         #: Jobs that a thread of this client is about to claim.
@@ -90,6 +92,7 @@ class Drawing(Claiming):
                 self._tracker.is_in_step
                 and self._tracker.ready_version is not None
                 and self._width == 1
+                and time.monotonic() - self._crowded_at > _CALM_SECONDS
                 and not self._listing.due(now, 1)
             )
 
@@ -188,6 +191,9 @@ class Drawing(Claiming):
         self._ahead.clear()
         if conflict.path == self._layout.deleted:
             self._editor.count_deletions()
+        if conflict.path == self._layout.ready:
+            self._crowded_at = time.monotonic()
+            self._tracker.expect_changes()
         if not conflict.path.startswith(self._layout.jobs):
             return
         self.lost_claims += 1

@@ -164,6 +164,7 @@ class Follower:
         self._sessions.saw(names, stat)
 
     def _next_came(self, event: Any) -> None:
+        self._tracker.expect_changes()
         with self._changed:
             self._armed = None
         self.ring(event)

@@ -9,10 +9,12 @@ from jobboard.backends.zookeeper.editing import Fate
 from jobboard.backends.zookeeper.engine import Conflict, Writing, certain
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
 from jobboard.backends.zookeeper.record import LONGEST_INLINE, Record, draft, encode_alias
-from jobboard.backends.zookeeper.requests import MultiRead
+from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.entry import Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+
+_Key = tuple[str, str]
 
 _ROUNDS = 200
 #: What a batch may hold in the jobs' own znodes, in bytes, so that it fits a transaction.
@@ -27,8 +29,9 @@ class Posting(Client):
         blobs: list[str] = []
         # Nearly always nothing of a batch is there yet, and then the transaction itself finds that out.
         plan = Plan(entries, self._clock.now())
-        if any(new.key is not None for new in entries):
-            self._look_up(plan)
+        keyed, holders = self._holders(plan)
+        if any(holders):
+            self._take_in(plan, keyed, holders)
         for _ in range(_ROUNDS):
             steps = plan.steps()
             if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
@@ -59,12 +62,20 @@ class Posting(Client):
 
     def _look_up(self, plan: Plan) -> None:
         """Find out which of the plan's uuids and keys are there, and what has them."""
-        entries = plan.entries
+        self._take_in(plan, *self._holders(plan))
+
+    def _holders(self, plan: Plan) -> tuple[list[_Key], list[Data | None]]:
+        """Return the plan's keys, and what is under each."""
+        keyed = sorted({(new.name, new.key) for new in plan.entries if new.key is not None})
+        if not keyed:
+            return [], []
         request = MultiRead()
-        keyed = sorted({(new.name, new.key) for new in entries if new.key is not None})
         for name, key in keyed:
             request.get(self._line.chroot + self._layout.key(name, key))
-        holders = self._line.read(request) if keyed else []
+        return keyed, self._line.read(request)
+
+    def _take_in(self, plan: Plan, keyed: Sequence[_Key], holders: Sequence[Data | None]) -> None:
+        entries = plan.entries
         uuids = list(dict.fromkeys(new.uuid for new in entries))
         uuids += [data.data.decode(errors="replace") for data in holders if data is not None]
         records = self._settled(list(dict.fromkeys(uuids)))

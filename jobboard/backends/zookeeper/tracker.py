@@ -26,6 +26,8 @@ KEPT = 4096
 BLOCK = 64
 
 _JOBS_AT_ONCE, _CHANGES_AT_ONCE = 500, 200
+#: As many changes of others are read on the chance that they are there, along with what tells how many there are.
+_MOST_GUESSED = 16
 
 
 class Tracker:
@@ -43,6 +45,8 @@ class Tracker:
         #: The number of the next change to come; None if the board was not listed yet.
         self._next: int | None = None
         self._own: dict[int, Logged] = {}
+        #: How many changes of others are to be expected at a look; none, as long as there never are.
+        self._guess = 0
         #: The versions of the znodes ``ready`` and ``paused``, as far as they are known.
         self.ready_version: int | None = None
         self.paused_version = 0
@@ -89,26 +93,36 @@ class Tracker:
                 if self._next is None:
                     self._load()
                 if self._next is not None:
-                    state, found = self._look(also)
-                    if state is not None and self._advance(state.creations):
+                    state, guessed, found = self._look(also)
+                    if state is not None and self._advance(state.creations, guessed):
                         return found
                 self.clear()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
-    def _look(self, also: Sequence[str]) -> tuple[Stat | None, list[Data | None]]:
+    def expect_changes(self) -> None:
+        """Learn that others have changed something, which the next look will find."""
+        self._guess = max(self._guess, 1)
+
+    def _look(self, also: Sequence[str]) -> tuple[Stat | None, dict[int, Data], list[Data | None]]:
         root = self._line.chroot
         request = MultiRead()
+        first = self._next or 0
+        guessed = [number for number in range(first, first + self._guess) if number not in self._own]
         for path in (self.log, self._layout.sessions, self._layout.paused, self._layout.ready, *also):
             request.get(root + path)
+        for number in guessed:
+            request.get(f"{root}{self.log}/{change_name(number)}")
         log, sessions, paused, ready, *found = self._line.read(request)
         if log is None or sessions is None or paused is None or ready is None:
             self._find_log()
-            return None, []
+            return None, {}, []
+        changes = dict(zip(guessed, found[len(also) :], strict=True))
         self._saw_paused(paused)
         self.ready_version = ready.stat.version
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.look()
-        return log.stat, found
+        known = {number: data for number, data in changes.items() if data is not None}
+        return log.stat, known, found[: len(also)]
 
     def _saw_paused(self, paused: Data) -> None:
         names = names_in(paused, self._layout.paused)
@@ -120,15 +134,20 @@ class Tracker:
                 for name in gone:
                     self.listing.stir(name, 0.0)
 
-    def _advance(self, head: int) -> bool:
-        """Take in all changes before ``head``; False if some are not there any more, or the log began anew."""
+    def _advance(self, head: int, guessed: dict[int, Data]) -> bool:
+        """Take in all changes before ``head``; False if some are not there any more, or the log began anew.
+
+        :param guessed: those that have been read already.
+        """
         assert self._next is not None
         if head < self._next:
             return False
+        others = 0
         while self._next < head:
             numbers = range(self._next, min(head, self._next + _CHANGES_AT_ONCE))
             missing = [number for number in numbers if number not in self._own]
-            changes = {change.number: change for change in self._read(missing)}
+            others += len(missing)
+            changes = {change.number: change for change in self._read(missing, guessed)}
             if len(changes) < len(missing):
                 return False
             with self.listing.lock:
@@ -140,17 +159,20 @@ class Tracker:
         with self.listing.lock:
             if not self._own:
                 self.listing.bury()
+        self._guess = min(others, _MOST_GUESSED) if others else self._guess // 2
         return True
 
-    def _read(self, numbers: Sequence[int]) -> list[Logged]:
-        if not numbers:
-            return []
-        request = MultiRead()
-        for number in numbers:
-            request.get(f"{self._line.chroot}{self.log}/{change_name(number)}")
-        found = self._line.read(request, is_fresh=False)
+    def _read(self, numbers: Sequence[int], guessed: dict[int, Data]) -> list[Logged]:
+        found: dict[int, Data | None] = dict(guessed)
+        unread = [number for number in numbers if number not in found]
+        if unread:
+            request = MultiRead()
+            for number in unread:
+                request.get(f"{self._line.chroot}{self.log}/{change_name(number)}")
+            found |= dict(zip(unread, self._line.read(request, is_fresh=False), strict=True))
         changes = []
-        for number, data in zip(numbers, found, strict=True):
+        for number in numbers:
+            data = found[number]
             if data is None:
                 break
             try:
