@@ -115,14 +115,8 @@ def photo_of(board: JobBoard) -> Any:
         (
             # What a schedule has posted has the moment in its key.
             job.name, (job.key or "").partition("@")[0], job.details, job.priority, job.record.state,
-<<<<<<< HEAD
-            job.record.attempts, job.record.owner,
-            job.record.reason, job.record.last_error, job.record.cancel_asked, job.checkpoint, job.result,
-            [(line.kind, line.who) for line in job.history],
-=======
             job.record.attempts, job.record.owner, job.record.reason, job.record.last_error, job.record.cancel_asked,
             job.checkpoint, job.result, [(line.kind, line.who) for line in job.history],
->>>>>>> main
         )
         for job in board.iterjobs(states=list(JobState))
     ]  # fmt: skip
