@@ -16,6 +16,7 @@ from jobboard.backends.sql import mysql_faults as faults
 from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.migrating import found_version
 from jobboard.backends.sql.mysql_layout import statements_of_mysql
 from jobboard.backends.sql.mysql_lookout import MysqlLookout
 from jobboard.backends.sql.naming import Naming
@@ -125,9 +126,9 @@ class MysqlDriver(Driver):
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         return faults.explain_commit(error, self._where)
 
-    def read_version(self, cursor: Any) -> str | None:
+    def read_version(self, connection: Any) -> str | None:
         try:
-            row = StepwiseTransaction(cursor, self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
+            row = StepwiseTransaction(connection.cursor(), self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
         except pymysql.ProgrammingError as error:
             if faults.code_of(error) == _NO_TABLE:
                 return None
@@ -143,7 +144,7 @@ class MysqlDriver(Driver):
         if cursor.fetchone() != (1,):
             raise BoardUnavailable(f"{self._where} is being upgraded by somebody else for more than a minute")
         try:
-            found = int(self.read_version(cursor) or 0)
+            found = found_version(self, self.read_version(connection))
             for statement in statements_of_mysql(found, self.tongue, _is_mariadb(connection)):
                 _make(cursor, statement)
             transaction = StepwiseTransaction(cursor, self.tongue, 0, 0.0)
