@@ -124,8 +124,8 @@ def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site) -> N
             proxy.matters = lambda _request: True
             if len(trips) > most[0 if site.is_postgresql else 1]:
                 taken[what] = len(trips)
-            with backend(board.name, site.server.uri) as other:
-                for job in other.iterjobs():
-                    other.trash(job, "the next case", force=True)
-    board.close()
+            for job in board.iterjobs():
+                board.trash(job, "the next case", force=True)
+            # Over a new connection no statement runs for the fifth time, when psycopg prepares it.
+            board.close()
     assert taken == {}
