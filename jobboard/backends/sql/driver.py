@@ -54,12 +54,15 @@ class Driver(Guest):
         """Return our error for one of a commit: ReplyLost unless the server said that it did not commit."""
 
     @abc.abstractmethod
-    def read_version(self, cursor: Any) -> str | None:
+    def read_version(self, connection: Any) -> str | None:
         """Return the schema's version, or None if there are no tables; raises its own errors."""
 
     @abc.abstractmethod
     def upgrade(self, connection: Any) -> None:
-        """Create the tables, or bring them to our version, while nobody else does; raises its own errors."""
+        """Create the tables, or bring them to our version, while nobody else does; raises its own errors.
+
+        :raises BoardUnavailable: somebody else has made them newer meanwhile.
+        """
 
     @abc.abstractmethod
     def lookout(self, connection: Any, channel: str) -> Lookout:

@@ -16,8 +16,10 @@ from jobboard.backends.sql import mysql_faults as faults
 from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.migrating import found_version
 from jobboard.backends.sql.mysql_layout import statements_of_mysql
 from jobboard.backends.sql.mysql_lookout import MysqlLookout
+from jobboard.backends.sql.mysql_transaction import MysqlTransaction, say
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.statement import Tongue, literal_list
 from jobboard.backends.sql.transaction import StepwiseTransaction
@@ -54,7 +56,7 @@ class MysqlDriver(Driver):
     """
 
     error = pymysql.Error
-    transaction = StepwiseTransaction
+    transaction = MysqlTransaction
 
     def __init__(self, connect: Connect, where: str, naming: Naming) -> None:
         self._connect = connect
@@ -73,7 +75,7 @@ class MysqlDriver(Driver):
         try:
             _check(connection, self._where)
             connection.autocommit(True)
-            _say(connection.cursor(), *_SET_UP)
+            say(connection.cursor(), *_SET_UP)
         except BaseException as error:
             self.end(connection)
             if isinstance(error, pymysql.Error):
@@ -94,10 +96,10 @@ class MysqlDriver(Driver):
             connection.close()
 
     def begin(self, cursor: Any) -> float:
-        return float(_say(cursor, *_BEGIN))
+        return float(say(cursor, *_BEGIN))
 
     def begin_look(self, cursor: Any) -> float:
-        return float(_say(cursor, *_BEGIN_LOOK))
+        return float(say(cursor, *_BEGIN_LOOK))
 
     def now(self, cursor: Any) -> float:
         # In whatever time zone the session is, also where a local time is that of two moments.
@@ -125,9 +127,9 @@ class MysqlDriver(Driver):
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         return faults.explain_commit(error, self._where)
 
-    def read_version(self, cursor: Any) -> str | None:
+    def read_version(self, connection: Any) -> str | None:
         try:
-            row = StepwiseTransaction(cursor, self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
+            row = StepwiseTransaction(connection.cursor(), self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
         except pymysql.ProgrammingError as error:
             if faults.code_of(error) == _NO_TABLE:
                 return None
@@ -143,7 +145,7 @@ class MysqlDriver(Driver):
         if cursor.fetchone() != (1,):
             raise BoardUnavailable(f"{self._where} is being upgraded by somebody else for more than a minute")
         try:
-            found = int(self.read_version(cursor) or 0)
+            found = found_version(self, self.read_version(connection))
             for statement in statements_of_mysql(found, self.tongue, _is_mariadb(connection)):
                 _make(cursor, statement)
             transaction = StepwiseTransaction(cursor, self.tongue, 0, 0.0)
@@ -185,19 +187,6 @@ def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
         )
 
     return connect
-
-
-def _say(cursor: Any, *statements: str) -> Any:
-    """Run statements, in one round trip where the connection can; return the last one's value, if it has one."""
-    if cursor.connection.client_flag & CLIENT.MULTI_STATEMENTS:
-        cursor.execute("; ".join(statements))
-        for _ in statements[1:]:
-            cursor.nextset()
-    else:
-        for statement in statements:
-            cursor.execute(statement)
-    row = cursor.fetchone() if cursor.description else None
-    return row[0] if row else None
 
 
 def _make(cursor: Any, statement: str) -> None:

@@ -18,6 +18,7 @@ from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.layout import statements_from
+from jobboard.backends.sql.migrating import found_version
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.postgresql_lookout import PostgresqlLookout
 from jobboard.backends.sql.statement import Tongue
@@ -134,8 +135,8 @@ class PostgresqlDriver(Driver):
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         return faults.explain_commit(error, self._where)
 
-    def read_version(self, cursor: Any) -> str | None:
-        naming = self.tongue.naming
+    def read_version(self, connection: psycopg.Connection[Any]) -> str | None:
+        naming, cursor = self.tongue.naming, connection.cursor()
         cursor.execute("SELECT to_regclass(%s)", [naming.table("meta")])
         if cursor.fetchone() == (None,):
             return None
@@ -150,7 +151,7 @@ class PostgresqlDriver(Driver):
             cursor.execute("SELECT to_regnamespace(%s)", [naming.schema or "public"])
             if naming.schema is not None and cursor.fetchone() == (None,):
                 cursor.execute(f'CREATE SCHEMA "{naming.schema}"')
-            found = int(self.read_version(cursor) or 0)
+            found = found_version(self, self.read_version(connection))
             for statement in statements_from(schema.metadata.sorted_tables, found, self.tongue):
                 cursor.execute(statement.encode())
             transaction = Transaction(cursor, self.tongue, 0, 0.0)

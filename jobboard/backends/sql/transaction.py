@@ -54,7 +54,14 @@ class Transaction:
         self.changed = True
         sql, constants = statement.on(self._tongue)
         fixed = {**constants, **self._bound}
-        self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
+        if len(many) == 1:
+            # Drivers make more of an executemany, however many there are.
+            self._cursor.execute(sql, {**fixed, **many[0]})
+        else:
+            self._execute_many(sql, [{**fixed, **parameters} for parameters in many])
+
+    def _execute_many(self, sql: str, many: list[dict[str, Any]]) -> None:
+        self._cursor.executemany(sql, many)
 
     def change(self, change: Returning, **parameters: Any) -> list[Row]:
         """Change something, and return the rows as they are now."""
