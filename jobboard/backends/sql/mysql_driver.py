@@ -22,7 +22,7 @@ from jobboard.backends.sql.mysql_lookout import MysqlLookout
 from jobboard.backends.sql.mysql_transaction import MysqlTransaction, say
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.statement import Tongue, literal_list
-from jobboard.backends.sql.transaction import StepwiseTransaction
+from jobboard.backends.sql.transaction import Look, StepwiseTransaction, Transaction
 from jobboard.errors import BoardUnavailable
 
 Connect = Callable[[float], Any]
@@ -32,18 +32,24 @@ _OLDEST_MARIADB, _OLDEST_MYSQL = (10, 6), (8, 0)
 
 _NO_TABLE, _TABLE_EXISTS, _INDEX_EXISTS = 1146, 1050, 1061
 
-_NOW = "SELECT UNIX_TIMESTAMP(SYSDATE(6))"
+#: Statements know a variable's value when they are planned, and so may look it up in an index.
+_SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
+_LOOK = """
+SELECT @jobboard_now,
+    (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
+        WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at LIMIT 1),
+    EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board})
+"""
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, of which there are two for an hour of every year.
     "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10",
     # Locks of what was not found would make those wait who post.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
-_BEGIN = ("START TRANSACTION READ WRITE", _NOW)
+_BEGIN = ("START TRANSACTION READ WRITE",)
 _BEGIN_LOOK = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-    _NOW,
 )
 #: Seconds for which boards that are opened at the same time queue while one makes the tables.
 _UPGRADE_WITHIN = 60
@@ -62,6 +68,7 @@ class MysqlDriver(Driver):
         self._connect = connect
         self._where = where
         self.tongue = Tongue(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, naming)
+        self._look = naming.apply(_LOOK)
 
     @property
     def where(self) -> str:
@@ -95,19 +102,25 @@ class MysqlDriver(Driver):
         with contextlib.suppress(pymysql.Error, OSError):
             connection.close()
 
-    def begin(self, cursor: Any) -> float:
-        return float(say(cursor, *_BEGIN))
+    def begin(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, _BEGIN, board)
 
-    def begin_look(self, cursor: Any) -> float:
-        return float(say(cursor, *_BEGIN_LOOK))
+    def begin_look(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, _BEGIN_LOOK, board)
+
+    def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, Look]:
+        say(cursor, *kind, _SET_NOW, self._look.format(board=board))
+        now, due_at, is_any_paused = cursor.fetchone()
+        return float(now), Look(due_at is not None, bool(is_any_paused))
 
     def now(self, cursor: Any) -> float:
         # In whatever time zone the session is, also where a local time is that of two moments.
         cursor.execute("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6")
         return float(cursor.fetchone()[0])
 
-    def commit(self, cursor: Any, channel: str | None) -> None:
-        cursor.execute("COMMIT")
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
+        assert isinstance(transaction, MysqlTransaction)
+        say(cursor, *transaction.take_waiting(), "COMMIT")
 
     def cursor(self, connection: Any) -> Any:
         if not isinstance(connection, pymysql.connections.Connection):

@@ -22,7 +22,7 @@ from jobboard.backends.sql.migrating import found_version
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.postgresql_lookout import PostgresqlLookout
 from jobboard.backends.sql.statement import Tongue
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.errors import BoardUnavailable
 
 Connect = Callable[[float], psycopg.Connection[Any]]
@@ -30,6 +30,14 @@ Connect = Callable[[float], psycopg.Connection[Any]]
 _OLDEST = 120000
 
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+#: In the same text as the beginning, which therefore takes no parameters. The time is read once, for the index's sake.
+_LOOK = """
+WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)
+SELECT now,
+    (SELECT due_at FROM jobboard_jobs WHERE board = {board} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL,
+    EXISTS (SELECT FROM jobboard_pauses WHERE board = {board})
+FROM moment
+"""
 # Every statement of ours is served by an index, in its order. A planner that knows nothing of a new table, or that last
 # looked when the board was empty, must not think of anything else.
 _SET_UP = "; ".join(
@@ -61,6 +69,7 @@ class PostgresqlDriver(Driver):
         self._connect = connect
         self._where = where
         self.tongue = Tongue(PGDialect_psycopg(), list, naming)  # type: ignore[no-untyped-call]
+        self._look = naming.apply(_LOOK)
 
     @property
     def where(self) -> str:
@@ -105,16 +114,22 @@ class PostgresqlDriver(Driver):
     def end(self, connection: psycopg.Connection[Any]) -> None:
         connection.close()
 
-    def begin(self, cursor: Any) -> float:
-        return _second(cursor.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_NOW}"))
+    def begin(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, "READ COMMITTED READ WRITE", board)
 
-    def begin_look(self, cursor: Any) -> float:
-        return _second(cursor.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_NOW}"))
+    def begin_look(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, "REPEATABLE READ READ ONLY", board)
+
+    def _begin(self, cursor: Any, kind: str, board: int) -> tuple[float, Look]:
+        cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {self._look.format(board=board)}")
+        cursor.nextset()
+        now, is_any_due, is_any_paused = cursor.fetchone()
+        return now, Look(is_any_due, is_any_paused)
 
     def now(self, cursor: Any) -> float:
         return float(cursor.execute(_NOW).fetchone()[0])
 
-    def commit(self, cursor: Any, channel: str | None) -> None:
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
         cursor.execute("COMMIT" if channel is None else f"NOTIFY {channel}; COMMIT")
 
     def cursor(self, connection: Any) -> Any:
@@ -159,11 +174,6 @@ class PostgresqlDriver(Driver):
 
     def lookout(self, connection: psycopg.Connection[Any], channel: str) -> Lookout:
         return PostgresqlLookout(connection, self.tongue, channel, self.explain)
-
-
-def _second(cursor: Any) -> float:
-    cursor.nextset()
-    return float(cursor.fetchone()[0])
 
 
 def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:

@@ -88,8 +88,8 @@ class Server(Database):
         """One transaction that sees what others have committed; what it is to change, it locks first."""
         with self._lent() as connection:
             cursor = connection.cursor()
-            now = self.driver.begin(cursor)
-            transaction = self.driver.transaction(cursor, self.driver.tongue, self.board, now)
+            now, look = self.driver.begin(cursor, self.board)
+            transaction = self.driver.transaction(cursor, self.driver.tongue, self.board, now, look)
             try:
                 yield transaction
             except Exception as error:
@@ -123,9 +123,9 @@ class Server(Database):
         """One consistent look, which waits for nobody and locks nothing."""
         with self._lent() as connection:
             cursor = connection.cursor()
-            now = self.driver.begin_look(cursor)
+            now, look = self.driver.begin_look(cursor, self.board)
             try:
-                yield self.driver.transaction(cursor, self.driver.tongue, self.board, now)
+                yield self.driver.transaction(cursor, self.driver.tongue, self.board, now, look)
             except Exception as error:
                 self._roll_back(cursor, error)
                 raise
@@ -171,8 +171,9 @@ class Server(Database):
 
     def _commit(self, cursor: Any, transaction: Transaction) -> None:
         try:
-            self.driver.commit(cursor, self.channel if transaction.stirs else None)
+            self.driver.commit(transaction, cursor, self.channel if transaction.stirs else None)
         except self.driver.error as error:
+            self._roll_back(cursor, error)
             raise self.driver.explain_commit(error) from error
 
     @property
