@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.etcd_store import ETCD
 from benchmarks.redis_store import REDIS
 from benchmarks.space import Bare, Space, Store
+from benchmarks.sql_store import MARIADB, POSTGRESQL
 from benchmarks.zookeeper_store import ZOOKEEPER
 from jobboard import fetch
 from jobboard.address import Address
@@ -139,6 +141,9 @@ STORES = {
         ),
         Store("sqlite-normal", lambda: _sqlite_space("NORMAL"), {**_GOALS, "pick-up across processes, p50": "<= 60"}),
         REDIS,
+        POSTGRESQL,
+        MARIADB,
         ZOOKEEPER,
+        ETCD,
     )
 }

@@ -27,7 +27,7 @@ class MariadbServer(RunningServer):
             "bind-address": HOST,
             "socket": str(self.folder / "socket"),
             "pid-file": str(self.folder / "pid"),
-            "innodb-flush-log-at-trx-commit": "0",
+            "innodb-flush-log-at-trx-commit": "2",
             "innodb-buffer-pool-size": "64M",
             "max-connections": "200",
             **(options or {}),

@@ -13,6 +13,8 @@ from typing import Any
 import psycopg
 from servers import HOST, RunningServer, free_port
 
+from jobboard.testing import eventually
+
 #: What the packages install; ``PATH`` has them nowhere.
 _PROGRAMS = "/usr/lib/postgresql/*/bin"
 #: The server refuses to be root.
@@ -62,7 +64,6 @@ class PostgresqlServer(RunningServer):
     def start(self) -> PostgresqlServer:
         if not self._is_made:
             self._make()
-        # A child that outlived a killed server would keep its shared memory.
         super().start()
         if not self._is_made:
             with self.client("postgres") as client:
@@ -106,6 +107,8 @@ class PostgresqlServer(RunningServer):
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(child), signal.SIGKILL)
+        # One that is left would keep the memory that they share, and no server would start beside it.
+        eventually(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
     def end_connections(self) -> int:
         """Break all connections to the database but one's own."""

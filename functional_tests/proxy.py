@@ -21,7 +21,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
-        self._armed: list[Cut] = []
+        self._armed: list[Cut | None] = []
         self._sockets: set[socket.socket] = set()
         self._heard = threading.Event()
         self._heard.set()
@@ -33,14 +33,24 @@ class Proxy:
         self.replied = 0
         self._is_shut = False
 
-    def cut(self, what: Cut, times: int = 1) -> None:
-        """Break the next requests: ``"request"`` drops one unsent, ``"reply"`` lets it pass and drops the answer."""
+    def cut(self, what: Cut, times: int = 1, *, after: int = 0) -> None:
+        """Break the next requests: ``"request"`` drops one unsent, ``"reply"`` lets it pass and drops the answer.
+
+        :param after: how many requests pass unharmed before.
+        """
         with self._lock:
-            self._armed += [what] * times
+            self._armed += [*[None] * after, *[what] * times]
+
+    def disarm(self) -> bool:
+        """Break nothing more; return whether anything that was to be broken was not."""
+        with self._lock:
+            was_armed = any(self._armed)
+            self._armed.clear()
+        return was_armed
 
     @property
     def armed(self) -> bool:
-        return bool(self._armed)
+        return any(self._armed)
 
     def silence(self) -> None:
         """Let nothing through to the clients, without a word: a line that is half open."""

@@ -59,15 +59,23 @@ class RunningServer:
             self._process = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log)
 
     def start(self) -> Self:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it answers; on a machine that is busy elsewhere this takes a while."""
         self.launch()
-        # A Java one takes ten seconds and more on a machine that is busy with other things.
-        eventually(self.answers, within=60)
+        try:
+            eventually(self.answers, within=60)
+        except BaseException:
+            # Nobody else would ever stop it.
+            self.stop()
+            raise
         return self
 
     def answers(self) -> bool:
         """Whether it can be used."""
         raise NotImplementedError
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def process(self) -> subprocess.Popen[bytes]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
+from mutations import LONG, MUTATIONS, Act, Prepare, photo_of
 from proxy import Proxy
 from servers import HOST
 
-from jobboard import Entity, JobBoard, JobState, LogBook, Posting
+from jobboard import Cron, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.txn import Done, Txn
-
-LONG = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -44,92 +43,28 @@ def behind(proxy: Proxy) -> Iterator[EtcdHarness]:
 
 
 def _claimed(board: JobBoard) -> Any:
-    board.post("resize", details={"n": 1}, max_attempts=5)
-    return board.claim_next("alice", expiry=LONG)[0]
+    board.post_many([Posting("resize") for _ in range(9)])
+    return board.claim_next("alice", limit=9, expiry=LONG)
 
 
-def _trashed(board: JobBoard) -> str:
-    job = board.post("resize", key="k")
-    board.trash(job, "an operator", force=True)
-    return job.uuid
+def _scheduled(board: JobBoard) -> str:
+    return board.schedules.add(Schedule("nightly", Cron("0 3 * * *"), "rotate")).id
 
 
-def _released(board: JobBoard, job: Any) -> None:
-    board.release(job, reason="its host is gone")
-
-
-def _saved_again(board: JobBoard, book: LogBook) -> None:
-    book.meta["n"] = 2
-    board.save_book(book)
-
-
-def _book(board: JobBoard) -> LogBook:
-    book = LogBook("journal")
-    board.save_book(book)
-    return book
-
-
-def _nothing(board: JobBoard) -> None:
-    pass
-
-
-Prepare, Act = Callable[[JobBoard], Any], Callable[[JobBoard, Any], object]
-
-MUTATIONS: dict[str, tuple[Prepare, Act]] = {
-    "post": (_nothing, lambda board, _: board.post("resize", details={"n": 1}, key="k")),
-    "post delayed": (_nothing, lambda board, _: board.post("resize", delay=LONG)),
-    "post many": (_nothing, lambda board, _: board.post_many([Posting("resize", key=str(n)) for n in range(50)])),
-    "post replacing": (
-        lambda board: board.post("resize", key="k"),
-        lambda board, _: board.post("resize", details={"n": 2}, key="k", if_exists="replace", priority="high"),
-    ),
-    "cancel": (lambda board: board.post("resize"), lambda board, job: board.cancel(job)),
-    "cancel claimed": (_claimed, lambda board, job: board.cancel(job)),
-    "claim": (lambda board: board.post("resize"), lambda board, job: board.claim(job, "alice", LONG)),
-    "claim next": (
-        lambda board: board.post_many([Posting("resize") for _ in range(9)]),
-        lambda board, _: board.claim_next("alice", limit=4, expiry=LONG),
-    ),
-    "claim next one": (
+#: What takes a way of its own on etcd, besides what every store is asked.
+BATCHES: dict[str, tuple[Prepare, Act]] = {
+    "claim next of one": (
         lambda board: board.post_many([Posting("resize") for _ in range(9)]),
         lambda board, _: board.claim_next("alice", expiry=LONG),
     ),
-    "extend": (_claimed, lambda board, job: board.extend(job, "alice", LONG)),
-    "extend many": (_claimed, lambda board, job: board.extend_many([job], "alice", LONG, progress=["half"])),
-    "checkpoint": (_claimed, lambda board, job: board.checkpoint(job, "alice", {"page": 7})),
-    "consume": (_claimed, lambda board, job: board.consume(job, "alice", "done")),
-    "consume many": (_claimed, lambda board, job: board.consume_many([job], "alice")),
-    "abandon": (_claimed, lambda board, job: board.abandon(job, "alice", reason="no disk here")),
-    "abandon for later": (_claimed, lambda board, job: board.abandon(job, "alice", delay=LONG, counted=False)),
-    "trash": (_claimed, lambda board, job: board.trash(job, "alice", reason="broken")),
-    "trash by force": (_claimed, lambda board, job: board.trash(job, "an operator", reason="runaway", force=True)),
-    "release": (_claimed, _released),
-    "restore": (_trashed, lambda board, uuid: board.restore(uuid)),
-    "purge": (_trashed, lambda board, uuid: board.purge(uuid)),
-    "pause": (_nothing, lambda board, _: board.pause("resize")),
-    "resume": (lambda board: board.pause("resize"), lambda board, _: board.resume("resize")),
-    "register": (_nothing, lambda board, _: board.register_entity(Entity("conductor", "a"))),
-    "remove": (
-        lambda board: board.register_entity(Entity("conductor", "a")),
-        lambda board, _: board.remove_entity(Entity("conductor", "a")),
-    ),
-    "save book": (_nothing, lambda board, _: board.save_book(LogBook("journal"))),
-    "save book again": (_book, _saved_again),
-    "destroy book": (_book, lambda board, book: board.destroy_book(book.uuid)),
-}  # fmt: skip
-
-
-def _photo(board: JobBoard) -> Any:
-    """All of a board that does not differ between two boards to which the same was done."""
-    jobs = [
-        (
-            job.name, job.key, job.details, job.priority, job.record.state, job.record.attempts, job.record.owner,
-            job.record.reason, job.record.last_error, job.record.cancel_asked, job.checkpoint, job.result,
-            [(line.kind, line.who) for line in job.history],
-        )
-        for job in board.iterjobs(states=list(JobState))
-    ]  # fmt: skip
-    return jobs, board.paused(), [entity.name for entity in board.entities()], board.job_count
+    "consume nine": (_claimed, lambda board, jobs: board.consume_many(jobs, "alice")),
+    "extend nine": (_claimed, lambda board, jobs: board.extend_many(jobs, "alice", LONG)),
+    "add a schedule": (lambda board: None, lambda board, _: _scheduled(board)),
+    "pause a schedule": (_scheduled, lambda board, id: board.schedules.pause(id)),
+    "fire a schedule": (_scheduled, lambda board, id: board.schedules.fire_now(id)),
+    "remove a schedule": (_scheduled, lambda board, id: board.schedules.remove(id)),
+}
+EVERY = {**MUTATIONS, **BATCHES}
 
 
 def cut_the_next_change(board: JobBoard, proxy: Proxy, what: Any) -> None:
@@ -147,11 +82,11 @@ def cut_the_next_change(board: JobBoard, proxy: Proxy, what: Any) -> None:
 
 
 @pytest.mark.parametrize("what", ["reply", "request"])
-@pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.parametrize("mutation", EVERY)
 def test_a_mutation_whose_reply_was_lost_has_the_effect_of_once(
     harness: EtcdHarness, behind: EtcdHarness, proxy: Proxy, mutation: str, what: Any
 ) -> None:
-    prepare, act = MUTATIONS[mutation]
+    prepare, act = EVERY[mutation]
     expected = harness.board()
     act(expected, prepare(expected))
     board = behind.board()
@@ -160,8 +95,19 @@ def test_a_mutation_whose_reply_was_lost_has_the_effect_of_once(
     act(board, prepared)
     assert not proxy.armed
     assert proxy.cuts == 1
-    assert _photo(board) == _photo(expected)
+    assert _comparable(photo_of(board)) == _comparable(photo_of(expected))
+    assert _schedules(board) == _schedules(expected)
     assert board.audit() == []
+
+
+def _comparable(photo: Any) -> Any:
+    """Leave out the moment in the key of a job that was fired by hand."""
+    jobs, *rest = photo
+    return [(name, key and key.split("@")[0], *others) for name, key, *others in jobs], rest
+
+
+def _schedules(board: JobBoard) -> list[Any]:
+    return [(kept.id, kept.state, kept.progress and kept.progress.runs) for kept in board.schedules]
 
 
 def test_claims_found_again_after_a_lost_reply_can_be_ended(behind: EtcdHarness, proxy: Proxy) -> None:
@@ -172,6 +118,18 @@ def test_claims_found_again_after_a_lost_reply_can_be_ended(behind: EtcdHarness,
     assert jobs == [posted[1], posted[2], posted[0]]
     assert proxy.cuts == 1
     assert board.consume_many(jobs, "alice") == [None] * 3
+
+
+def test_a_lease_whose_reply_was_lost_is_granted_once(server: EtcdServer, behind: EtcdHarness, proxy: Proxy) -> None:
+    board = behind.board()
+    job = board.post("resize")
+    server.revoke_all()
+    proxy.matters = lambda request: b"lease/grant" in request
+    proxy.cut("reply")
+    board.claim(job, "alice", LONG)
+    assert proxy.cuts == 1
+    assert len(server.leases()) == 1
+    board.consume(job, "alice")
 
 
 def test_a_look_whose_reply_was_lost_is_answered_all_the_same(behind: EtcdHarness, proxy: Proxy) -> None:

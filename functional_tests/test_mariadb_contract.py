@@ -10,16 +10,12 @@ from sql_harness import MysqlHarness
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[MariadbServer]:
-    with MariadbServer() as server:
-        yield server
+pytest_plugins = ("sql_servers",)
 
 
 @pytest.fixture
-def harness(server: MariadbServer) -> Iterator[Harness]:
-    with MysqlHarness(server.uri) as harness:
+def harness(mariadb: MariadbServer) -> Iterator[Harness]:
+    with MysqlHarness(mariadb.uri) as harness:
         yield harness
 
 

@@ -10,16 +10,12 @@ from sql_harness import PostgresqlHarness
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresqlServer]:
-    with PostgresqlServer() as server:
-        yield server
+pytest_plugins = ("sql_servers",)
 
 
 @pytest.fixture
-def harness(server: PostgresqlServer) -> Iterator[Harness]:
-    with PostgresqlHarness(server.uri) as harness:
+def harness(postgresql: PostgresqlServer) -> Iterator[Harness]:
+    with PostgresqlHarness(postgresql.uri) as harness:
         yield harness
 
 

@@ -21,6 +21,8 @@ from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotS
 from jobboard.backends.sql import SqliteBackend
 from jobboard.testing import Harness, eventually
 
+pytest_plugins = ("sql_servers",)
+
 LONG = 600.0
 
 
@@ -44,18 +46,6 @@ class SqliteHarness(Harness):
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         raise NotImplementedError
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[PostgresqlServer]:
-    with PostgresqlServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def mariadb() -> Iterator[MariadbServer]:
-    with MariadbServer() as server:
-        yield server
 
 
 @pytest.fixture(params=["postgresql", "mariadb", "sqlite"])

@@ -20,6 +20,7 @@ from jobboard.backends.etcd.txn import (
     KeyValue,
     Op,
     Txn,
+    absent,
     delete,
     many,
     modified_at,
@@ -242,6 +243,19 @@ class Changing(Client):
         for timer in strays:
             # It belongs to nothing that is there; unless somebody has just set it.
             self._send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
+
+    def _mend_places(self, orders: Sequence[bytes]) -> None:
+        """Write anew what stands of these jobs in the lines, since it can't be read."""
+        keys = self.keys
+        for order, job in zip(orders, self._fetch_at(orders), strict=True):
+            if job is None or not job.row.is_live:
+                self._send(Txn([absent(keys.live + order)], [delete(keys.ready(order))]))
+                continue
+            content = content_of(keys, job.row)
+            steps = [put(key, *content[key]) for key in content if key not in (job.record, keys.claim(order))]
+            if keys.ready(order) not in content:
+                steps.append(delete(keys.ready(order)))
+            self._send(Txn(job.unchanged(keys), steps))
 
     def _settle_orders(self, orders: Sequence[bytes]) -> None:
         """Look at jobs whose claims may be over."""

@@ -110,7 +110,11 @@ class Claiming(Changing):
         lines = self._lines_of(names)
         if not lines:
             return Heads([])
-        *found, paused = self._look([*(scan_prefix(line, count) for line in lines), scan_prefix(self.keys.paused)])
+        ops = [*(scan_prefix(line, count) for line in lines), scan_prefix(self.keys.paused)]
+        *found, paused = self._look(ops)
+        if bad := [kv.key.rpartition(b"/")[2] for part in found for kv in part.kvs if Hint.of(kv.value) is None]:
+            self._mend_places(bad)
+            *found, paused = self._look(ops)
         stopped = self._names_of(paused)
         if None in stopped:
             return Heads([])
@@ -118,7 +122,7 @@ class Claiming(Changing):
         if names is None and stopped and found[0].more and len(heads) < count:
             heads += self._heads_behind(found[0].kvs[-1].key, stopped, count - len(heads))
         heads = heads[:count]
-        if stopped or len(lines) > 1:
+        if stopped or len(lines) > 1 or len(heads) < min(count, len(found[0].kvs)):
             return Heads(heads)
         seen = {head.hint.name for head in heads}
         by_name = [self.keys.line(name, JobState.UNCLAIMED) for name in seen if len(seen) == 1]
@@ -297,8 +301,13 @@ def _told_of(head: Head, grant: Grant) -> Told:
 
 
 def _heads_of(found: Sequence[Found], stopped: frozenset[str | None]) -> list[Head]:
-    heads = [Head(kv.key.rpartition(b"/")[2], Hint.of(kv.value), kv.modified) for part in found for kv in part.kvs]
-    return sorted((head for head in heads if head.hint.name not in stopped), key=lambda head: head.order)
+    heads = [
+        Head(kv.key.rpartition(b"/")[2], hint, kv.modified)
+        for part in found
+        for kv in part.kvs
+        if (hint := Hint.of(kv.value)) is not None and hint.name not in stopped
+    ]
+    return sorted(heads, key=lambda head: head.order)
 
 
 def _claim_id_of(data: bytes) -> str | None:

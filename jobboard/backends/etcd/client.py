@@ -151,8 +151,9 @@ class Client(Backend):
         """Find out which job stands at a place where its record can't be read."""
         keys = self.keys
         ready, pointers = self._ask([get(keys.ready(order)), scan_prefix(keys.jobs)])
-        if ready.first is not None:
-            return Hint.of(ready.first.value)
+        hint = None if ready.first is None else Hint.of(ready.first.value)
+        if hint is not None:
+            return hint
         found = next((kv.key for kv in pointers.kvs if kv.value == order), None)
         if uuid is None and found is not None:
             uuid = found[len(keys.jobs) :].decode()

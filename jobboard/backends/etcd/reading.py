@@ -155,7 +155,8 @@ class Reading(Changing):
         for held, number in Counter(map(_name_of, claims.kvs)).items():
             numbers.setdefault(held, {})["claimed"] = number
         names = {name: NameStats(**numbers[name]) for name in sorted(numbers)}
-        created = [Hint.of(part.first.value).created_on for part in heads if part.first is not None]
+        first = [Hint.of(part.first.value) for part in heads if part.first is not None]
+        created = [hint.created_on for hint in first if hint is not None]
         return BoardStats(
             sum(name.delayed for name in names.values()),
             sum(name.unclaimed for name in names.values()),

@@ -13,8 +13,8 @@ from jobboard.errors import BoardUnavailable
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Seconds; each is the most of a random pause, so that those who met don't meet again.
-_PAUSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+#: Seconds: the most of the random pauses, so that those who met don't meet again, and how long that goes on.
+_FIRST_PAUSE, _LONGEST_PAUSE, _PATIENCE = 0.002, 0.5, 10.0
 
 
 class Undone(BoardUnavailable):
@@ -30,11 +30,16 @@ def taken_again(primitive: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(primitive)
     def insist(*args: P.args, **kwargs: P.kwargs) -> T:
-        for longest in _PAUSES:
+        longest, deadline = _FIRST_PAUSE, 0.0
+        while True:
             try:
                 return primitive(*args, **kwargs)
             except Undone:
+                now = time.monotonic()
+                deadline = deadline or now + _PATIENCE
+                if now > deadline:
+                    raise
                 time.sleep(random.uniform(0, longest))
-        return primitive(*args, **kwargs)
+                longest = min(longest * 2, _LONGEST_PAUSE)
 
     return insist

@@ -10,7 +10,7 @@ from typing import Any
 DEFAULT_PREFIX = "jobboard_"
 
 _TABLE = re.compile(rf"\b{DEFAULT_PREFIX}(meta|boards|jobs|journal|pauses|entities|books|schedules)\b")
-_INDEX = re.compile(rf"\b((?:CREATE (?:UNIQUE )?INDEX|UNIQUE KEY) ){DEFAULT_PREFIX}")
+_INDEX = re.compile(rf"\b((?:CREATE (?:UNIQUE )?INDEX |UNIQUE KEY |FORCE INDEX \()){DEFAULT_PREFIX}")
 _ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 
 

@@ -12,6 +12,7 @@ from jobboard.address import Address
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.naming import Naming, check_name
 from jobboard.backends.sql.postgresql_driver import Connect, PostgresqlDriver, connector
+from jobboard.backends.sql.postgresql_shortcuts import Shortcuts
 from jobboard.backends.sql.server_backend import ServerBackend
 
 #: libpq's own parameters, as they may stand in a URI.
@@ -21,7 +22,7 @@ _LIBPQ = (
 )  # fmt: skip
 
 
-class PostgresqlBackend(ServerBackend):
+class PostgresqlBackend(Shortcuts):
     """A board in a PostgreSQL database: ``postgresql://user:password@host:5432/database``.
 
     Several hosts are tried in turn, for the one that can be written to. What the URI leaves out, libpq takes from its

@@ -59,6 +59,7 @@ class _Batch:
         self._known = self._find_known()
         self._waiting: list[Entry] = []
         self._waiting_keys: dict[tuple[str, str], Entry] = {}
+        self._taken_keys = self._find_taken_keys()
 
     def _find_known(self) -> dict[str, Entry]:
         if len(self._entries) == 1:
@@ -68,6 +69,19 @@ class _Batch:
                 statements.FIND_MANY, uuids=self._transaction.list_of(new.uuid for new in self._entries)
             )
         return {entry.uuid: entry for entry in map(entry_of, rows)}
+
+    def _find_taken_keys(self) -> dict[tuple[str, str], Entry]:
+        """Look for all keys of a name at once; jobs that are to be replaced are found and locked one by one."""
+        keys: dict[str, set[str]] = {}
+        for new in self._entries:
+            if new.key is not None and new.if_exists is not IfExists.REPLACE:
+                keys.setdefault(new.name, set()).add(new.key)
+        found = [
+            entry_of(row)
+            for name, wanted in keys.items()
+            for row in self._transaction.rows(statements.FIND_KEYS, name=name, keys=self._transaction.list_of(wanted))
+        ]
+        return {(entry.name, entry.key): entry for entry in found if entry.key is not None}
 
     def post(self) -> list[Posted]:
         answers = [self._post(new) for new in self._entries]
@@ -85,6 +99,9 @@ class _Batch:
                 row = self._transaction.row(statements.REPLACED_BY, uuid=new.uuid)
                 if row is not None:
                     return Posted(PostOutcome.SAME, entry_of(row))
+            if there is not None and there.uuid == new.uuid:
+                # The first try was committed between the two looks.
+                return Posted(PostOutcome.SAME, there)
             if there is not None:
                 return self._meet(new, there)
         return Posted(PostOutcome.POSTED, self._wait(new))
@@ -93,9 +110,9 @@ class _Batch:
         waiting = self._waiting_keys.get((name, key))
         if waiting is not None:
             return waiting
-        is_replaced = if_exists is IfExists.REPLACE
-        statement = statements.FIND_KEY_TO_REPLACE if is_replaced else statements.FIND_KEY
-        row = self._transaction.row(statement, name=name, key=key)
+        if if_exists is not IfExists.REPLACE:
+            return self._taken_keys.get((name, key))
+        row = self._transaction.row(statements.FIND_KEY_TO_REPLACE, name=name, key=key)
         return None if row is None else entry_of(row)
 
     def _meet(self, new: NewEntry, there: Entry) -> Posted:
@@ -105,11 +122,12 @@ class _Batch:
         if new.if_exists is IfExists.RAISE or there.state is JobState.CLAIMED:
             return Posted(PostOutcome.TAKEN, there)
         self._insert()
-        self._transaction.run(statements.REPLACE, id=there.sequence, **self._content_of(new))
+        self._transaction.do(statements.REPLACE, id=there.sequence, **self._content_of(new))
         write_down(self._transaction, EventKind.REPLACED, there, reason=new.uuid)
-        self._transaction.run(statements.TRIM_HISTORY, id=there.sequence)
-        replaced = find(self._transaction, there.uuid)
-        return Posted(PostOutcome.REPLACED, replaced or there)
+        self._transaction.do(statements.TRIM_HISTORY, id=there.sequence)
+        replaced = find(self._transaction, there.uuid) or there
+        self._taken_keys[replaced.name, str(replaced.key)] = replaced
+        return Posted(PostOutcome.REPLACED, replaced)
 
     def _wait(self, new: NewEntry) -> Entry:
         now, due = self._transaction.now, _due_of(new, self._transaction.now)
@@ -132,6 +150,8 @@ class _Batch:
         sequences: dict[str, int] = dict(self._transaction.rows(statements.SEQUENCES, uuids=uuids))
         for entry in self._waiting:
             entry.sequence = sequences[entry.uuid]
+            if entry.key is not None:
+                self._taken_keys[entry.name, entry.key] = entry
         self._transaction.stirs = True
         self._transaction.run_many(
             statements.WRITE, [line(EventKind.POSTED, entry.sequence) for entry in self._waiting]
@@ -185,7 +205,7 @@ def _cancel(transaction: Transaction, uuid: str) -> Gone:
         return Gone.MISSING
     if entry.state is JobState.CLAIMED:
         if not entry.cancel_asked:
-            transaction.run(statements.ASK_TO_END, id=entry.sequence)
+            transaction.do(statements.ASK_TO_END, id=entry.sequence)
             write_down(transaction, EventKind.CANCEL_ASKED, entry, entry.owner)
         return Gone.ASKED
     if entry.state in (JobState.UNCLAIMED, JobState.DELAYED):

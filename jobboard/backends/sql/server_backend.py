@@ -14,12 +14,14 @@ from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.conflicts import taken_again
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.joining import JoinedBackend
+from jobboard.backends.sql.migrating import migrate
 from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
 from jobboard.backends.sql.operating import Operating
 from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.scheduling import Scheduling
 from jobboard.backends.sql.server import Server
 from jobboard.backends.sql.watching import Watcher
+from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -79,6 +81,12 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         "migrate": truth,
         "socket_timeout": check_seconds,
     }
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in _PRIMITIVES:
+            if name in vars(cls) or cls.__base__ is ServerBackend:
+                setattr(cls, name, taken_again(getattr(cls, name)))
 
     def __init__(
         self,
@@ -140,6 +148,9 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         else:
             _inherited.append(database)
 
+    def migrate(self, timeout: float) -> Migration:
+        return migrate(self._driver(), timeout)
+
     @property
     def connected(self) -> bool:
         return self._database is not None and self._database.usable and self._database.reachable
@@ -161,5 +172,3 @@ _PRIMITIVES = (
     "purge", "pause", "resume", "paused", "tidy", "audit", "put_entity", "remove_entity", "entities", "save_book",
     "load_book", "destroy_book", "step_schedules", "read_schedules", "due_schedules", "page_schedules",
 )  # fmt: skip
-for _name in _PRIMITIVES:
-    setattr(ServerBackend, _name, taken_again(getattr(ServerBackend, _name)))

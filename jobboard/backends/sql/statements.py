@@ -54,6 +54,20 @@ _visible = or_(
 _unrecorded = one_of(journal.c.kind, "EXTENDED", "CHECKPOINTED")
 _long_ago = p("now") - literal_column(str(RETRY_WINDOW))
 
+
+# A planner whose statistics are old, or are those of another time of the day, must not look through all jobs of a state
+# for one. MySQL's is told which index. PostgreSQL's sorts only if it must (see its driver), so that it takes the only
+# index that has the order; hence orders that seem superfluous, and a range of one value, which is not left out of them.
+
+
+def by_index(wanted: Any, index: str) -> Any:
+    return wanted.with_hint(jobs, f"FORCE INDEX ({index})", "mysql")
+
+
+def _is_in_order(column: Any, name: str) -> Any:
+    return (column >= p(name)) & (column <= p(name))
+
+
 #: What makes an Entry; jobboard.backends.sql.rows reads them in this order.
 ENTRY = [
     jobs.c.id, jobs.c.uuid, jobs.c.name, jobs.c.rank, jobs.c.created_on, jobs.c.body, jobs.c.key, jobs.c.run_at,
@@ -68,15 +82,21 @@ RECORD: list[Any] = [null().label(column.name) if column.name in _LARGE else col
 # -- settling ----------------------------------------------------------------------------------------------------------
 
 _due = mine & (jobs.c.due_at <= p("now"))
-IS_ANY_DUE = Statement(select(literal_column("1")).where(_due).limit(1))
+_first_due = by_index(select(jobs.c.due_at).where(_due).order_by(jobs.c.due_at).limit(1), "jobboard_due")
+IS_ANY_DUE = Statement(_first_due)
 #: Whether anything is due, and whether anything is paused: all that claim_next has to know beforehand.
-DUE_OR_PAUSED = Statement(select(exists().where(_due), exists().where(pauses.c.board == p("board"))))
+DUE_OR_PAUSED = Statement(
+    select(_first_due.scalar_subquery().is_not(None), exists().where(pauses.c.board == p("board")))
+)
 _delayed = _due & (jobs.c.state == DELAYED)
 _let_go = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
 _moved = (jobs.c.id, jobs.c.token)
 # Here and below, what somebody else has locked is passed over: it is about to change, and whoever has a claim ended or
 # extended in a transaction of their own may take their time.
-_free_delayed = select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(1000).with_for_update(skip_locked=True)
+_free_delayed = by_index(
+    select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(1000).with_for_update(skip_locked=True),
+    "jobboard_due",
+)
 _these_ids = in_list(jobs.c.id, "ids")
 LET_GO = Returning(
     at_once=Statement(
@@ -87,7 +107,11 @@ LET_GO = Returning(
     change=Statement(_let_go.where(_these_ids)),
     read=Statement(select(*_moved).where(_these_ids)),
 )
-DUE = Statement(select(*RECORD).where(_due).order_by(jobs.c.due_at).limit(500).with_for_update(skip_locked=True))
+DUE = Statement(
+    by_index(
+        select(*RECORD).where(_due).order_by(jobs.c.due_at).limit(500).with_for_update(skip_locked=True), "jobboard_due"
+    )
+)
 
 # -- steps from state to state, of a row that was read in the same transaction -----------------------------------------
 
@@ -126,7 +150,7 @@ POST = Statement(
         run_at=p("run_at"), last_modified=p("now"), cancel_asked=0,
     )
 )  # fmt: skip
-SEQUENCES = Statement(select(jobs.c.uuid, jobs.c.id).where(_these))
+SEQUENCES = Statement(by_index(select(jobs.c.uuid, jobs.c.id).where(_these), "jobboard_uuid"))
 REPLACE = Statement(
     update(jobs)
     .where(row)
@@ -140,12 +164,16 @@ _of_key = _of_name.where(jobs.c.key == p("key"), jobs.c.key.is_not(None), jobs.c
 # Where there are no partial indexes, a column holds the key for as long as the job is on the board.
 _of_live_key = _of_name.where(literal_column("jobboard_jobs.live_key") == p("key"))
 FIND_KEY = Statement(_of_key, mysql=_of_live_key)
+_of_keys = _of_name.where(in_list(jobs.c.key, "keys"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
+_of_live_keys = _of_name.where(in_list(literal_column("jobboard_jobs.live_key"), "keys"))
+FIND_KEYS = Statement(_of_keys, mysql=by_index(_of_live_keys, "jobboard_key"))
 FIND_KEY_TO_REPLACE = Statement(_of_key.with_for_update(), mysql=_of_live_key.with_for_update())
-REPLACED_BY = Statement(
-    select(*ENTRY)
-    .select_from(journal.join(jobs, journal.c.job == jobs.c.id))
+_replaced = (
+    select(journal.c.job)
     .where(journal.c.board == p("board"), journal.c.kind == literal_column("'REPLACED'"), journal.c.reason == p("uuid"))
+    .limit(1)
 )
+REPLACED_BY = Statement(select(*ENTRY).where(jobs.c.id == _replaced.scalar_subquery()))
 
 # -- claiming ----------------------------------------------------------------------------------------------------------
 
@@ -159,7 +187,10 @@ _own = {
     "last_modified": p("now"),
 }
 # Databases that lock rows pass over those that others are claiming; SQLite's dialect leaves these words out.
-_heads = select(jobs.c.id).where(_ready).order_by(*_in_order).limit(p("limit")).with_for_update(skip_locked=True)
+_heads = by_index(
+    select(jobs.c.id).where(_ready).order_by(*_in_order).limit(p("limit")).with_for_update(skip_locked=True),
+    "jobboard_ready",
+)
 # As a subquery PostgreSQL might run it more than once, and lock more than was asked for.
 _locked_heads = _heads.cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
 _own_ids = Statement(update(jobs).where(_these_ids).values(_own))
@@ -173,13 +204,13 @@ CLAIM_NEXT = Returning(
     change=_own_ids,
     read=_owned,
 )
+_of_this_name = _ready & (jobs.c.name == p("name"))
+_of_this_name_in_order = _ready & _is_in_order(jobs.c.name, "name")
+_heads_of_name = select(jobs.c.rank, jobs.c.id).limit(p("limit")).with_for_update(skip_locked=True)
 #: The best of one name; several names are merged from their heads.
 HEADS_OF_NAME = Statement(
-    select(jobs.c.rank, jobs.c.id)
-    .where(_ready, jobs.c.name == p("name"))
-    .order_by(*_in_order)
-    .limit(p("limit"))
-    .with_for_update(skip_locked=True)
+    by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name"),
+    postgresql=_heads_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
 )
 CLAIM_IDS = Returning(
     at_once=Statement(update(jobs).where(_these_ids).values(_own).returning(*ENTRY)),
@@ -191,18 +222,28 @@ CLAIMED_UNDER = Statement(
     select(*ENTRY).where(mine, jobs.c.state == CLAIMED, jobs.c.claim_id == p("claim_id")).order_by(*_in_order)
 )
 #: The next name after one that is ready; a walk over the names costs a look each, not one per job.
-NEXT_READY_NAME = Statement(select(func.min(jobs.c.name)).where(_ready, jobs.c.name > p("name")))
+NEXT_READY_NAME = Statement(
+    by_index(
+        select(jobs.c.name).where(_ready, jobs.c.name > p("name")).order_by(jobs.c.name).limit(1),
+        "jobboard_ready_by_name",
+    )
+)
 
 # -- under a claim -----------------------------------------------------------------------------------------------------
 
 #: What fences are compared with; the state isn't asked for here, or all claimed jobs might be looked through. One job
 #: is the common case, and spares the list.
 FENCE = Statement(select(*RECORD).where(_this).with_for_update())
-FENCES = Statement(select(*RECORD).where(_these).with_for_update())
+# Several are locked in the same order by everybody, so that nobody waits in a circle.
+_fences = select(*RECORD).where(_these).with_for_update()
+_fences_in_order = _fences.order_by(jobs.c.uuid)
+FENCES = Statement(_fences, postgresql=_fences_in_order, mysql=by_index(_fences_in_order, "jobboard_uuid"))
 #: Whoever has one of these locked is ending its claim, perhaps in a transaction that takes long. The others must not
 #: miss their renewal meanwhile.
-FREE_FENCES = Statement(select(*RECORD).where(_these).with_for_update(skip_locked=True))
-FENCES_TO_SEE = Statement(select(*RECORD).where(_these))
+FREE_FENCES = Statement(
+    by_index(select(*RECORD).where(_these).with_for_update(skip_locked=True), "jobboard_uuid"),
+)
+FENCES_TO_SEE = Statement(by_index(select(*RECORD).where(_these), "jobboard_uuid"))
 EXTEND = Statement(
     update(jobs)
     .where(row)
@@ -229,13 +270,12 @@ WAS_DONE = Statement(
 FIND = Statement(select(*ENTRY).where(_this))
 FIND_TO_CHANGE = Statement(select(*ENTRY).where(_this).with_for_update())
 FIND_TO_CLAIM = Statement(select(*ENTRY).where(_this, _visible).with_for_update())
-FIND_MANY = Statement(select(*ENTRY).where(_these))
+FIND_MANY = Statement(by_index(select(*ENTRY).where(_these), "jobboard_uuid"))
 FIND_VISIBLE = Statement(select(*ENTRY).where(_this, _visible))
-FIND_MANY_VISIBLE = Statement(select(*ENTRY).where(_these, _visible))
+FIND_MANY_VISIBLE = Statement(by_index(select(*ENTRY).where(_these, _visible), "jobboard_uuid"))
 HISTORY = Statement(
     select(journal.c.kind, journal.c.who, journal.c.at, journal.c.token, journal.c.reason)
-    .select_from(jobs.join(journal, journal.c.job == jobs.c.id))
-    .where(_this, _visible, not_(_unrecorded))
+    .where(journal.c.job == select(jobs.c.id).where(_this, _visible).scalar_subquery(), not_(_unrecorded))
     .order_by(journal.c.id.desc())
     .limit(HISTORY_LENGTH)
 )
@@ -259,20 +299,24 @@ class Pages:
     later_ranks: Statement
 
 
-def _pages(*wanted: Any) -> Pages:
-    page = select(*ENTRY).where(mine, *wanted, _visible).order_by(*_in_order).limit(p("size"))
+def _pages(code: int, index: str, *of_name: Any) -> Pages:
+    page = (
+        select(*ENTRY)
+        .where(mine, jobs.c.state == literal_column(str(code)), *of_name, _visible)
+        .order_by(*_in_order)
+        .limit(p("size"))
+    )
     return Pages(
-        Statement(page.where(jobs.c.rank == p("rank"), jobs.c.id > p("id"))),
-        Statement(page.where(jobs.c.rank > p("rank"))),
+        Statement(
+            by_index(page.where(jobs.c.rank == p("rank"), jobs.c.id > p("id")), index),
+            postgresql=page.where(_is_in_order(jobs.c.rank, "rank"), jobs.c.id > p("id")),
+        ),
+        Statement(by_index(page.where(jobs.c.rank > p("rank")), index)),
     )
 
 
-def _in_state(code: int) -> Any:
-    return jobs.c.state == literal_column(str(code))
-
-
-PAGES = {code: _pages(_in_state(code)) for code in schema.STATES}
-PAGES_OF_NAME = {code: _pages(_in_state(code), jobs.c.name == p("name")) for code in schema.STATES}
+PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
+PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
 COUNT = Statement(select(func.count()).select_from(jobs).where(mine, jobs.c.state < COMPLETE))
 NUMBERS = Statement(
     select(jobs.c.name, jobs.c.state, func.count())
@@ -281,9 +325,17 @@ NUMBERS = Statement(
 )
 OLDEST_UNCLAIMED = Statement(select(func.min(jobs.c.created_on)).where(_ready))
 
-IS_READY = Statement(select(literal_column("1")).where(_ready).limit(1))
-IS_NAME_READY = Statement(select(literal_column("1")).where(_ready, jobs.c.name == p("name")).limit(1))
-NEXT_DUE = Statement(select(func.min(jobs.c.due_at)).where(mine, jobs.c.due_at.is_not(None)))
+IS_READY = Statement(by_index(select(jobs.c.id).where(_ready).order_by(*_in_order).limit(1), "jobboard_ready"))
+_one_of_name = select(jobs.c.id).limit(1)
+IS_NAME_READY = Statement(
+    by_index(_one_of_name.where(_of_this_name), "jobboard_ready_by_name"),
+    postgresql=_one_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
+)
+NEXT_DUE = Statement(
+    by_index(
+        select(jobs.c.due_at).where(mine, jobs.c.due_at.is_not(None)).order_by(jobs.c.due_at).limit(1), "jobboard_due"
+    )
+)
 
 # -- the journal -------------------------------------------------------------------------------------------------------
 
@@ -348,7 +400,14 @@ END_OF_JOURNAL = Statement(select(func.count(), func.max(_last.c.id), func.sum(_
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
 OVER = Statement(
-    select(jobs.c.id).where(mine, jobs.c.retain_until <= _long_ago).limit(p("limit")).with_for_update(skip_locked=True)
+    by_index(
+        select(jobs.c.id)
+        .where(mine, jobs.c.retain_until <= _long_ago)
+        .order_by(jobs.c.retain_until)
+        .limit(p("limit"))
+        .with_for_update(skip_locked=True),
+        "jobboard_over",
+    )
 )
 FORGET_LOOSE_LINES = Statement(
     delete(journal).where(journal.c.job.is_(None), journal.c.board == p("board"), journal.c.at <= _long_ago)

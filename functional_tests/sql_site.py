@@ -1,0 +1,45 @@
+"""A SQL server with boards on it, and words for what its other users do."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mariadb_servers import MariadbServer
+from postgresql_servers import PostgresqlServer
+from sql_harness import ServerHarness
+
+from jobboard import JobBoard
+
+Server = PostgresqlServer | MariadbServer
+
+
+class Site(NamedTuple):
+    """A server, and boards on it."""
+
+    server: Server
+    harness: ServerHarness
+
+    @property
+    def is_postgresql(self) -> bool:
+        return isinstance(self.server, PostgresqlServer)
+
+    def run(self, sql: str, *parameters: Any) -> list[Any]:
+        """Do something in the database as somebody else would."""
+        with self.server.client() as client, client.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def fill(self, board: JobBoard, count: int, name: str = "resize") -> None:
+        """Put jobs on a board as fast as the server can; they are like those that were posted."""
+        uuids, numbers = (
+            ("gen_random_uuid()::text", f"generate_series(1, {count})")
+            if self.is_postgresql
+            else ("UUID()", f"seq_1_to_{count}")
+        )
+        (number,) = self.run("SELECT id FROM jobboard_boards WHERE name = %s", board.name)[0]
+        self.run(
+            "INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
+            f" last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', -3, 1e9, %s, 1, 0, 0, 1e9, 0"
+            f" FROM {numbers}",
+            b"\x80",
+        )

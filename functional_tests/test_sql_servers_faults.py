@@ -1,0 +1,176 @@
+"""What breaks between a board and its SQL server, and in the server: nothing is lost, and nothing is done twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from servers import HOST
+from sql_site import Site
+
+from jobboard import BoardUnavailable, JobBoard, JobState, Posting, backend
+from jobboard.errors import ReplyLost
+from jobboard.testing import eventually
+
+pytest_plugins = ("sql_servers",)
+
+LONG = 600.0
+
+
+def insist(request: Callable[[], Any]) -> Any:
+    """Send a request again that was not sent, because the server was not there; nothing else is forgiven."""
+    while True:
+        try:
+            return request()
+        except ReplyLost:
+            raise
+        except BoardUnavailable:
+            continue
+
+
+# -- the server is killed ----------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_was_killed_and_restarted_has_everything(site: Site) -> None:
+    board = site.harness.board(patience=30.0)
+    posted = board.post_many([Posting("resize", details={"n": n}) for n in range(50)])
+    [job] = board.claim_next("alice", expiry=LONG)
+    board.checkpoint(job, "alice", {"page": 7})
+    site.server.kill()
+    with pytest.raises(BoardUnavailable):
+        board.stats()
+    assert not board.connected
+    site.server.start()
+    assert [other.uuid for other in board.iterjobs()] == [other.uuid for other in posted]
+    assert (job.checkpoint, job.owner, board.connected) == ({"page": 7}, "alice", True)
+    board.consume(job, "alice", "done")
+    assert (job.state, board.job_count, board.audit()) == (JobState.COMPLETE, 49, [])
+
+
+def test_work_goes_on_through_a_kill_and_a_restart(site: Site) -> None:
+    producer = site.harness.board(patience=60.0)
+    workers = _Workers(site, producer.name, 3)
+    posted = [producer.post("resize").uuid for _ in range(100)]
+    with workers:
+        eventually(lambda: len(workers.consumed) >= 20, within=60)
+        site.server.kill()
+        site.server.start()
+        posted += [insist(lambda: producer.post("resize")).uuid for _ in range(50)]
+        eventually(lambda: len(workers.consumed) >= 150, within=60)
+    assert workers.consumed == Counter(posted)
+    assert (producer.job_count, producer.audit()) == (0, [])
+
+
+def test_a_wait_goes_on_through_a_kill_and_a_restart(site: Site) -> None:
+    board, other = site.harness.board("jobs", patience=60.0), site.harness.board("jobs", patience=60.0)
+    found: list[str] = []
+    with board.waiter() as waiter:
+        assert waiter.ready_in() is None
+        site.server.kill()
+        site.server.start()
+        waiting = threading.Thread(target=lambda: found.extend(job.uuid for job in insist(lambda: board.wait(60))))
+        waiting.start()
+        job = insist(lambda: other.post("resize"))
+        waiting.join(60)
+    assert found == [job.uuid]
+
+
+# -- connections are killed --------------------------------------------------------------------------------------------
+
+
+class _Workers:
+    """Threads that claim and consume, each by a client of its own, until the block ends."""
+
+    def __init__(self, site: Site, name: str, count: int) -> None:
+        self.consumed: Counter[str] = Counter()
+        self._ended = threading.Event()
+        boards = [site.harness.board(name, patience=60.0) for _ in range(count)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(board, f"worker {number}")) for number, board in enumerate(boards)
+        ]
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _work(self, board: JobBoard, who: str) -> None:
+        while not self._ended.is_set():
+            for job in insist(lambda: board.claim_next(who, limit=3, expiry=LONG)):
+                insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
+                self.consumed[job.uuid] += 1
+
+
+def test_connections_that_are_killed_in_the_midst_of_work_cost_nothing(site: Site) -> None:
+    producer = site.harness.board(patience=60.0)
+    workers, ended, killed = _Workers(site, producer.name, 3), threading.Event(), Counter[str]()
+
+    def kill() -> None:
+        while not ended.wait(0.02):
+            killed["connections"] += site.server.end_connections()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with workers:
+        posted = [insist(lambda: producer.post("resize", key=str(n))).uuid for n in range(120)]  # noqa: B023
+        eventually(lambda: len(workers.consumed) >= 120, within=90)
+        ended.set()
+        killer.join(30)
+    assert killed["connections"] > 20
+    assert workers.consumed == Counter(posted)
+    assert (producer.job_count, producer.audit()) == (0, [])
+
+
+def test_a_transaction_whose_connection_is_killed_in_its_midst_has_done_nothing(site: Site) -> None:
+    board = site.harness.board()
+    job = board.post("resize", key="k")
+    with closing(_in_transaction(site)) as connection:
+        board.trash(job, "an operator", force=True)
+        board._backend.within(connection).restore([job.uuid])
+        site.server.end_connections()
+    assert (board.stats().trashed, board.job_count, board.audit()) == (1, 0, [])
+    board.restore(job.uuid)
+
+
+def _in_transaction(site: Site) -> Any:
+    client = site.server.client()
+    with client.cursor() as cursor:
+        cursor.execute("BEGIN")
+    return client
+
+
+# -- a line that is half open ------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_does_not_reply_is_given_up_after_the_timeout(site: Site) -> None:
+    with Proxy((HOST, site.server.port)) as proxy:
+        uri = site.server.uri.replace(str(site.server.port), str(proxy.port))
+        with backend("jobs", f"{uri}?socket_timeout=0.5", patience=0.0) as board:
+            board.post("resize", key="k", if_exists="keep")
+            proxy.silence()
+            begin = time.monotonic()
+            with pytest.raises(BoardUnavailable):
+                board.stats()
+            # One try on the old line, and one to make another within its own ten seconds.
+            assert time.monotonic() - begin < 20
+            assert not board.connected
+            proxy.speak()
+            eventually(lambda: _answers(board))
+            assert board.connected
+
+
+def _answers(board: JobBoard) -> bool:
+    try:
+        return board.job_count == 1
+    except BoardUnavailable:
+        return False

@@ -1,0 +1,139 @@
+"""What the statements cost on each server, by its own plans: an index finds the rows, nothing is scanned or sorted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sql_site import Site
+
+from jobboard import Every, JobBoard, JobState, Schedule
+from jobboard.backends.sql import auditing, statements, timetable
+from jobboard.backends.sql import postgresql_shortcuts as shortcuts
+from jobboard.backends.sql.schema import STATES
+from jobboard.backends.sql.statement import Statement
+
+pytest_plugins = ("sql_servers",)
+
+#: The statement, and the index without its prefix; what only one kind of server runs has its name before it.
+BY_INDEX: dict[str, tuple[Statement, str]] = {
+    "postgresql: claim_next": (shortcuts.CLAIM_NEXT, "ready"),
+    "postgresql: claim_next of a name": (shortcuts.CLAIM_NEXT_OF_NAME, "ready_by_name"),
+    "postgresql: consume": (shortcuts.CONSUME, "uuid"),
+    "postgresql: post": (shortcuts.POST, "key"),
+    "many": (statements.FIND_MANY, "uuid"),
+    "what was done": (statements.WAS_DONE, "history"),
+    "the last line": (statements.LAST_LINE, "history"),
+    "trimming": (statements.TRIM_HISTORY, "history"),
+    "renewals": (statements.DROP_UNRECORDED, "history"),
+    "lines of no job": (statements.FORGET_LOOSE_LINES, "history"),
+    "letting go": (statements.LET_GO.find, "due"),
+    "due or paused": (statements.DUE_OR_PAUSED, "due"),
+    "postgresql: claim_next, the long way": (statements.CLAIM_NEXT.at_once, "ready"),
+    "mysql: claim_next": (statements.CLAIM_NEXT.find, "ready"),
+    "the heads of a name": (statements.HEADS_OF_NAME, "ready_by_name"),
+    "the next ready name": (statements.NEXT_READY_NAME, "ready_by_name"),
+    "is anything ready": (statements.IS_READY, "ready"),
+    "is a name ready": (statements.IS_NAME_READY, "ready_by_name"),
+    "is anything due": (statements.IS_ANY_DUE, "due"),
+    "what is due": (statements.DUE, "due"),
+    "the next due": (statements.NEXT_DUE, "due"),
+    "a fence": (statements.FENCE, "uuid"),
+    "fences": (statements.FENCES, "uuid"),
+    "a key": (statements.FIND_KEY, "key"),
+    "keys": (statements.FIND_KEYS, "key"),
+    "a replacement": (statements.REPLACED_BY, "replaced"),
+    "history": (statements.HISTORY, "history"),
+    "what is over": (statements.OVER, "over"),
+    "schedules that are due": (timetable.DUE, "next_at"),
+    "postgresql: the next schedule": (timetable.NEXT_AFTER_NOW, "next_at"),
+    **{f"a page of {state}": (statements.PAGES[code].rest_of_rank, "ready") for code, state in STATES.items()},
+    **{f"later ranks of {state}": (statements.PAGES[code].later_ranks, "ready") for code, state in STATES.items()},
+}
+
+_VALUES: dict[str, Any] = {
+    "now": 1e9, "limit": 1, "size": 100, "rank": -3, "id": 1, "name": "resize", "uuid": "u", "uuids": ["u", "v"],
+    "ids": [1, 2], "key": "k", "keys": ["k", "l"], "token": 1, "who": "alice", "claim_id": "c", "expiry": 30.0,
+    "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
+    "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
+    "kinds": ["CLAIMED"], "at": 1.0,
+}  # fmt: skip
+
+
+def _plan(site: Site, board: JobBoard, statement: Statement, **there: Any) -> tuple[set[str], set[str]]:
+    """Return the indexes that are used, and what else is done.
+
+    :param there: parameters of what is there; a planner may look, and answer before it plans.
+    """
+    database: Any = board._backend.database  # type: ignore[attr-defined]
+    tongue = database.driver.tongue
+    sql, constants = statement.on(tongue)
+    lists = {name: tongue.as_list(value) if not site.is_postgresql else value for name, value in _VALUES.items()
+             if isinstance(value, list)}  # fmt: skip
+    values = {**_VALUES, **lists, **there, **constants, "board": database.board}
+    with database._lent() as connection, connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}" if site.is_postgresql else f"EXPLAIN FORMAT=JSON {sql}", values)
+        (plan,) = cursor.fetchone()
+    used: set[str] = set()
+    done: set[str] = set()
+    for node in _nodes(plan if site.is_postgresql else json.loads(plan)):
+        used |= {str(node[name]) for name in ("Index Name", "key") if name in node}
+        done |= {str(node[name]) for name in ("Node Type", "access_type") if name in node}
+        done |= {name for name in ("filesort", "temporary_table", "read_sorted_file") if name in node}
+    return used, done
+
+
+def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(plan, dict):
+        yield plan
+        plan = list(plan.values())
+    if isinstance(plan, list):
+        for part in plan:
+            yield from _nodes(part)
+
+
+#: What reads all of a table, or puts rows in order.
+_DEAR = {"Seq Scan", "Sort", "Bitmap Heap Scan", "Hash Join", "ALL", "index", "filesort", "read_sorted_file"}
+#: What is posted is put in its own order; what MySQL deletes it reads from a table of one row.
+_HARMLESS = {"postgresql: post": {"Sort"}, "trimming": {"ALL"}}
+
+
+@pytest.fixture(params=["one", "mostly waiting", "mostly complete"])
+def board(request: pytest.FixtureRequest, site: Site) -> JobBoard:
+    """A board whose tables' statistics would mislead a planner in one way or another."""
+    board = site.harness.board()
+    site.fill(board, 3000 if request.param != "one" else 0)
+    if request.param == "mostly complete":
+        (number,) = site.run("SELECT id FROM jobboard_boards WHERE name = %s", board.name)[0]
+        site.run("UPDATE jobboard_jobs SET state = 3, retain_until = 2e9 WHERE board = %s AND id %% 1000 <> 1", number)
+    board.post("keyed", key="k")
+    board.schedules.add(Schedule("nightly", Every(days=1), "resize"))
+    site.run("ANALYZE" if site.is_postgresql else "ANALYZE TABLE jobboard_jobs, jobboard_journal, jobboard_schedules")
+    return board
+
+
+def test_an_index_finds_the_rows_and_nothing_is_scanned_or_sorted(site: Site, board: JobBoard) -> None:
+    [job] = board.iterjobs(states=[JobState.UNCLAIMED], names=["keyed"])
+    there = {"uuid": job.uuid, "id": job.sequence, "name": "keyed"}
+    wrong = []
+    for what, (statement, index) in BY_INDEX.items():
+        if what.startswith("mysql:" if site.is_postgresql else "postgresql:"):
+            continue
+        used, done = _plan(site, board, statement, **there)
+        if f"jobboard_{index}" not in used or done & (_DEAR - _HARMLESS.get(what, set())):
+            wrong.append(f"{what}: {sorted(used)} {sorted(done)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_lines_of_no_job_are_found_by_a_look_at_an_index_for_each(site: Site, board: JobBoard) -> None:
+    used, _ = _plan(site, board, auditing.ORPHANED_LINES)
+    assert ("jobboard_jobs_pkey" if site.is_postgresql else "PRIMARY") in used
+
+
+def test_a_plan_that_scans_or_sorts_would_be_seen(site: Site) -> None:
+    board = site.harness.board()
+    by_time = Statement(statements.select(statements.jobs.c.uuid).order_by(statements.jobs.c.last_modified))
+    _, done = _plan(site, board, by_time)
+    assert done & _DEAR
