@@ -50,7 +50,9 @@ def _rate_of_pairs(store: str, board: JobBoard, bare: Bare, size: int, batch: in
 def measure_backlog(store: str, space: Space, scale: float) -> Iterator[Figure]:
     """The cost of claim_next with few and with many jobs waiting, measured in turn."""
     sizes = [
-        size for size in (100, 10_000, 50_000, 100_000, 1_000_000) if size <= space.largest_backlog * min(1.0, scale)
+        size
+        for size in (100, 10_000, 50_000, 100_000, 200_000, 1_000_000)
+        if size <= space.largest_backlog * min(1.0, scale)
     ]
     boards = {size: space.open(f"backlog-{size}") for size in sizes}
     times: dict[int, list[float]] = {size: [] for size in sizes}
