@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import make_certificates
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
@@ -29,21 +30,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an authority, and with certificates of a server and of a client."""
     folder = tmp_path_factory.mktemp("certificates")
 
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=tests", "-days", "2")
-    for name in ("server", "client"):
-        (folder / f"{name}.ext").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n")
-        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext",
-        )  # fmt: skip
-        # What the server takes as one file.
-        both = (folder / f"{name}.key").read_text() + (folder / f"{name}.pem").read_text()
-        (folder / f"{name}.both.pem").write_text(both)
+    make_certificates(folder)
+    # What the server takes as one file.
+    (folder / "both.pem").write_text((folder / "server.key").read_text() + (folder / "server.pem").read_text())
     return folder
 
 
@@ -58,7 +47,7 @@ class Guarded(ZooKeeperServer):
             f"secureClientPort={self.tls_port}",
             f"secureClientPortAddress={HOST}",
             "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-            f"ssl.keyStore.location={certificates / 'server.both.pem'}",
+            f"ssl.keyStore.location={certificates / 'both.pem'}",
             f"ssl.trustStore.location={certificates / 'ca.pem'}",
             settings={
                 "java.security.auth.login.config": str(users),

@@ -136,6 +136,19 @@ def test_a_short_break_leaves_the_claims(behind: ZooKeeperHarness, proxy: Proxy,
     board.consume(job, "alice")
 
 
+def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    backend: Any = board._backend
+    with board.waiter() as waiter:
+        assert waiter.ready_in() is None
+        setting = threading.Timer(0.1, lambda: backend._clock.saw(0, time.monotonic(), time.monotonic()))
+        setting.start()
+        began = time.monotonic()
+        waiter.wait(0.3)
+        assert time.monotonic() - began < 5
+        setting.join()
+
+
 # -- lost --------------------------------------------------------------------------------------------------------------
 
 

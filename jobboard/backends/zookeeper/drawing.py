@@ -80,7 +80,8 @@ class Drawing(Claiming):
                     continue
             finally:
                 self._busy.difference_update(item.uuid for item in drawn)
-            if len(found) >= limit or not drawn or (ready is None and len(drawn) < wanted):
+            # If there are fewer, these are all: the look has said so, or the transaction that nothing was added.
+            if len(found) >= limit or len(drawn) < wanted:
                 return
         if not found:
             raise BoardUnavailable("others claim faster than this client can")

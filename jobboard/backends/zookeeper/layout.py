@@ -9,7 +9,7 @@
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
                paused                the paused names
                ready                 set by whatever makes a job claimable; its version counts these changes
-               deleted               set by whatever deletes a job; its version counts these changes
+               deleted               set by whatever deletes a job or a schedule; its version counts these changes
                entities/KIND:NAME
                books/UUID
                schedules/HH/ID

@@ -27,11 +27,7 @@ class Posting(Client):
     def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
         self._begin()
         blobs: list[str] = []
-        # Nearly always nothing of a batch is there yet, and then the transaction itself finds that out.
-        plan = Plan(entries, self._clock.now())
-        keyed, holders = self._holders(plan)
-        if any(holders):
-            self._take_in(plan, keyed, holders)
+        plan = self._likely_plan(entries)
         for _ in range(_ROUNDS):
             steps = plan.steps()
             if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
@@ -46,8 +42,7 @@ class Posting(Client):
                 self._engine.commit(writing)
             except Conflict:
                 self._engine.discard(blobs)
-                plan = Plan(entries, self._clock.now())
-                self._look_up(plan)
+                plan = self._certain_plan(entries)
                 continue
             try:
                 return self._told(steps)
@@ -60,9 +55,19 @@ class Posting(Client):
         again = {record.uuid: record for record in self._editor.records([record.uuid for record in torn]) if record}
         return [Posted(outcome, again.get(record.uuid, record).copy()) for outcome, record in steps]
 
-    def _look_up(self, plan: Plan) -> None:
-        """Find out which of the plan's uuids and keys are there, and what has them."""
+    def _likely_plan(self, entries: Sequence[NewEntry]) -> Plan:
+        """Plan for the usual case that none of these uuids is there yet; the transaction itself finds out."""
+        plan = Plan(entries, self._clock.now())
+        keyed, holders = self._holders(plan)
+        if any(holders):
+            self._take_in(plan, keyed, holders)
+        return plan
+
+    def _certain_plan(self, entries: Sequence[NewEntry]) -> Plan:
+        """Plan after a look at which of these uuids and keys are there, and what has them."""
+        plan = Plan(entries, self._clock.now())
         self._take_in(plan, *self._holders(plan))
+        return plan
 
     def _holders(self, plan: Plan) -> tuple[list[_Key], list[Data | None]]:
         """Return the plan's keys, and what is under each."""
@@ -118,19 +123,15 @@ class Posting(Client):
         size = sum(min(len(record.body), LONGEST_INLINE) for record in records)
         return self._engine.outsource(records, LONGEST_INLINE if size <= _MOST_INLINE else 256)
 
-    def _add_postings(self, writing: Writing, entries: Sequence[NewEntry]) -> list[str]:
+    def _add_postings(self, writing: Writing, plan: Plan) -> list[str]:
         """Add postings to a transaction that does something else too; returns the blobs that were written for them.
 
         If a key is taken by a claimed job that was to be replaced, nothing is posted, and the transaction goes on.
         """
-        if not entries:
-            return []
-        plan = Plan(entries, self._clock.now())
-        self._look_up(plan)
         steps = plan.steps()
         if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
             return []
-        changed = _changed(entries, steps)
+        changed = _changed(plan.entries, steps)
         blobs = self._prepare(changed)
         self._add(writing, changed)
         return blobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, read_change
@@ -28,6 +29,15 @@ BLOCK = 64
 _JOBS_AT_ONCE, _CHANGES_AT_ONCE = 500, 200
 #: As many changes of others are read on the chance that they are there, along with what tells how many there are.
 _MOST_GUESSED = 16
+
+
+class _Look(NamedTuple):
+    """How the log and the counter of what became claimable stand, changes that were read with it, and what else was."""
+
+    log: Stat
+    ready: Stat
+    guessed: dict[int, Data]
+    found: list[Data | None]
 
 
 class Tracker:
@@ -93,9 +103,10 @@ class Tracker:
                 if self._next is None:
                     self._load()
                 if self._next is not None:
-                    state, guessed, found = self._look(also)
-                    if state is not None and self._advance(state.creations, guessed):
-                        return found
+                    look = self._look(also)
+                    if look is not None and self._advance(look.log.creations, look.guessed):
+                        self._saw_ready(look.ready)
+                        return look.found
                 self.clear()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
@@ -103,7 +114,12 @@ class Tracker:
         """Learn that others have changed something, which the next look will find."""
         self._guess = max(self._guess, 1)
 
-    def _look(self, also: Sequence[str]) -> tuple[Stat | None, dict[int, Data], list[Data | None]]:
+    def _saw_ready(self, stat: Stat) -> None:
+        """Learn up to where the listing knows of jobs that became claimable; a change of this client may be newer."""
+        if self.ready_version is None or stat.version > self.ready_version:
+            self.ready_version = stat.version
+
+    def _look(self, also: Sequence[str]) -> _Look | None:
         root = self._line.chroot
         request = MultiRead()
         first = self._next or 0
@@ -115,14 +131,13 @@ class Tracker:
         log, sessions, paused, ready, *found = self._line.read(request)
         if log is None or sessions is None or paused is None or ready is None:
             self._find_log()
-            return None, {}, []
+            return None
         changes = dict(zip(guessed, found[len(also) :], strict=True))
         self._saw_paused(paused)
-        self.ready_version = ready.stat.version
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.look()
         known = {number: data for number, data in changes.items() if data is not None}
-        return log.stat, known, found[: len(also)]
+        return _Look(log.stat, ready.stat, known, found[: len(also)])
 
     def _saw_paused(self, paused: Data) -> None:
         names = names_in(paused, self._layout.paused)
