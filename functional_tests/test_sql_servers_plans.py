@@ -21,6 +21,8 @@ pytest_plugins = ("sql_servers",)
 BY_INDEX: dict[str, tuple[Statement, str]] = {
     "postgresql: claim_next": (shortcuts.CLAIM_NEXT, "ready"),
     "postgresql: claim_next of a name": (shortcuts.CLAIM_NEXT_OF_NAME, "ready_by_name"),
+    "postgresql: whether to wait": (shortcuts.READY_IN, "ready"),
+    "postgresql: whether to wait for a name": (shortcuts.READY_IN_OF_NAME, "ready_by_name"),
     "postgresql: consume": (shortcuts.CONSUME, "uuid"),
     "postgresql: post": (shortcuts.POST, "key"),
     "many": (statements.FIND_MANY, "uuid"),

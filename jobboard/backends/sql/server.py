@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobboard.backends.sql import sidelines
@@ -100,18 +100,26 @@ class Server(Database):
             self.wake()
 
     def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
-        """One statement that is a transaction by itself, in one round trip.
+        """One statement that changes something and is a transaction by itself, in one round trip.
 
         :raises ReplyLost: the connection broke, and whether it took effect is not known.
         """
         with self._lent() as connection:
-            sql, constants = statement.on(self.driver.tongue)
             try:
-                cursor = connection.cursor()
-                cursor.execute(sql, {**constants, "board": self.board, **parameters})
-                rows: list[Row] = cursor.fetchall()
+                return self._rows(connection, statement, parameters)
             except self.driver.error as error:
                 raise self.driver.explain_commit(error) from error
+
+    def look_at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """One statement that only looks, in one round trip."""
+        with self._lent() as connection:
+            return self._rows(connection, statement, parameters)
+
+    def _rows(self, connection: Any, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        sql, constants = statement.on(self.driver.tongue)
+        cursor = connection.cursor()
+        cursor.execute(sql, {**constants, "board": self.board, **parameters})
+        rows: list[Row] = cursor.fetchall()
         return rows
 
     def wake(self) -> None:
