@@ -15,6 +15,7 @@ from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
 from benchmarks.figures import Figure, print_json, print_table
 from benchmarks.peers.__main__ import main as measure_peers
+from benchmarks.processes import measure_processes
 from benchmarks.schedules import measure_schedules
 from benchmarks.stores import STORES
 
@@ -22,6 +23,7 @@ _GROUPS = {
     "rates": measure_rates,
     "backlog": measure_backlog,
     "drain": measure_drain,
+    "processes": measure_processes,
     "sleepers": measure_sleepers,
     "pickup": measure_pickup,
     "schedules": measure_schedules,

@@ -15,13 +15,18 @@ _ROUNDS = 5
 
 
 def measure_rates(store: str, space: Space, scale: float) -> Iterator[Figure]:
-    """Post and claim+consume, one by one and in batches of 100."""
-    for batch, count, label in ((1, int(1000 * scale), "one by one"), (100, int(5000 * scale), "in batches of 100")):
+    """Post and claim+consume, one by one and in batches."""
+    many = space.batch
+    sizes = ((1, int(1000 * scale), "one by one"), (many, int(5000 * scale), f"in batches of {many}"))
+    for batch, count, label in sizes:
         size = max(batch, count - count % batch)
         with space.open(f"rates-{batch}") as board, space.bare() as bare:
             yield _rate_of_posts(store, board, bare, size, batch, label)
         with space.open(f"pairs-{batch}") as board, space.bare() as bare:
             yield _rate_of_pairs(store, board, bare, size, batch, label)
+        if space.same is not None:
+            with space.open(f"same-{batch}") as board, space.same() as same:
+                yield _rate_of_pairs(store, board, same, size, batch, f"{label}, same requests")
 
 
 def _rate_of_posts(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:
@@ -33,7 +38,7 @@ def _rate_of_posts(store: str, board: JobBoard, bare: Bare, size: int, batch: in
 
 def _rate_of_pairs(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:
     post(board, size * _ROUNDS, 100)
-    bare.post(size * _ROUNDS, 100)
+    bare.post(size * _ROUNDS, max(batch, 50))
     ours, limit, ratio = compare(
         lambda: rate(lambda: claim_and_consume(board, size, batch)),
         lambda: rate(lambda: bare.claim_and_consume(size, batch)),

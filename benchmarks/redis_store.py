@@ -15,6 +15,8 @@ import redis
 
 from benchmarks.space import Bare, Space, Store
 from jobboard import fetch
+from jobboard.backends.redis.scripts import load_scripts
+from jobboard.backends.redis.wire import entries_of, pack
 
 _HOST = "127.0.0.1"
 
@@ -100,6 +102,40 @@ class BareRedis:
         self._client.close()
 
 
+class SameScripts:
+    """The board's own scripts, called by redis-py: what is left is what the board does in Python."""
+
+    beside = "its scripts, bare"
+
+    def __init__(self, uri: str) -> None:
+        self._client = redis.Redis.from_url(uri)
+        self._key = f"{{same:{uuid.uuid4()}}}"
+        scripts = load_scripts()
+        self._post, self._claim, self._consume = (
+            self._client.script_load(scripts[name].source) for name in ("post", "claim_next", "consume")
+        )
+
+    def post(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            items = [[str(uuid.uuid4()), "bench", 3, None, "raise", None, None, None] for _ in range(batch)]
+            self._client.evalsha(self._post, 1, self._key, pack(items), *[b"\x80"] * batch)
+        return count
+
+    def claim_and_consume(self, count: int, batch: int) -> int:
+        for _ in range(0, count, batch):
+            request = pack(["me", uuid.uuid4().hex, 30_000_000, batch, None])
+            _, parts = self._client.evalsha(self._claim, 1, self._key, request)
+            jobs = entries_of(parts)
+            ends = pack([[job.uuid, "me", job.token, 3_600_000_000, None] for job in jobs])
+            _, verdicts = self._client.evalsha(self._consume, 1, self._key, ends)
+            if verdicts != [b"DONE"] * batch:
+                raise AssertionError("a claim was lost in a benchmark")
+        return count
+
+    def close(self) -> None:
+        self._client.close()
+
+
 @contextmanager
 def running_redis(*options: str) -> Iterator[str]:
     """Start a server in a folder of its own, which keeps nothing on disk, and return the URI of its database 0."""
@@ -138,14 +174,20 @@ def _redis_space() -> Iterator[Space]:
     with running_redis() as uri:
 
         @contextmanager
-        def bare() -> Iterator[Bare]:
-            limit = BareRedis(uri)
+        def limit_of(kind: type[BareRedis | SameScripts]) -> Iterator[Bare]:
+            limit = kind(uri)
             try:
                 yield limit
             finally:
                 limit.close()
 
-        yield Space(lambda name: fetch(name, uri), bare, uri, largest_backlog=1_000_000)
+        yield Space(
+            lambda name: fetch(name, uri),
+            lambda: limit_of(BareRedis),
+            uri,
+            largest_backlog=1_000_000,
+            same=lambda: limit_of(SameScripts),
+        )
 
 
 def _version() -> str:

@@ -21,12 +21,20 @@ class Bare(Protocol):
 
 @dataclass(frozen=True)
 class Space:
-    """Somewhere to put boards; ``uri`` is None where a second process can't come."""
+    """Somewhere to put boards.
+
+    :param bare: the store's own limit, where a queue as small as can be is put together from its commands.
+    :param uri: None where a second process can't come.
+    :param same: the very requests that a board sends, by the store's own client; None if they aren't measured.
+    :param batch: how many jobs are a batch.
+    """
 
     open: Callable[[str], JobBoard]
     bare: Callable[[], AbstractContextManager[Bare]]
     uri: str | None
     largest_backlog: int
+    same: Callable[[], AbstractContextManager[Bare]] | None = None
+    batch: int = 100
 
 
 @dataclass(frozen=True)

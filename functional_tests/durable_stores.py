@@ -1,13 +1,18 @@
-"""The stores, set up so that nothing is lost when their servers are killed, and by which file's servers."""
+"""The stores, set up so that nothing is lost when their servers are killed."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from etcd_servers import EtcdServer
+from mariadb_servers import MariadbServer
+from postgresql_servers import PostgresqlServer
+from redis_servers import RedisServer
+from zookeeper_servers import ZooKeeperServer
 
 
 @dataclass(frozen=True)
@@ -19,17 +24,16 @@ class Store:
     restart: Callable[[], None] | None
 
 
-#: How each kind of server is made; those whose file is not there yet are left out.
-_SERVERS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
-    "redis": ("redis_servers", "RedisServer", ({"appendonly": "yes", "appendfsync": "always"},)),
-    "etcd": ("etcd_servers", "EtcdServer", ()),
-    "postgresql": ("postgresql_servers", "PostgresqlServer", ()),
-    "mariadb": ("mariadb_servers", "MariadbServer", ({"innodb-flush-log-at-trx-commit": "2"},)),
-    "zookeeper": ("zookeeper_servers", "ZooKeeperServer", ()),
+#: How each kind of server is made.
+_SERVERS: dict[str, Callable[[], Any]] = {
+    "redis": lambda: RedisServer({"appendonly": "yes", "appendfsync": "always"}),
+    "etcd": EtcdServer,
+    "postgresql": PostgresqlServer,
+    "mariadb": lambda: MariadbServer({"innodb-flush-log-at-trx-commit": "2"}),
+    "zookeeper": ZooKeeperServer,
 }
-_HERE = Path(__file__).parent
 
-STORES = ["sqlite", *(name for name, (file, _, _) in _SERVERS.items() if (_HERE / f"{file}.py").exists())]
+STORES = ["sqlite", *_SERVERS]
 
 
 @contextlib.contextmanager
@@ -38,8 +42,7 @@ def running(name: str, folder: Path) -> Iterator[Store]:
     if name == "sqlite":
         yield Store(name, f"sqlite:///{folder}/jobs.db", None)
         return
-    file, kind, arguments = _SERVERS[name]
-    with getattr(importlib.import_module(file), kind)(*arguments) as server:
+    with _SERVERS[name]() as server:
 
         def restart() -> None:
             server.kill()

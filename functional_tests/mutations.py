@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobboard import Entity, JobBoard, JobState, LogBook, Posting
+from jobboard import At, Entity, JobBoard, JobState, LogBook, Posting, Schedule
+from jobboard.testing import eventually
 
 LONG = 600.0
 
@@ -86,14 +88,40 @@ MUTATIONS: dict[str, tuple[Prepare, Act]] = {
 }  # fmt: skip
 
 
+def _scheduled(board: JobBoard) -> str:
+    return board.schedules.add(Schedule("nightly", At(_NEVER_YET), "resize")).id
+
+
+def _due_soon(board: JobBoard) -> None:
+    board.schedules.add(Schedule("nightly", At(datetime.now(UTC) + timedelta(seconds=0.2)), "resize"))
+
+
+_NEVER_YET = datetime(2099, 1, 1, tzinfo=UTC)
+
+#: The same for schedules, each change of which is one step.
+SCHEDULE_MUTATIONS: dict[str, tuple[Prepare, Act]] = {
+    "add": (_nothing, lambda board, _: _scheduled(board)),
+    "pause": (_scheduled, lambda board, id: board.schedules.pause(id, "a holiday")),
+    "modify": (_scheduled, lambda board, id: board.schedules.modify(id, priority="high")),
+    "remove": (_scheduled, lambda board, id: board.schedules.remove(id)),
+    "fire now": (_scheduled, lambda board, id: board.schedules.fire_now(id)),
+    "fire what is due": (_due_soon, lambda board, _: eventually(lambda: board.schedules.fire_due(10).posted)),
+}
+
+
 def photo_of(board: JobBoard) -> Any:
     """All of a board that does not differ between two boards to which the same was done."""
     jobs = [
         (
-            job.name, job.key, job.details, job.priority, job.record.state, job.record.attempts, job.record.owner,
-            job.record.reason, job.record.last_error, job.record.cancel_asked, job.checkpoint, job.result,
-            [(line.kind, line.who) for line in job.history],
+            # What a schedule has posted has the moment in its key.
+            job.name, (job.key or "").partition("@")[0], job.details, job.priority, job.record.state,
+            job.record.attempts, job.record.owner, job.record.reason, job.record.last_error, job.record.cancel_asked,
+            job.checkpoint, job.result, [(line.kind, line.who) for line in job.history],
         )
         for job in board.iterjobs(states=list(JobState))
     ]  # fmt: skip
-    return jobs, board.paused(), [entity.name for entity in board.entities()], board.job_count
+    schedules = [
+        (schedule.id, schedule.paused, schedule.priority, [line.kind for line in board.schedules.history(schedule.id)])
+        for schedule in board.schedules
+    ]
+    return jobs, schedules, board.paused(), [entity.name for entity in board.entities()], board.job_count

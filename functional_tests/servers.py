@@ -59,9 +59,14 @@ class RunningServer:
             self._process = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log)
 
     def start(self) -> Self:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it answers; on a machine that is busy elsewhere this takes a while."""
         self.launch()
-        eventually(self.answers)
+        try:
+            eventually(self.answers, within=60)
+        except BaseException:
+            # Nobody else would ever stop it.
+            self.stop()
+            raise
         return self
 
     def answers(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from deployments import FurtherContract
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdCluster, EtcdServer
 
@@ -32,8 +33,8 @@ class TestEtcd(Contract):
             yield harness
 
 
-class TestEtcdCluster(Contract):
-    executed_cases = CONTRACT_CASES
+class TestEtcdCluster(FurtherContract):
+    executed_cases = FurtherContract.all_cases
 
     @pytest.fixture
     def harness(self, cluster: EtcdCluster) -> Iterator[Harness]:

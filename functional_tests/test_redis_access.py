@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from certificates import make_certificates
 from redis_rights import USER, allow_least_rights, least_rights
 from redis_servers import RedisServer
 from servers import HOST, free_port
@@ -30,21 +30,8 @@ def work(board: JobBoard) -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, and with certificates of a server and of a client."""
     folder = tmp_path_factory.mktemp("certificates")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=tests", "-days", "2")
-    for name in ("server", "client"):
-        (folder / f"{name}.ext").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n")
-        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext",
-        )  # fmt: skip
+    make_certificates(folder)
     return folder
 
 
@@ -95,17 +82,41 @@ def test_a_wrong_password_is_one_clear_line(server: TlsServer, certificates: Pat
 @pytest.mark.parametrize("right", [rule for rule in least_rights() if rule.startswith("+")])
 def test_no_right_of_the_documentation_is_one_too_many(server: TlsServer, right: str) -> None:
     """Each right is asked for by some script, or by the client itself."""
-    sources = "".join(path.read_text() for path in (Path(__file__).parent.parent / "lua").glob("*.lua"))
+    scripts = (Path(__file__).parent.parent / "lua").glob("*.lua")
+    sources = "".join(path.read_text() for path in scripts if path.name != "rights.lua")
     client = "evalsha script|load script|exists ssubscribe sunsubscribe ping exists"
     command = right.removeprefix("+")
     assert f"'{command.split('|')[0].upper()}'" in sources or command in client.split()
 
 
-def test_a_missing_right_is_one_clear_line(server: TlsServer) -> None:
+def refusal_of(server: RedisServer, *rules: str, options: str = "") -> str:
+    """Return why a user with these rules can't connect."""
     with server.client() as client:
-        client.execute_command("ACL", "SETUSER", "poor", "on", ">x", "~*", "&*", "-@all", "+exists", "+script", "+ping")
-    with fetch("secret", server.uri_of("poor", "x")) as board, pytest.raises(BoardUnavailable, match="lacks a right"):
-        board.post("resize")
+        client.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">x", *rules)
+    with pytest.raises(BoardUnavailable, match="lacks a right") as caught:
+        fetch("secret", server.uri_of("poor", "x") + options).connect()
+    return str(caught.value)
+
+
+def test_who_may_call_no_scripts_is_told_so(server: TlsServer) -> None:
+    assert "evalsha" in refusal_of(server, "~*", "&*", "-@all", "+exists", "+script")
+
+
+def test_missing_rights_are_named_before_a_script_can_end_halfway(server: TlsServer) -> None:
+    """All of the documentation's rights but those without which nothing can be asked."""
+    asking = {"+evalsha", "+script|load", "+script|exists", "+time"}
+    told = refusal_of(server, "~*", "&*", "-@all", "+exists", *asking).split(": ")[-1].split(" (")[0].split()
+    needed = {rule for rule in least_rights() if rule.startswith("+")}
+    assert set(told) == needed - asking - {"+exists"}
+
+
+def test_another_boards_keys_and_channels_are_no_use(server: TlsServer) -> None:
+    refusal_of(server, "~{jobboard:other}*", "&{jobboard:*", "+@all")
+    assert ": +spublish +ssubscribe (" in refusal_of(server, "~*", "&{jobboard:other}*", "+@all")
+
+
+def test_durability_needs_its_own_right(server: TlsServer) -> None:
+    assert "+wait " in refusal_of(server, *least_rights()[1:], options="?durability=wait:1:50")
 
 
 def test_a_server_that_wants_a_password_says_so() -> None:

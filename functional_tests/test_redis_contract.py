@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from deployments import FurtherContract
 from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
 from redis_rights import USER, allow_least_rights
 from redis_servers import RedisCluster, RedisSentinel, RedisServer
@@ -41,8 +42,8 @@ class TestRedis(Contract):
             yield harness
 
 
-class TestRedisCluster(Contract):
-    executed_cases = CONTRACT_CASES
+class TestRedisCluster(FurtherContract):
+    executed_cases = FurtherContract.all_cases
 
     @pytest.fixture
     def harness(self, cluster: RedisCluster) -> Iterator[Harness]:
@@ -50,8 +51,8 @@ class TestRedisCluster(Contract):
             yield harness
 
 
-class TestRedisSentinel(Contract):
-    executed_cases = CONTRACT_CASES
+class TestRedisSentinel(FurtherContract):
+    executed_cases = FurtherContract.all_cases
 
     @pytest.fixture
     def harness(self, sentinel: RedisSentinel) -> Iterator[Harness]:

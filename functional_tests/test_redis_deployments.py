@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -58,6 +59,9 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
         board = harness.board()
         jobs = board.post_many([Posting("resize", key=str(n)) for n in range(20)])
         [claimed] = board.claim_next("alice", expiry=LONG)
+        # Somebody who only listens sends no requests, by which the others find out.
+        heard: list[str] = []
+        harness.board(board.name).subscribe(lambda event: heard.append(event.uuid or ""), ["POSTED"])
         key = f"{{jobboard:{board.name}}}"
         source, slot = _owner_of(cluster, key)
         target = next(node for node in cluster.nodes if node is not source)
@@ -68,9 +72,11 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
             keys = giver.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 1000)
             half = len(keys) // 2
             _migrate(giver, target, keys[:half])
-            for request in (lambda: board.post("resize"), lambda: board.consume(claimed, "alice"), board.stats):
-                with pytest.raises(BoardUnavailable):
-                    request()
+            requests = (lambda: board.post("resize"), lambda: board.consume(claimed, "alice"), board.stats)
+            with ThreadPoolExecutor(len(requests)) as threads:
+                for refused in [threads.submit(request) for request in requests]:
+                    with pytest.raises(BoardUnavailable):
+                        refused.result()
             _migrate(giver, target, keys[half:])
             for client in (taker, giver):
                 client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", taker_id)
@@ -79,6 +85,7 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
         board.consume(claimed, "alice", "done")
         late = board.post("rotate")
         assert next(iter(board.wait(10, ["rotate"]))) == late
+        eventually(lambda: board.post("rotate").uuid in heard)
 
 
 def _migrate(giver: redis.Redis, target: RedisServer, keys: list[bytes]) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from mutations import MUTATIONS, photo_of
+from mutations import MUTATIONS, SCHEDULE_MUTATIONS, photo_of
 from proxy import Proxy
 from redis_harness import RedisHarness
 from redis_servers import RedisServer
 from servers import HOST
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard.backends.redis.scripts import load_scripts
 from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
@@ -71,6 +72,25 @@ def test_a_mutation_whose_reply_was_lost_has_the_effect_of_once(
     act(board, prepared)
     assert not proxy.armed
     assert proxy.cuts == 1
+    assert photo_of(board) == photo_of(expected)
+    assert board.audit() == []
+
+
+@pytest.mark.parametrize("what", ["reply", "request"])
+@pytest.mark.parametrize("mutation", SCHEDULE_MUTATIONS)
+def test_a_change_of_a_schedule_whose_reply_was_lost_has_the_effect_of_once(
+    harness: RedisHarness, behind: RedisHarness, proxy: Proxy, mutation: str, what: Any
+) -> None:
+    prepare, act = SCHEDULE_MUTATIONS[mutation]
+    expected = harness.board()
+    act(expected, prepare(expected))
+    board = behind.board()
+    prepared = prepare(board)
+    step = load_scripts()["step_schedules"].sha.encode()
+    proxy.matters = lambda request: step in request
+    proxy.cut(what)
+    act(board, prepared)
+    assert (proxy.armed, proxy.cuts) == (False, 1)
     assert photo_of(board) == photo_of(expected)
     assert board.audit() == []
 
@@ -307,7 +327,8 @@ def test_claims_end_without_leases(harness: RedisHarness) -> None:
     job = board.post("resize")
     board.claim(job, "alice", 0.5)
     _delete(harness, board, "leases")
-    assert [found.uuid for found in board.wait(20)] == [job.uuid]
+    # Who waits would look every few seconds by itself.
+    eventually(lambda: [found.uuid for found in board.wait(0.2)] == [job.uuid])
 
 
 def test_an_audit_mends_what_vanished(harness: RedisHarness) -> None:

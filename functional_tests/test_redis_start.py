@@ -138,3 +138,17 @@ def test_a_server_that_writes_through_need_not_be_asked_to_wait() -> None:
         server.start()
         with fetch("x", server.uri) as board:
             assert board.get(job.uuid).name == "resize"
+
+
+def test_a_server_that_stops_writing_through_is_not_trusted_after_a_break() -> None:
+    """After a failover the board may be on a server with other settings."""
+    with (
+        RedisServer({"appendonly": "yes", "appendfsync": "always"}) as server,
+        fetch("x", f"{server.uri}?durability=aof", patience=0.2) as board,
+    ):
+        board.post("resize")
+        with server.client() as client:
+            client.config_set("appendfsync", "everysec")
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        with pytest.raises(BoardUnavailable, match="appendfsync always no more"):
+            board.post("resize")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from deployments import FurtherContract
 from zookeeper_harness import ZooKeeperHarness
 from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
@@ -32,8 +33,8 @@ class TestZooKeeper(Contract):
             yield harness
 
 
-class TestZooKeeperEnsemble(Contract):
-    executed_cases = CONTRACT_CASES
+class TestZooKeeperEnsemble(FurtherContract):
+    executed_cases = FurtherContract.all_cases
 
     @pytest.fixture
     def harness(self, ensemble: ZooKeeperEnsemble) -> Iterator[Harness]:

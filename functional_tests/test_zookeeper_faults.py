@@ -9,7 +9,7 @@ import pytest
 from mutations import MUTATIONS, photo_of
 from proxy import Proxy
 from servers import HOST
-from zookeeper_harness import ZooKeeperHarness, is_mutation, path_of, plain_client
+from zookeeper_harness import ZooKeeperHarness, is_mutation
 from zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
@@ -182,53 +182,6 @@ def test_a_restart_keeps_jobs_claims_and_clients() -> None:
         board.consume(job, "alice", "done")
         assert (job.state, board.job_count, board.audit()) == (JobState.COMPLETE, 19, [])
         board.close()
-
-
-# -- znodes that are damaged or vanish ---------------------------------------------------------------------------------
-
-
-def test_a_znode_of_garbage_is_set_aside_with_its_bytes(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
-    board = harness.board()
-    jobs = [board.post("resize", details={"n": n}) for n in range(3)]
-    client = plain_client(server.uri)
-    client.set(path_of(board, jobs[1].uuid), b"\xc1 no job at all")
-    for fresh in (board, harness.board(board.name)):
-        assert [job.uuid for job in fresh.iterjobs()] == [jobs[0].uuid, jobs[2].uuid]
-    [trashed] = board.trashed()
-    assert (trashed.uuid, trashed.raw) == (jobs[1].uuid, b"\xc1 no job at all")
-    assert [job.uuid for job in board.claim_next("alice", limit=9)] == [jobs[0].uuid, jobs[2].uuid]
-    client.stop()
-    client.close()
-
-
-def test_a_client_that_meets_garbage_when_it_claims_goes_on(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
-    board = harness.board()
-    jobs = [board.post("resize") for _ in range(2)]
-    client = plain_client(server.uri)
-    client.set(path_of(board, jobs[0].uuid), b"")
-    assert board.claim_next("alice", limit=2) == [jobs[1]]
-    client.delete(path_of(board, jobs[1].uuid))
-    with pytest.raises(ClaimLost):
-        board.consume(jobs[1], "alice", token=1)
-    client.stop()
-    client.close()
-
-
-def test_a_log_that_can_not_be_read_is_passed_over(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
-    board, other = harness.board(), None
-    board.post("resize")
-    assert board.job_count == 1
-    other = harness.board(board.name)
-    job = other.post("resize")
-    client = plain_client(server.uri)
-    log = f"/jobboard/{board.name}/log/0"
-    client.set(f"{log}/{max(client.get_children(log))}", b"\xc1 no change")
-    assert board.job_count == 2
-    client.delete(f"{log}/{max(client.get_children(log))}")
-    other.cancel(job)
-    assert board.job_count == 1
-    client.stop()
-    client.close()
 
 
 # -- words of this module ----------------------------------------------------------------------------------------------

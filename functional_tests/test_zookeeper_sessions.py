@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -10,13 +11,24 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
 from proxy import Proxy
 from servers import HOST
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_harness import ZooKeeperHarness, plain_client
 from zookeeper_servers import ZooKeeperServer
 
-from jobboard import BoardUnavailable, ClaimLost, Entity, EventKind, JobBoard, JobEvent, JobState, UnclaimableJob, fetch
+from jobboard import (
+    BoardUnavailable,
+    ClaimLost,
+    Conductor,
+    Entity,
+    EventKind,
+    Handlers,
+    JobBoard,
+    JobEvent,
+    JobState,
+    UnclaimableJob,
+    fetch,
+)
 from jobboard.entry import Verdict
 from jobboard.testing import eventually
 
@@ -124,6 +136,19 @@ def test_a_short_break_leaves_the_claims(behind: ZooKeeperHarness, proxy: Proxy,
     board.consume(job, "alice")
 
 
+def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    backend: Any = board._backend
+    with board.waiter() as waiter:
+        assert waiter.ready_in() is None
+        setting = threading.Timer(0.1, lambda: backend._clock.saw(0, time.monotonic(), time.monotonic()))
+        setting.start()
+        began = time.monotonic()
+        waiter.wait(0.3)
+        assert time.monotonic() - began < 5
+        setting.join()
+
+
 # -- lost --------------------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +251,110 @@ def test_a_presence_that_somebody_deleted_ends_its_claims(server: ZooKeeperServe
     client.close()
 
 
+def test_a_presence_that_was_given_up_in_a_living_session_holds_nothing(harness: ZooKeeperHarness) -> None:
+    """As after a silence that was longer than the session, which the server did not end all the same."""
+    board = harness.board()
+    other = harness.board(board.name)
+    job = board.post("resize")
+    board.claim(job, "alice", math.inf)
+    backend: Any = board._backend
+    backend._sessions.give_up()
+    board.register_entity(Entity("conductor", "a"))
+    assert next(iter(other.wait(10))) == job
+    assert other.claim_next("bob", expiry=LONG) == [job]
+    with pytest.raises(ClaimLost):
+        board.consume(job, "alice")
+
+
+def test_who_waits_hears_of_the_end_of_a_session_after_a_break_at_the_worst_moment(
+    behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness, server: ZooKeeperServer
+) -> None:
+    """The line breaks just when the server is asked to tell of who comes and goes."""
+    holder = harness.board()
+    job = holder.post("resize")
+    holder.claim(job, "alice", math.inf)
+    waiter = behind.board(holder.name)
+    backend: Any = waiter._backend
+    proxy.matters = lambda request: b"/sessions" in request and request[8:12] == b"\0\0\0\x0c"
+    proxy.cut("reply")
+    with waiter.waiter() as waiting:
+        assert waiting.ready_in() is None
+        eventually(lambda: proxy.cuts == 1 and waiter.connected and backend._follower.is_current)
+        expire(holder, server)
+        waiting.wait(20)
+        eventually(lambda: waiting.ready_in() == 0)
+
+
+# -- conductors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running() -> Iterator[list[Any]]:
+    """What is put here is stopped at the end."""
+    conductors: list[Any] = []
+    yield conductors
+    for conductor in conductors:
+        conductor.stop(drain=False, timeout=10)
+
+
+def test_a_handler_learns_at_once_that_the_server_ended_its_session(
+    server: ZooKeeperServer, harness: ZooKeeperHarness, running: list[Any]
+) -> None:
+    board = harness.board()
+    handlers = Handlers()
+    started: queue.Queue[Any] = queue.Queue()
+    done = threading.Event()
+
+    @handlers.handler("resize")
+    def resize(job: Any) -> None:
+        started.put(job)
+        done.wait(30)
+
+    conductor = Conductor("crew", board, handlers, concurrency=2, expiry=LONG)
+    running.append(conductor)
+    conductor.start()
+    job = board.post("resize")
+    first = started.get(timeout=10)
+    expire(board, server)
+    second = started.get(timeout=10)
+    assert (first.uuid, second.uuid) == (job.uuid, job.uuid)
+    # No renewal could have told, which comes after a third of the expiry.
+    eventually(lambda: first.lost)
+    assert second.token > first.token
+    assert not second.lost
+    done.set()
+    eventually(lambda: job.state is JobState.COMPLETE)
+
+
+def test_a_conductor_begins_nothing_while_its_line_is_away_and_goes_on_by_itself(
+    behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness, running: list[Any]
+) -> None:
+    board = behind.board(patience=0.2)
+    poster = harness.board(board.name)
+    handlers = Handlers()
+    ran: queue.Queue[str] = queue.Queue()
+
+    @handlers.handler("resize")
+    def resize(job: Any) -> None:
+        ran.put(job.uuid)
+
+    conductor = Conductor("crew", board, handlers, expiry=LONG)
+    running.append(conductor)
+    conductor.start()
+    before = poster.post("resize")
+    assert ran.get(timeout=10) == before.uuid
+    eventually(lambda: before.state is JobState.COMPLETE)
+    proxy.shut()
+    eventually(lambda: not board.connected)
+    meanwhile = poster.post("resize")
+    # Longer than its session: it is lost, and not only suspended.
+    eventually(lambda: [entity.alive for entity in poster.entities()] == [False])
+    assert ran.empty()
+    proxy.open_again()
+    assert ran.get(timeout=20) == meanwhile.uuid
+    eventually(lambda: meanwhile.state is JobState.COMPLETE)
+
+
 def test_an_entity_is_gone_with_its_session(behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness) -> None:
     board = behind.board()
     other = harness.board(board.name)
@@ -310,55 +439,7 @@ def test_a_lent_client_has_its_own_address(lent: KazooClient, conf: str) -> None
         fetch("shared", conf, client=lent)
 
 
-# -- access ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_board_of_somebody_with_credentials_is_closed_to_others(server: ZooKeeperServer) -> None:
-    uri = f"zookeeper://{{}}{HOST}:{server.port}/private"
-    with fetch("mine", uri.format("alice:secret@")) as mine:
-        job = mine.post("resize", details={"n": 1})
-        for other in ("", "bob:secret@"):
-            stranger = fetch("mine", uri.format(other))
-            with pytest.raises(BoardUnavailable, match="may not"):
-                stranger.connect(5)
-        with fetch("mine", uri.format("alice:secret@")) as again:
-            [claimed] = again.claim_next("alice")
-            again.consume(claimed, "alice", "done")
-        assert job.result == "done"
-
-
-def test_who_may_only_read_is_told_so_and_changes_nothing(server: ZooKeeperServer) -> None:
-    acl = [make_digest_acl("alice", "secret", all=True), *_readable()]
-    uri = f"zookeeper://{{}}{HOST}:{server.port}/readable"
-    with fetch("mine", uri.format("alice:secret@"), acl=acl) as mine:
-        job = mine.post("resize")
-        with pytest.raises(BoardUnavailable, match="may not"):
-            fetch("mine", uri.format("")).connect(5)
-        client = plain_client(server.uri)
-        assert client.exists(path_of(mine, job.uuid).replace("/jobboard", "/readable"))
-        client.stop()
-        client.close()
-        assert (mine.job_count, mine.audit()) == (1, [])
-
-
-def _readable() -> list[Any]:
-    from kazoo.security import make_acl
-
-    return [make_acl("world", "anyone", read=True)]
-
-
-def test_a_znode_that_this_client_may_not_touch_is_named_as_refused(
-    server: ZooKeeperServer, harness: ZooKeeperHarness
-) -> None:
-    board = harness.board()
-    job = board.post("resize")
-    client = plain_client(server.uri)
-    client.set_acls(path_of(board, job.uuid), _readable())
-    with pytest.raises(BoardUnavailable, match="may not"):
-        board.claim(job, "alice")
-    assert (board.get(job.uuid).record.state, board.connected) == (JobState.UNCLAIMED, True)
-    client.stop()
-    client.close()
+# -- claims ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_job_that_is_claimed_names_its_owner(harness: ZooKeeperHarness) -> None:

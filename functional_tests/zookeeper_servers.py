@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,8 @@ from servers import HOST, RunningServer, free_port, program
 from jobboard.testing import eventually
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
+#: What its TLS needs, and Debian's manifest forgets.
+_NETTY = [_JAR.with_name(f"netty-{part}.jar") for part in ("codec", "resolver")]
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 #: In milliseconds; sessions last from twice to twenty times of it.
@@ -34,12 +37,20 @@ class ZooKeeperServer(RunningServer):
     :param lines: further lines of its configuration file.
     :param heap: megabytes of its heap.
     :param durable: whether it writes through to its disk before it answers, as servers do by default.
+    :param settings: further ones, as system properties.
     """
 
-    def __init__(self, *lines: str, heap: int = 160, port: int | None = None, durable: bool = False) -> None:
+    def __init__(
+        self,
+        *lines: str,
+        heap: int = 160,
+        port: int | None = None,
+        durable: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__([])
         self.port = port or free_port()
-        settings = {**_SETTINGS, "zookeeper.forceSync": "yes" if durable else "no"}
+        settings = {**_SETTINGS, "zookeeper.forceSync": "yes" if durable else "no", **(settings or {})}
         path = self.folder / "zoo.cfg"
         path.write_text(
             "\n".join(
@@ -63,7 +74,7 @@ class ZooKeeperServer(RunningServer):
             f"-Xmx{heap}m",
             *(f"-D{name}={value}" for name, value in settings.items()),
             "-cp",
-            str(_JAR),
+            ":".join(map(str, (_JAR, *_NETTY))),
             _MAIN,
             str(path),
         ]
@@ -131,15 +142,21 @@ class ZooKeeperEnsemble:
         return node.figures().get("server_state")
 
     def start(self) -> Self:
-        for node in self.nodes:
-            node.launch()
-        self.until_whole()
+        try:
+            for node in self.nodes:
+                node.launch()
+            self.until_whole()
+        except BaseException:
+            # Nobody else would ever stop them.
+            self.stop()
+            raise
         return self
 
     def until_whole(self) -> None:
         """Wait until all three work together."""
         eventually(
-            lambda: sorted(str(self._state_of(node)) for node in self.nodes) == ["follower", "follower", "leader"]
+            lambda: sorted(str(self._state_of(node)) for node in self.nodes) == ["follower", "follower", "leader"],
+            within=60,
         )
 
     def stop(self) -> None:

@@ -16,7 +16,7 @@ class Entity:
     :param kind: such as ``"conductor"``; with the name it is the identity.
     :param name: unique within its kind.
     :param metadata: plain data about it, such as its host, its pid and what it runs.
-    :param ttl: seconds after which it counts as gone unless it registers again.
+    :param ttl: seconds after which it counts as gone unless it registers again; ``math.inf`` for never.
 
     ``last_seen`` and ``alive`` are filled in by ``board.entities()``.
     """

@@ -25,14 +25,13 @@ local function is_hidden(job)
   return job.state == 'COMPLETE' and job.retained ~= nil and job.retained <= now
 end
 
--- Make a job's record.
+-- Make a job's record; with its head written here, no table of its fields has to be made and looked through.
 local function fold(job)
-  return cmsgpack.pack({
+  return RECORD_HEAD .. cmsgpack.pack(
     job.uuid, job.name, job.priority, job.sequence, job.place, job.created, job.modified, job.state, job.attempts,
     job.token, job.lines, job.key or false, job.max_attempts or false, job.run_at or false, job.owner or false,
     job.claim_id or false, job.expires or false, job.cancel or false, job.reason or false, job.error or false,
-    job.checkpoint or false, job.progress or false, job.retained or false,
-  })
+    job.checkpoint or false, job.progress or false, job.retained or false)
 end
 
 -- Take a record apart; false if it can't be read, and then there is no such job until an audit has found it.

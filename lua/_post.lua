@@ -55,10 +55,12 @@ local function fill(job, item, posting)
   bodies[job.uuid] = posting
 end
 
+-- A job without its number: it gets that when it is entered, but is shown without it if another one's key is taken. So
+-- it has a place already, since a record with a gap would be no array.
 local function draft(item, posting)
   local job = {
-    uuid = item[1], name = item[2], key = item[4], sequence = 0, created = now, attempts = 0, token = 0, lines = 0,
-    modified = now,
+    uuid = item[1], name = item[2], key = item[4], sequence = 0, place = '0', created = now, attempts = 0, token = 0,
+    lines = 0, modified = now,
   }
   fill(job, item, posting)
   histories[job.uuid] = ''

@@ -11,11 +11,12 @@
 
 settle('50')
 
+local CHUNK = 400
 local orders = {}
 for index, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
   orders[index] = order('CLAIMED', name)
 end
-local uuids, last = merge(orders, ARGV[2] ~= '' and ARGV[2] or nil, 1000)
+local uuids, last = merge(orders, ARGV[2] ~= '' and ARGV[2] or nil, CHUNK)
 fetch(uuids)
 local found = {}
 for _, uuid in ipairs(uuids) do
@@ -25,4 +26,4 @@ for _, uuid in ipairs(uuids) do
   end
 end
 flush()
-return {'OK', #uuids == 1000 and last or '', show(found)}
+return {'OK', #uuids == CHUNK and last or '', show(found)}

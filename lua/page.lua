@@ -2,7 +2,8 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [states, names or nil for all, the place after which to begin or nil, how many]
--- Returns: MORE (call again), or OK, where to go on (an empty string at the end), and the jobs
+-- Returns: MORE (call again), or OK, where to go on (an empty string at the end), and the jobs, which may be fewer than
+--       asked for
 -- Changes nothing but what time has changed.
 --
 -- include: settle
@@ -13,6 +14,7 @@ if settle('100') then
   return {'MORE'}
 end
 
+local LARGEST = 1048576
 local request = cmsgpack.unpack(ARGV[1])
 local states, names, after, size = request[1], request[2], request[3], request[4]
 local orders = {}
@@ -31,4 +33,9 @@ for _, uuid in ipairs(uuids) do
     found[#found + 1] = job
   end
 end
-return {'OK', #uuids == size and last or '', show(found)}
+-- Large jobs make a page shorter.
+local shown, count = show_within(found, LARGEST)
+if count < #found then
+  return {'OK', found[count].place, shown}
+end
+return {'OK', #uuids == size and last or '', shown}

@@ -7,13 +7,24 @@
 --
 -- include: schedules
 
+-- Whether one id comes after another, byte by byte, as in the sorted set; Lua would go by the server's locale.
+local function comes_after(one, other)
+  for at = 1, math.min(#one, #other) do
+    local mine, its = string.byte(one, at), string.byte(other, at)
+    if mine ~= its then
+      return mine > its
+    end
+  end
+  return #one > #other
+end
+
 -- How many come before this place or are at it; of one moment there may be many, so it is found by halving.
 local function rank_after(moment, id)
   local low = redis.call('ZCOUNT', key('due'), '-inf', '(' .. moment)
   local high = redis.call('ZCOUNT', key('due'), '-inf', moment)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if redis.call('ZRANGE', key('due'), middle, middle)[1] <= id then
+    if not comes_after(redis.call('ZRANGE', key('due'), middle, middle)[1], id) then
       low = middle + 1
     else
       high = middle

@@ -27,7 +27,11 @@ for index = 1, #seen, 2 do
   end
 end
 
-for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, 99)) do
+-- A hundred names at a time, each time from where the last one ended: there may be more that are in use.
+local after = redis.call('HGET', key('swept'), 'tidied') or ''
+local names = redis.call('ZRANGEBYLEX', key('names'), '(' .. after, '+', 'LIMIT', '0', '100')
+redis.call('HSET', key('swept'), 'tidied', #names == 100 and names[100] or '')
+for _, name in ipairs(names) do
   local orders = {}
   for index, state in ipairs(STATES) do
     orders[index] = order(state, name)

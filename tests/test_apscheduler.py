@@ -65,7 +65,7 @@ crons = st.fixed_dictionaries(
 seasons = choose((utc(2025, 11, 5), utc(2026, 3, 25)), (utc(2026, 4, 1), utc(2026, 10, 20)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(crons, choose("UTC", "Europe/Berlin", "Asia/Kathmandu"), seasons, st.floats(0, 0.9))
 def test_cron_fires_when_theirs_does(fields, zone, season, part) -> None:
     start, end = season
@@ -80,7 +80,7 @@ def test_cron_fires_when_theirs_does(fields, zone, season, part) -> None:
     assert found == expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.dictionaries(choose("weeks", "days", "hours", "minutes", "seconds"), st.integers(1, 9), min_size=1),
     st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 1)),

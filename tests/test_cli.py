@@ -72,6 +72,23 @@ class TestPosting:
         assert as_json(jobboard("cancel", claimed.uuid, "--json")) == {"uuid": claimed.uuid, "gone": False}
         jobboard("cancel", waiting.uuid, status=REFUSED)
 
+    def test_cancel_by_name_and_key_prefix(self, jobboard: Run, board: JobBoard) -> None:
+        for key in ("order/7/first", "order/7/second", "order/8/first"):
+            board.post("remind", key=key)
+        which = ("--job-name", "remind", "--key-prefix", "order/7/")
+        assert "--yes" in jobboard("cancel", *which, status=USAGE)
+        assert board.job_count == 3
+        told = as_json(jobboard("cancel", *which, "--yes", "--json"))
+        assert told == {"name": "remind", "key_prefix": "order/7/", "cancelled": 2}
+        assert jobboard("cancel", *which, "--yes") == "0 jobs cancelled\n"
+        assert [job.key for job in board.iterjobs()] == ["order/8/first"]
+
+    @pytest.mark.parametrize(
+        "arguments", [[], ["--job-name", "a", "--yes"], ["--key-prefix", "a", "--yes"], ["ffff", "--job-name", "a"]]
+    )
+    def test_cancel_needs_to_know_which(self, jobboard: Run, arguments: list[str]) -> None:
+        jobboard("cancel", *arguments, status=USAGE)
+
 
 class TestStore:
     @pytest.mark.parametrize("where", ["sqlite:////no/such/directory/jobs.db", "sqlite:////etc"])

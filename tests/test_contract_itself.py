@@ -10,7 +10,7 @@ from embedded import MemoryHarness
 from jobboard.backend import Backend
 from jobboard.board import JobBoard, Schedules
 from jobboard.errors import BoardUnavailable, ReplyLost
-from jobboard.testing import CONTRACT_CASES, Contract, counting
+from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
 from jobboard.testing.contract import lifecycle, retries, schedules
 from jobboard.testing.contract.case import Case
 from jobboard.testing.counting import count_cases
@@ -28,9 +28,14 @@ BEHIND_THE_HANDLE = {
 }
 
 
-def test_the_contract_has_as_many_cases_as_it_says() -> None:
-    assert count_cases(Contract) == CONTRACT_CASES
-    assert sum(count_cases(topic) for topic in Contract.__bases__) == CONTRACT_CASES
+@pytest.mark.parametrize(("suite", "cases"), [(Contract, CONTRACT_CASES), (DeploymentContract, DEPLOYMENT_CASES)])
+def test_a_suite_has_as_many_cases_as_it_says(suite: type, cases: int) -> None:
+    assert count_cases(suite) == cases
+    assert sum(count_cases(topic) for topic in suite.__bases__) == cases
+
+
+def test_a_further_deployment_runs_nothing_that_is_not_in_the_contract() -> None:
+    assert set(DeploymentContract.__bases__) < set(Contract.__bases__)
 
 
 def test_every_public_call_of_a_board_is_tried_after_a_close() -> None:
@@ -78,9 +83,11 @@ def test_a_lossy_backend_loses_what_it_is_told_to() -> None:
 
 SUITE = """
     import pytest
+    from jobboard.testing.contract import Counted
     from jobboard.testing.contract.case import Case
 
-    class TestSmall(Case):
+    class TestSmall(Case, Counted):
+        all_cases = {collected}
         executed_cases = {expected}
 
         @pytest.fixture
@@ -108,16 +115,13 @@ SUITE = """
 )
 def test_a_suite_that_shrank_fails(
     pytester: pytest.Pytester,
-    monkeypatch: pytest.MonkeyPatch,
     expected: int,
     reason: str,
     collected: int,
     arguments: list[str],
     says: str | None,
 ) -> None:
-    monkeypatch.setattr(counting, "Contract", Case)
-    monkeypatch.setattr(counting, "CONTRACT_CASES", collected)
-    pytester.makepyfile(test_small=SUITE.format(expected=expected, reason=reason))
+    pytester.makepyfile(test_small=SUITE.format(collected=collected, expected=expected, reason=reason))
     result = pytester.runpytest_inprocess(
         "-p", "jobboard.testing.counting", "-p", "no:hypothesispytest", "-p", "no:xdist", *arguments
     )

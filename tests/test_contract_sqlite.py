@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from embedded_sqlite import SqliteHarness
 
-from jobboard.testing import Contract, Harness
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 
 @pytest.fixture(scope="module")
@@ -24,4 +24,4 @@ def harness(directory: Path) -> Iterator[Harness]:
 
 
 class TestSqlite(Contract):
-    executed_cases = 813
+    executed_cases = CONTRACT_CASES

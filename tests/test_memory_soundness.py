@@ -96,7 +96,7 @@ FREE, OF_READY, OF_HELD = [Model.post, Model.replace, Model.claim_best], [Model.
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from([*FREE, *OF_READY, *OF_HELD]), st.integers(0, 99)), max_size=60))
 def test_the_ready_order_is_that_of_a_sorted_list(steps: list[tuple[Callable[[Model, int], None], int]]) -> None:
     backend = client_of(fresh_name())

@@ -53,7 +53,7 @@ def chain(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data(), zones, crontabs, gaps, folds)
 def test_cron_agrees_with_a_walk_over_real_minutes(data, zone, expression, gap, fold) -> None:
     day = data.draw(change_days(zone))
@@ -70,7 +70,7 @@ def test_cron_agrees_with_a_walk_over_real_minutes(data, zone, expression, gap, 
     assert trigger.latest_fire_time(start - timedelta(microseconds=1), moment) == (until[-1] if until else None)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data(), zones, st.integers(0, 23), st.integers(0, 59), gaps, folds)
 def test_calendar_agrees_with_cron_day_by_day(data, zone, hour, minute, gap, fold) -> None:
     day = data.draw(change_days(zone))
@@ -79,7 +79,7 @@ def test_calendar_agrees_with_cron_day_by_day(data, zone, hour, minute, gap, fol
     assert chain(daily, start, end) == chain(Cron(f"{minute} {hour} * * *", zone, gap=gap, fold=fold), start, end)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(zones, st.integers(1973, 2037), st.sampled_from([0, 1, 2, 3, 12, 23]), st.sampled_from([0, 15, 30, 59]))
 def test_a_fixed_time_is_once_on_each_date(zone, year, hour, minute) -> None:
     start, end = utc(year, 1, 1), utc(year + 1, 1, 1)
@@ -118,7 +118,7 @@ triggers = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(triggers, moments, st.floats(0, 1))
 def test_the_next_one_is_the_same_from_every_moment_before_it(trigger, moment, part) -> None:
     first = trigger.next_fire_time(moment)
@@ -136,7 +136,7 @@ def test_the_next_one_is_the_same_from_every_moment_before_it(trigger, moment, p
         assert trigger.latest_fire_time(second, second) is None
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(triggers, moments)
 def test_a_trigger_is_equal_to_what_its_plain_data_makes(trigger, moment) -> None:
     copy = trigger_from_plain(trigger.to_plain())

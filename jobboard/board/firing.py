@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from jobboard.backend import Backend
 from jobboard.board.handles import Handles
-from jobboard.board.steps import Stored, set_aside, set_aside_unreadable, step_of
+from jobboard.board.steps import Stored, most_postings, set_aside, set_aside_unreadable, step_of
 from jobboard.entry import LIVE, ScheduleEntry, ScheduleStep, Verdict
 from jobboard.scheduler.planning import plan
+from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import unpack_schedule
 
 logger = logging.getLogger("jobboard.schedules")
@@ -19,20 +20,24 @@ logger = logging.getLogger("jobboard.schedules")
 #: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
 _STEPS_AT_ONCE = 100
 
+#: What a trigger's exception says may be of any length; this much of it is kept.
+_LONGEST_FAULT = 500
+
 
 @dataclass(slots=True)
 class Round:
     """What one round of firing did.
 
     ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first.
-    ``next_in``: seconds until something is due; None if nothing is in sight. ``waiting``: job uuid -> id of the
-    schedule that waits for this job's end.
+    ``next_in``: seconds until something is due; None if nothing is in sight. ``looked_at``: the schedules' ids;
+    ``waiting``: job uuid -> id of the one among them that waits for this job's end.
     """
 
     posted: int = 0
     taken: int = 0
     lost: int = 0
     next_in: float | None = None
+    looked_at: set[str] = field(default_factory=set)
     waiting: dict[str, str] = field(default_factory=dict)
 
 
@@ -57,7 +62,11 @@ class Firing:
     def fire_waiting(self, ids: Sequence[str]) -> Round:
         """Look again at schedules that wait for room; some of their jobs have ended."""
         entries = self._board._ask(self._backend.read_schedules, ids)
-        return self._fire([entry for entry in entries if entry is not None], self._board._ask(self._backend.now))
+        # Those that have been paused, set aside or finished meanwhile are due no more.
+        waiting = [entry for entry in entries if entry is not None and entry.next_at is not None]
+        made = self._fire(waiting, self._board._ask(self._backend.now))
+        made.looked_at.update(ids)
+        return made
 
     def _fire(self, entries: list[ScheduleEntry], now: float) -> Round:
         made = Round()
@@ -98,8 +107,11 @@ class Firing:
         return steps
 
     def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
+        made.looked_at.add(stored.schedule.id)
         try:
-            planned = plan(stored.schedule, stored.progress, now, self._backend.capabilities.largest_step)
+            # Otherwise it posts one or two.
+            most = self._most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
+            planned = plan(stored.schedule, stored.progress, now, most)
             step = step_of(stored, planned, now, self._board._largest)
             if planned.progress.buffered is not None:
                 made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
@@ -107,7 +119,11 @@ class Firing:
         except Exception as error:
             # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
             logger.exception("schedule %r is set aside", stored.schedule.id)
-            return set_aside(stored, f"its next step can't be made: {error!r}", now)
+            return set_aside(stored, f"its next step can't be made: {error!r}"[:_LONGEST_FAULT], now)
+
+    def _most_of(self, schedule: Schedule) -> int:
+        """Return how many jobs of a schedule one step may post."""
+        return most_postings(schedule, self._backend.capabilities.largest_step, self._board._largest)
 
     def _live_among(self, uuids: Iterable[str]) -> set[str]:
         """Return those of these jobs that are still on the board.

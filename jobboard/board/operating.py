@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from jobboard.arguments import check_reason, check_text, check_uuid, moment
+from jobboard.arguments import LONGEST_TIME, check_reason, check_text, check_uuid, moment
 from jobboard.backend import Capabilities
 from jobboard.board.watching import Watching
 from jobboard.codec import decode, encode
@@ -12,6 +13,9 @@ from jobboard.entity import Entity
 from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
+
+#: What stores are told of a participant that stays for ever; not all of them know infinity.
+_FOR_EVER = 2 * LONGEST_TIME
 
 
 class Operating(Watching):
@@ -86,7 +90,7 @@ class Operating(Watching):
         if not isinstance(entity, Entity):
             raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
         body = encode("metadata", entity.metadata, largest=self._largest)
-        self._ask(self._backend.put_entity, EntityEntry(entity.kind, entity.name, body, entity.ttl))
+        self._ask(self._backend.put_entity, EntityEntry(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER)))
 
     def remove_entity(self, entity: Entity) -> None:
         """Forget a participant that stopped in good order. Idempotent."""
@@ -110,6 +114,5 @@ def _entity_of(entry: EntityEntry) -> Entity:
         metadata = decode(entry.body)
     except ValueError:
         metadata = {}
-    return Entity(
-        entry.kind, entry.name, metadata, entry.ttl, last_seen=moment(entry.last_seen), alive=entry.expires_in > 0
-    )
+    ttl = math.inf if entry.ttl >= _FOR_EVER else entry.ttl
+    return Entity(entry.kind, entry.name, metadata, ttl, last_seen=moment(entry.last_seen), alive=entry.expires_in > 0)

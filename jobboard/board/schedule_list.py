@@ -102,9 +102,13 @@ class ScheduleList:
 
     def _readable_of(self, entry: ScheduleEntry) -> Schedule:
         try:
-            return unpack_schedule(entry.body)
+            schedule = unpack_schedule(entry.body)
         except ValueError as error:
             raise UnreadableSchedule(f"schedule {entry.id!r} can't be decoded: {error}") from None
+        if entry.next_at is None and schedule.state == "active" and schedule.progress is not None:
+            # Whoever could not decode it took it out of the order of what is due, and left its bytes alone.
+            schedule.progress.fault = "a scheduler of another version could not decode it"
+        return schedule
 
     def _entries(self) -> Iterator[ScheduleEntry]:
         cursor: object | None = None

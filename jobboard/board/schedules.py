@@ -25,6 +25,9 @@ _MOST_TRIES = 100
 #: A backfill of more fire times is more likely a slip than a wish.
 MOST_BACKFILLED = 10_000
 
+#: Of a schedule with more jobs, which a backfill left, those that have ended are dropped by its next step only.
+_MOST_LOOKED_FOR = 1000
+
 #: What the fire times depend on; after a change of these the progress starts anew.
 _TIMES = ("trigger", "start", "end")
 _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
@@ -43,7 +46,8 @@ class Schedules(Firing, ScheduleList):
         """Put a schedule on the board; its first fire time is the first one after this moment.
 
         :param if_exists: if there is one of this id: ``"raise"``, ``"keep"`` it as it is, or ``"replace"`` it. A
-            replacement goes on from where the old one was, unless its trigger, start or end is another one.
+            replacement goes on from where the old one was, unless its trigger, start or end is another one, and what
+            was paused stays so.
         :returns: the schedule as it is on the board now.
         :raises AlreadyScheduled: there is one.
         :raises ValueError: it would never fire.
@@ -66,7 +70,9 @@ class Schedules(Firing, ScheduleList):
                 )
             if if_exists == "keep":
                 return None
-            return change_of(fresh, old.version, _kept_progress(old.schedule, fresh, now), now, "replaced")
+            # Whoever paused it knew why; a program that adds its schedules whenever it starts does not.
+            new = replace(fresh, paused=fresh.paused or old.schedule.paused)
+            return change_of(new, old.version, _kept_progress(old.schedule, new, now), now, "replaced")
 
         if if_exists == "replace":
             self._remove_unreadable(fresh.id)
@@ -170,8 +176,7 @@ class Schedules(Firing, ScheduleList):
 
     def _fire_for(self, id: str, times: Callable[[Schedule, float], list[float]]) -> list[Job]:
         schedule, now = self.get(id), self._board._ask(self._backend.now)
-        wanted = times(schedule, now)
-        size = self._backend.capabilities.largest_step
+        wanted, size = times(schedule, now), self._most_of(schedule)
         return [
             job for start in range(0, len(wanted), size) for job in self._post_for(id, wanted[start : start + size])
         ]
@@ -183,10 +188,18 @@ class Schedules(Firing, ScheduleList):
             stored = self._there(old, id)
             postings[:] = [posting_of(stored.schedule, time, self._board._largest) for time in wanted]
             records = fired(wanted, postings, now, "by hand")
-            return step_with(stored, stored.progress.copy(), tuple(postings), records, now)
+            return step_with(stored, self._progress_now(stored), tuple(postings), records, now)
 
         self._change(id, decide)
         return [self._job_of(posting) for posting in postings]
+
+    def _progress_now(self, stored: Stored) -> Progress:
+        """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""
+        progress = stored.progress.copy()
+        if len(progress.live) <= _MOST_LOOKED_FOR:
+            live = self._live_among(progress.live)
+            progress.live = [uuid for uuid in progress.live if uuid in live]
+        return progress
 
     def _job_of(self, posting: NewEntry) -> Job:
         """Return a handle on what was posted, or on the live job that has its key; it may have ended by now."""
@@ -253,8 +266,9 @@ def _first_progress(schedule: Schedule, now: float) -> Progress:
 
 
 def _begin_at(schedule: Schedule, progress: Progress, now: float) -> None:
-    """Let the first fire time after this moment be the next."""
-    progress.settled, progress.upcoming = now, first_fire_time(schedule, now)
+    """Let the first fire time after this moment be the next; what is settled stays so, if a clock was set back."""
+    progress.settled = max(now, progress.settled)
+    progress.upcoming = first_fire_time(schedule, progress.settled)
 
 
 def _kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
@@ -270,4 +284,10 @@ def _kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
         _begin_at(new, progress, now)
         progress.buffered = None
     progress.fault = None
+    if new.paused:
+        progress.buffered = None
+    else:
+        progress.note = None
+    if new.max_runs is not None and progress.runs >= new.max_runs:
+        progress.upcoming = progress.buffered = None
     return progress

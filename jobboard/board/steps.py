@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import uuid as uuids
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
 
-from jobboard.arguments import moment
+from jobboard.arguments import moment, new_uuid
 from jobboard.body import Body, pack_body
 from jobboard.entry import Announcement, IfExists, NewEntry, ScheduleEntry, ScheduleStep
 from jobboard.events import EventKind
@@ -15,6 +17,9 @@ from jobboard.scheduler.planning import Plan, next_due
 from jobboard.scheduler.progress import FireRecord, Progress
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import pack_schedule
+
+#: How many bytes of jobs one step posts at most, unless a single one has more.
+_BYTES_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewEntry:
     """Return the job of a fire time: schedule and fire time are its key, so that it can't be live twice."""
     body = Body(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
     return NewEntry(
-        uuid=str(uuids.uuid4()),
+        uuid=new_uuid(),
         name=schedule.job,
         priority=int(JobPriority.convert(schedule.priority)),
         body=pack_body(body, largest=largest),
@@ -44,16 +49,24 @@ def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewEntry:
     )
 
 
+def most_postings(schedule: Schedule, most: int, largest: int) -> int:
+    """Return how many jobs of a schedule one step may post, at most ``most``: large details make it fewer."""
+    if not schedule.details:
+        return most
+    size = len(pack_body(Body(schedule.details, schedule_id=schedule.id, fire_time=0.0), largest=largest))
+    return max(1, min(most, _BYTES_AT_ONCE // size))
+
+
 def key_of(schedule_id: str, fire_time: float) -> str:
     """Return the key of the job that a schedule posts for a fire time."""
-    return f"{schedule_id}@{moment(fire_time).isoformat()}"
+    return f"{schedule_id}@{_written(_moment(fire_time))}"
 
 
 def step_of(stored: Stored, plan: Plan, now: float, largest: int) -> ScheduleStep:
     """Return the step that a plan makes: posting, history, events, and the schedule moved on."""
     postings = [posting_of(stored.schedule, fire_time, largest) for fire_time in plan.fires]
     records = [
-        FireRecord(omitted.kind, moment(now), moment(omitted.last), reason=omitted.reason, count=omitted.count)
+        FireRecord(omitted.kind, _moment(now), _moment(omitted.last), reason=omitted.reason, count=omitted.count)
         for omitted in plan.omitted
     ]
     return step_with(stored, plan.progress, postings, records + fired(plan.fires, postings, now), now)
@@ -64,7 +77,7 @@ def fired(
 ) -> list[FireRecord]:
     """Return the lines of history about fire times that are posted."""
     return [
-        FireRecord(EventKind.FIRED, moment(now), moment(fire_time), posting.uuid, reason)
+        FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid, reason)
         for fire_time, posting in zip(fires, postings, strict=True)
     ]
 
@@ -106,19 +119,35 @@ def set_aside(stored: Stored, fault: str, now: float) -> ScheduleStep:
 def set_aside_unreadable(entry: ScheduleEntry, fault: str) -> ScheduleStep:
     """Return the step that does so with what can't be decoded, which keeps its bytes."""
     told = Announcement(EventKind.FAILED, None, None, entry.id, fault)
-    aside = replace(entry, version=uuids.uuid4().hex, next_at=None)
+    aside = replace(entry, version=_new_version(), next_at=None)
     return ScheduleStep(entry.id, entry.version, aside, (), (told,))
 
 
 def _entry_of(schedule: Schedule, progress: Progress, now: float) -> ScheduleEntry:
     """Return what is stored, under a version of its own, made before the first try."""
-    version = uuids.uuid4().hex
-    return ScheduleEntry(schedule.id, version, next_due(schedule, progress, now), pack_schedule(schedule, progress))
+    return ScheduleEntry(
+        schedule.id, _new_version(), next_due(schedule, progress, now), pack_schedule(schedule, progress)
+    )
+
+
+def _new_version() -> str:
+    return os.urandom(16).hex()
 
 
 def _told(schedule: Schedule, record: FireRecord) -> Announcement:
-    when = "" if record.fire_time is None else record.fire_time.isoformat()
+    when = "" if record.fire_time is None else _written(record.fire_time)
     if record.count > 1:
         when = f"{record.count} fire times up to {when}"
     reason = ": ".join(part for part in (when, record.reason) if part)
     return Announcement(record.kind, record.uuid, schedule.job, schedule.id, reason)
+
+
+@lru_cache(maxsize=1000)
+def _moment(seconds: float) -> datetime:
+    """Many schedules are due at the same moment, and stepped on at the same one."""
+    return moment(seconds)
+
+
+@lru_cache(maxsize=1000)
+def _written(time: datetime) -> str:
+    return time.isoformat()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import getpass
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from jobboard.board import JobBoard
+from jobboard.cli.asking import is_sure
 from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.job import Job
@@ -177,7 +177,7 @@ def _for_selected(
         raise click.UsageError("name one JOB, or a filter, or --all")
     board, output = session.board(), session.output
     jobs = [find_job(board, job)] if job is not None else list(select_trashed(board, **filters))
-    if jobs and needs_yes and not yes and not _is_sure(f"{verb} {count(len(jobs), 'job')}?"):
+    if jobs and needs_yes and not yes and not is_sure(f"{verb} {count(len(jobs), 'job')}?"):
         raise click.ClickException("nothing was changed")
     with output.progress(verb, len(jobs)) as step:
         done, refused = act(board, jobs, step)
@@ -188,9 +188,3 @@ def _for_selected(
         output.error(line)
     if refused:
         raise click.exceptions.Exit(1)
-
-
-def _is_sure(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on")
-    return click.confirm(question, err=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from jobboard.cli.asking import is_sure
+from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import details_of, moment_of
 from jobboard.operate.finding import find_job
@@ -49,14 +51,37 @@ generate | jobboard post import --details -
     @command(group, "cancel", examples="""
 jobboard cancel 3f2a
 jobboard cancel invoice:4711
+jobboard cancel --job-name remind --key-prefix order/4711/ --yes
 """)  # fmt: skip
-    @click.argument("job")
+    @click.argument("job", required=False)
+    @click.option("--job-name", "name", help="Those of this name whose keys begin with --key-prefix.")
+    @click.option("--key-prefix", "prefix", metavar="TEXT", help="Plain text; see --job-name.")
+    @click.option("--yes", is_flag=True, help="Don't ask.")
     @pass_session
-    def cancel(session: Session, job: str) -> None:
-        """Take a job off the board; if it is claimed, tell its owner to end."""
-        board = session.board()
-        found = find_job(board, job)
-        gone = board.cancel(found)
-        if session.output.json:
-            session.output.data({"uuid": found.uuid, "gone": gone})
-        session.output.say(f"{found.uuid} " + ("is cancelled" if gone else "is claimed; its owner has been told"))
+    def cancel(session: Session, job: str | None, name: str | None, prefix: str | None, yes: bool) -> None:
+        """Take a job off the board; if it is claimed, tell its owner to end. Asks first if it is not one JOB."""
+        if job is not None and name is None and prefix is None:
+            _cancel_one(session, job)
+        elif job is None and name is not None and prefix is not None:
+            _cancel_many(session, name, prefix, yes)
+        else:
+            raise click.UsageError("name one JOB, or give --job-name and --key-prefix")
+
+
+def _cancel_one(session: Session, job: str) -> None:
+    board = session.board()
+    found = find_job(board, job)
+    gone = board.cancel(found)
+    if session.output.json:
+        session.output.data({"uuid": found.uuid, "gone": gone})
+    session.output.say(f"{found.uuid} " + ("is cancelled" if gone else "is claimed; its owner has been told"))
+
+
+def _cancel_many(session: Session, name: str, prefix: str, yes: bool) -> None:
+    board = session.board()
+    if not yes and not is_sure(f"cancel the jobs {name!r} whose keys begin with {prefix!r}?"):
+        raise click.ClickException("nothing was changed")
+    cancelled = board.cancel_by_key(name, prefix)
+    if session.output.json:
+        session.output.data({"name": name, "key_prefix": prefix, "cancelled": cancelled})
+    session.output.say(f"{count(cancelled, 'job')} cancelled")

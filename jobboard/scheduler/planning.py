@@ -132,6 +132,7 @@ def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], fl
         while len(times) > MOST_CAUGHT_UP:
             after += (now - after) / 2
             times, upcoming = _walk(schedule, first_fire_time(schedule, after), now, MOST_CAUGHT_UP)
+        made.progress.settled = after
         made.omit(EventKind.MISSED, [after], "more fire times were overdue than are posted one by one")
     return times, upcoming
 

@@ -72,10 +72,12 @@ class Scheduler:
         return self._who
 
     def start(self) -> None:
-        """Begin to post, in a thread of its own; nothing happens if it does already."""
+        """Begin to post, in a thread of its own; nothing happens if it does already. Waits for the end of a stop."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
-                return
+                if not self._stopping.is_set():
+                    return
+                self._thread.join()
             self._stopping.clear()
             self._thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
             self._thread.start()
@@ -143,7 +145,8 @@ class Scheduler:
 
     def _sleep(self, seconds: float | None) -> None:
         longest = _LONGEST_SLEEP if seconds is None else min(seconds, _LONGEST_SLEEP)
-        if longest > 0:
+        # A stop may have come before this round began, which then took back its wake-up.
+        if longest > 0 and not self._stopping.is_set():
             self._woken.wait(longest)
 
     def _listen(self) -> None:
@@ -156,7 +159,8 @@ class Scheduler:
 
     def _note_waiting(self, made: Round) -> None:
         """Follow the ends of jobs only while a schedule waits for one: a busy board tells of many."""
-        self._waiting.update(made.waiting)
+        kept = {uuid: id for uuid, id in self._waiting.items() if id not in made.looked_at}
+        self._waiting = kept | made.waiting
         if not self._waiting and self._unsubscribe_ends is not None:
             self._unsubscribe_ends()
             self._unsubscribe_ends = None

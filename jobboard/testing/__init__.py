@@ -24,7 +24,8 @@ A backend's whole test module::
         executed_cases = 700  # of CONTRACT_CASES; the others need what the store does not have
 
 and ``pytest_plugins = ["jobboard.testing.counting"]`` in the top ``conftest.py``, which holds ``executed_cases``
-against what really ran. :class:`jobboard.testing.machine.BoardMachine` compares a backend with a model by random
+against what really ran. A further deployment of the same store, such as a cluster, may run :class:`DeploymentContract`.
+:class:`jobboard.testing.machine.BoardMachine` compares a backend with a model by random
 histories.
 
 Needs the extra ``jobboard[testing]``.
@@ -34,9 +35,17 @@ import pytest
 
 pytest.register_assert_rewrite("jobboard.testing.contract", "jobboard.testing.machine", "jobboard.testing.deadline")
 
-from jobboard.testing.contract import CONTRACT_CASES, Contract
+from jobboard.testing.contract import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
 from jobboard.testing.harness import Harness
 
-__all__ = ["CONTRACT_CASES", "Contract", "Harness", "LossyBackend", "eventually"]
+__all__ = [
+    "CONTRACT_CASES",
+    "DEPLOYMENT_CASES",
+    "Contract",
+    "DeploymentContract",
+    "Harness",
+    "LossyBackend",
+    "eventually",
+]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobboard.testing.contract import CONTRACT_CASES, Contract
+from jobboard.testing.contract import Counted
 
 _NOTE = "contract"
 _NEEDS = "needs "
@@ -45,7 +45,7 @@ class ExecutedCases:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._collected: Counter[type[Contract]] = Counter()
+        self._collected: Counter[type[Counted]] = Counter()
         self._executed: Counter[str] = Counter()
         self._expected: dict[str, int] = {}
         self._problems: list[str] = []
@@ -58,9 +58,9 @@ class ExecutedCases:
         if self._is_partial():
             return
         for case_class, count in self._collected.items():
-            if count != CONTRACT_CASES:
+            if count != case_class.all_cases:
                 raise pytest.UsageError(
-                    f"{case_class.__qualname__} has {count} cases of the contract's {CONTRACT_CASES}"
+                    f"{case_class.__qualname__} has {count} cases of the contract's {case_class.all_cases}"
                 )
 
     @pytest.hookimpl(wrapper=True)
@@ -104,9 +104,9 @@ class ExecutedCases:
         )
 
 
-def _contract_class_of(item: pytest.Item) -> type[Contract] | None:
+def _contract_class_of(item: pytest.Item) -> type[Counted] | None:
     case_class = getattr(item, "cls", None)
-    return case_class if isinstance(case_class, type) and issubclass(case_class, Contract) else None
+    return case_class if isinstance(case_class, type) and issubclass(case_class, Counted) else None
 
 
 def _notes_of(report: pytest.TestReport) -> Iterable[tuple[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jobboard.backends.etcd.changing import Changing
 from jobboard.backends.etcd.layout import Content, Stored, content_of
-from jobboard.backends.etcd.txn import KeyValue, Op, Txn, after, delete, found_of, get, modified_at, put, scan
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, found_of, get, modified_at, put, scan
 from jobboard.entry import Finding, JobState
 
 _AT_ONCE = 500
@@ -35,11 +35,9 @@ class Auditing(Changing):
         return findings
 
     def _wanted(self, job: Stored) -> Content:
-        """Return what must be there besides the record, which may be a wreck; locks come and go with their leases."""
-        keys = self.keys
-        content = content_of(keys, job.row)
-        own = (job.record, keys.lock(job.order))
-        return {key: value for key, value in content.items() if key not in own}
+        """Return what must be there besides the record, which may be a wreck."""
+        content = content_of(self.keys, job.row)
+        return {key: value for key, value in content.items() if key != job.record}
 
     def _everything(self) -> tuple[list[Stored], dict[bytes, KeyValue]]:
         """Read all jobs and all keys about jobs, in pages of one revision."""
@@ -49,15 +47,14 @@ class Auditing(Changing):
             self.gateway.call("/kv/range", get(keys.sequence)["request_range"], changes=False)["header"]["revision"]
         )
         for prefix in (keys.live, keys.done, keys.trashed, keys.jobs, keys.ready_jobs, keys.lines, keys.claims,
-                       keys.locks, keys.timers, keys.unique):  # fmt: skip
+                       keys.timers, keys.unique):  # fmt: skip
             for kv in self._pages(prefix, revision):
                 kvs[kv.key] = kv
-        jobs = [self._job_from(kv, kvs) for kv in list(kvs.values()) if self._is_record(kv.key)]
+        sessions = self._leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
+        jobs = [self._job_from(kv, kvs, sessions) for kv in list(kvs.values()) if self._is_record(kv.key)]
         for job in jobs:
             kvs.pop(job.record, None)
-        locks = {key for key in kvs if key.startswith(keys.locks)}
-        held = {keys.lock(job.order) for job in jobs if job.row.grant is not None}
-        return jobs, {key: kv for key, kv in kvs.items() if key not in locks or key not in held}
+        return jobs, kvs
 
     def _pages(self, prefix: bytes, revision: int) -> Iterator[KeyValue]:
         start = prefix
@@ -74,11 +71,11 @@ class Auditing(Changing):
     def _is_record(self, key: bytes) -> bool:
         return key.startswith((self.keys.live, self.keys.done, self.keys.trashed))
 
-    def _job_from(self, record: KeyValue, kvs: dict[bytes, KeyValue]) -> Stored:
+    def _job_from(self, record: KeyValue, kvs: dict[bytes, KeyValue], sessions: frozenset[int]) -> Stored:
         keys = self.keys
         order = record.key.rpartition(b"/")[2]
         if record.key.startswith(keys.live):
-            return self._live_from(order, record, kvs.get(keys.claim(order)), kvs.get(keys.lock(order)))
+            return self._live_from(order, record, kvs.get(keys.claim(order)), sessions)
         row = self._row_from(order, record, None)
         row.state = JobState.COMPLETE if record.key.startswith(keys.done) else JobState.TRASHED
         return Stored(row, order, record.key, record.modified)

@@ -11,7 +11,7 @@ from jobboard.attempts import is_used_up, used_up
 from jobboard.backends.etcd.client import Client
 from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.layout import Stored, content_of, steps_between
-from jobboard.backends.etcd.rows import Row, folded
+from jobboard.backends.etcd.rows import Grant, Row, folded
 from jobboard.backends.etcd.telling import Told, pack_told, told_of
 from jobboard.backends.etcd.txn import (
     MOST_BYTES,
@@ -20,12 +20,14 @@ from jobboard.backends.etcd.txn import (
     KeyValue,
     Op,
     Txn,
+    absent,
     delete,
     many,
     modified_at,
     nested,
     put,
     scan,
+    scan_prefix,
     size_of,
 )
 from jobboard.entry import Hold, JobState
@@ -98,6 +100,8 @@ class Changing(Client):
                     outcomes[at] = outcome
                 elif is_done is False:
                     stale.add(uuid_of(items[at]))
+            if False in done:
+                self._check_leases()
             self._until(deadline, f"{len(items) - len(outcomes)} of {len(items)} jobs change all the time")
         return [outcomes[at] for at in range(len(items))]
 
@@ -146,7 +150,8 @@ class Changing(Client):
 
     def _whole_of(self, txns: Sequence[Txn], told: Sequence[Told]) -> Txn:
         """Return one transaction of several, which happens as a whole or not at all."""
-        compares = [compare for txn in txns for compare in txn.compares]
+        # The claims of one client have one session in common.
+        compares = list({(c["key"], c["target"]): c for txn in txns for c in txn.compares}.values())
         steps = [step for txn in txns for step in txn.then]
         return Txn(compares, many([*self._telling(told), *steps], len(compares)))
 
@@ -168,7 +173,7 @@ class Changing(Client):
         lease = self.leases.for_records(change.retention, 1) if is_done else 0
         compares = stored.unchanged(keys) + change.compares
         if change.is_fenced:
-            compares.append(stored.still_held(keys))
+            compares += stored.still_held(keys)
         steps = steps_between(content_of(keys, stored.row), content_of(keys, new, lease))
         return Txn(compares, steps)
 
@@ -239,17 +244,52 @@ class Changing(Client):
             # It belongs to nothing that is there; unless somebody has just set it.
             self._send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
 
+    def _mend_places(self, orders: Sequence[bytes]) -> None:
+        """Write anew what stands of these jobs in the lines, since it can't be read."""
+        keys = self.keys
+        for order, job in zip(orders, self._fetch_at(orders), strict=True):
+            if job is None or not job.row.is_live:
+                self._send(Txn([absent(keys.live + order)], [delete(keys.ready(order))]))
+                continue
+            content = content_of(keys, job.row)
+            steps = [put(key, *content[key]) for key in content if key not in (job.record, keys.claim(order))]
+            if keys.ready(order) not in content:
+                steps.append(delete(keys.ready(order)))
+            self._send(Txn(job.unchanged(keys), steps))
+
     def _settle_orders(self, orders: Sequence[bytes]) -> None:
         """Look at jobs whose claims may be over."""
         for start in range(0, len(orders), MOST_JOBS):
             self._settle(self._fetch_at(orders[start : start + MOST_JOBS]))
 
     def _lease_lost(self, lease: int) -> None:
-        """Take back the claims of this client under a lease that is gone: who waits for them is told."""
-        held = [job for job in self._held.values() if job.row.grant is not None and job.row.grant.lease == lease]
-        for job in held:
-            self._held.forget(job.row.uuid)
-        self._worker.soon(lambda: self._settle_orders([job.order for job in held]))
+        """Learn that a lease is gone, and take back what was claimed under it: who waits for that is told at once."""
+        self.leases.forget(lease)
+        for job in self._held.values():
+            if job.row.grant is not None and job.row.grant.lease == lease:
+                self._held.forget(job.row.uuid)
+        self._worker.soon(lambda: self._settle_orders(self._claims_under(lease)))
+
+    def _check_leases(self) -> None:
+        """After a lost race, see whether it was this client's session that was not there any more."""
+        (sessions,) = self._ask([scan_prefix(self.keys.sessions, keys_only=True)])
+        self.leases.forget_but(self._leases_of(sessions))
+
+    def _claims_under(self, lease: int) -> list[bytes]:
+        """Return the places of the jobs that are claimed under a lease, found from the claims."""
+        (found,) = self._ask([scan_prefix(self.keys.claims)])
+        return [kv.key.rpartition(b"/")[2] for kv in found.kvs if _lease_of(kv.value) == lease]
+
+    def _is_claimed_under(self, lease: int) -> bool:
+        held = (job.row.grant for job in self._held.values())
+        return any(grant is not None and grant.lease == lease for grant in held) or bool(self._claims_under(lease))
+
+
+def _lease_of(claim: bytes) -> int | None:
+    try:
+        return Grant.of(claim).lease
+    except ValueError:
+        return None
 
 
 def holds(stored: Stored, hold: Hold) -> bool:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from jobboard.backends.etcd.changing import Changing
 from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.keys import decoded
-from jobboard.backends.etcd.layout import Stored
+from jobboard.backends.etcd.layout import Stored, under
 from jobboard.backends.etcd.rows import Grant, Hint, grant_of
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import (
-    Compare,
     Found,
     KeyValue,
     Op,
     Txn,
     absent,
     delete,
+    delete_range,
     get,
     nested,
     none_in,
+    none_newer,
     present,
     put,
     scan,
     scan_prefix,
 )
 from jobboard.entry import Claim, Entry, JobState
+from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind
 
 #: Whom a claim of one job falls back on, in the same transaction, when others were faster with the first.
@@ -43,14 +45,23 @@ _SKIPPED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A job that can be claimed, by its place in the line."""
+    """A job that can be claimed, by its place in the line, and since which revision it stands there."""
 
     order: bytes
     hint: Hint
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The best jobs that can be claimed; ``gapless`` are the lines in which no other stood between them."""
+
+    heads: list[Head]
+    gapless: frozenset[bytes] = frozenset()
 
 
 class Claiming(Changing):
-    """A claim leaves the record alone: it takes the job out of the line, and puts a claim and a lock beside it."""
+    """A claim leaves the record alone: it takes the job out of the line, and puts a claim beside it."""
 
     def _opened_anew(self) -> None:
         super()._opened_anew()
@@ -66,11 +77,12 @@ class Claiming(Changing):
             row = stored.row
             if row.grant is not None or row.state is not JobState.UNCLAIMED:
                 return row.view()
-            won = self._grab([Head(stored.order, Hint(row.uuid, row.name, row.created_on))], claim, 1)
+            won = self._grab(Heads([Head(stored.order, Hint(row.uuid, row.name, row.created_on))]), claim, 1)
             if won:
                 return won[0]
             if not self.paused().isdisjoint((None, row.name)):
                 return row.view()
+            self._check_leases()
             self._until(deadline, f"job {uuid} changes all the time")
 
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
@@ -79,31 +91,42 @@ class Claiming(Changing):
         missed: set[bytes] = set()
         while len(claimed) < limit:
             wanted = min(limit - len(claimed), _MOST_CLAIMS)
-            heads = self._heads(names, max(wanted, _CHOICES))
+            found = self._heads(names, max(wanted, _CHOICES))
+            heads = found.heads
             if not heads:
                 break
-            won = self._grab(heads, claim, wanted)
+            won = self._grab(found, claim, wanted)
             claimed += won
             if won and len(heads) < wanted:
                 break
             if not won:
+                self._check_leases()
                 missed = self._without_strays(heads, missed)
             self._until(deadline, "the head of the line")
         return claimed
 
-    def _heads(self, names: frozenset[str] | None, count: int) -> list[Head]:
+    def _heads(self, names: frozenset[str] | None, count: int) -> Heads:
         """Find the best jobs that can be claimed."""
         lines = self._lines_of(names)
         if not lines:
-            return []
-        *found, paused = self._look([*(scan_prefix(line, count) for line in lines), scan_prefix(self.keys.paused)])
+            return Heads([])
+        ops = [*(scan_prefix(line, count) for line in lines), scan_prefix(self.keys.paused)]
+        *found, paused = self._look(ops)
+        if bad := [kv.key.rpartition(b"/")[2] for part in found for kv in part.kvs if Hint.of(kv.value) is None]:
+            self._mend_places(bad)
+            *found, paused = self._look(ops)
         stopped = self._names_of(paused)
         if None in stopped:
-            return []
+            return Heads([])
         heads = _heads_of(found, stopped)
         if names is None and stopped and found[0].more and len(heads) < count:
             heads += self._heads_behind(found[0].kvs[-1].key, stopped, count - len(heads))
-        return heads[:count]
+        heads = heads[:count]
+        if stopped or len(lines) > 1 or len(heads) < min(count, len(found[0].kvs)):
+            return Heads(heads)
+        seen = {head.hint.name for head in heads}
+        by_name = [self.keys.line(name, JobState.UNCLAIMED) for name in seen if len(seen) == 1]
+        return Heads(heads, frozenset([*lines, *by_name]))
 
     def _heads_behind(self, last: bytes, stopped: frozenset[str | None], count: int) -> list[Head]:
         """Look behind the head of the line, which is full of paused jobs."""
@@ -127,84 +150,119 @@ class Claiming(Changing):
             None if kv.key == self.keys.paused_board else decoded(kv.key.rpartition(b"/")[2]) for kv in paused.kvs
         )
 
-    def _grab(self, heads: Sequence[Head], claim: Claim, wanted: int) -> list[Entry]:
+    def _grab(self, found: Heads, claim: Claim, wanted: int) -> list[Entry]:
         """Claim up to ``wanted`` of these, as many as nobody else has taken."""
+        heads = found.heads
         now, lease = self.now(), self.leases.for_claims(claim.expiry)
         grants = [grant_of(head.hint.name, claim, now, lease) for head in heads]
         try:
             if wanted == 1:
-                return self._grab_first(heads[: self._choices], grants)
-            return self._grab_all(heads[:wanted], grants[:wanted])
+                choices = found.heads[: self._choices]
+                return self._grab_first(choices, grants[: len(choices)])
+            return self._grab_all(Heads(heads[:wanted], found.gapless), grants[:wanted])
         except LeaseGone:
             self.leases.forget_all()
             return []
 
     def _grab_first(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[Entry]:
         """Claim the first that is still there: each failure goes on to the next, in the same transaction."""
+        behind: list[Op] = []
         txn = Txn()
-        for head, grant in zip(reversed(heads), reversed(grants[: len(heads)]), strict=True):
-            behind = [nested(txn)] if txn.then else []
-            txn = Txn(self._unpaused(head) + self._free(head), self._claiming(head, grant), behind)
+        for head, grant in zip(reversed(heads), reversed(grants), strict=True):
+            txn = self._claim_of(head, grant)
             txn.then += self._telling([_told_of(head, grant)])
+            txn.otherwise, behind = behind, [nested(txn)]
         done = self._send(txn)
         answer = done
         for tries, (head, grant) in enumerate(zip(heads, grants, strict=False)):
             if answer.succeeded:
                 self._choices = self._choices if tries else 1
-                return [self._won(head, grant, next(answer.found()), done.revision)]
+                return [self._won(head, grant, next(answer.found()).first, done.revision)]
             answer = answer.answers[0] if answer.answers else answer
         # Others are after the same jobs.
         self._choices = _CHOICES
         return []
 
-    def _grab_all(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[Entry]:
-        """Claim all in one step; if that can't be, because one is gone or a name is paused, each by itself."""
-        txns = [Txn(self._free(head), self._claiming(head, grant)) for head, grant in zip(heads, grants, strict=True)]
+    def _grab_all(self, found: Heads, grants: Sequence[Grant]) -> list[Entry]:
+        """Claim all in one step; if that can't be, because one of them is gone or a name is paused, each by itself."""
+        keys, heads = self.keys, found.heads
         told = [_told_of(head, grant) for head, grant in zip(heads, grants, strict=True)]
-        unpaused = Txn([none_in(self.keys.paused)])
-        done = self._send(self._whole_of([unpaused, *txns], told))
-        if done.succeeded:
-            found: list[Found | None] = list(done.found())
-        else:
-            parts = [
-                Txn(txn.compares + self._unpaused(head), [*txn.then, *self._telling([event], slot)])
-                for slot, (txn, head, event) in enumerate(zip(txns, heads, told, strict=True))
-            ]
-            done = self._send(Txn(then=[nested(part) for part in parts]))
-            found = [next(answer.found()) if answer.succeeded else None for answer in done.answers]
+        first, last = heads[0].order, heads[-1].order
+        together = Txn(
+            [none_in(keys.paused), *under(keys, grants[0])],
+            [scan(keys.live + first, keys.live + last + b"\0", 2 * len(heads))],
+        )
+        newest = max(head.revision for head in heads)
+        for prefix in found.gapless:
+            # What came into this part of the line since it was read must not leave it.
+            together.compares.append(none_newer(prefix + first, prefix + last + b"\0", newest))
+            together.then.append(delete_range(prefix + first, prefix + last + b"\0"))
+        parts = [
+            Txn([present(keys.ready(head.order))], self._leaving(head, found.gapless) + self._claiming(head, grant))
+            for head, grant in zip(heads, grants, strict=True)
+        ]
+        done = self._send(self._whole_of([together, *parts], told))
+        if not done.succeeded:
+            return self._grab_each(heads, grants, told)
+        records = {kv.key[len(keys.live) :]: kv for part in done.found() for kv in part.kvs}
+        records |= self._records_at([head.order for head in heads if head.order not in records])
         return [
-            self._won(head, grant, part, done.revision)
-            for head, grant, part in zip(heads, grants, found, strict=True)
-            if part is not None
+            self._won(head, grant, records.get(head.order), done.revision)
+            for head, grant in zip(heads, grants, strict=True)
         ]
 
-    def _free(self, head: Head) -> list[Compare]:
-        return [present(self.keys.ready(head.order)), absent(self.keys.lock(head.order))]
+    def _records_at(self, orders: Sequence[bytes]) -> dict[bytes, KeyValue]:
+        """Read the records of jobs that are claimed already, so that a failure leaves open what became of them."""
+        if not orders:
+            return {}
+        try:
+            found = self._ask([get(self.keys.live + order) for order in orders])
+        except BoardUnavailable as error:
+            raise ReplyLost(f"the jobs were claimed, but can't be read: {error}") from None
+        return {order: part.first for order, part in zip(orders, found, strict=True) if part.first is not None}
 
-    def _unpaused(self, head: Head) -> list[Compare]:
-        return [absent(self.keys.paused_board), absent(self.keys.pause(head.hint.name))]
+    def _grab_each(self, heads: Sequence[Head], grants: Sequence[Grant], told: Sequence[Told]) -> list[Entry]:
+        """Claim each of these that can be, in one request."""
+        txns = []
+        for slot, (head, grant) in enumerate(zip(heads, grants, strict=True)):
+            txn = self._claim_of(head, grant)
+            txn.then += self._telling([told[slot]], slot)
+            txns.append(nested(txn))
+        done = self._send(Txn(then=txns))
+        return [
+            self._won(head, grant, next(answer.found()).first, done.revision)
+            for head, grant, answer in zip(heads, grants, done.answers, strict=True)
+            if answer.succeeded
+        ]
+
+    def _claim_of(self, head: Head, grant: Grant) -> Txn:
+        """Return what claims one job by itself; its record is the first answer."""
+        keys = self.keys
+        unpaused = [absent(keys.paused_board), absent(keys.pause(head.hint.name))]
+        return Txn(
+            [present(keys.ready(head.order)), *unpaused, *under(keys, grant)],
+            [get(keys.live + head.order), *self._leaving(head), *self._claiming(head, grant)],
+        )
+
+    def _leaving(self, head: Head, gapless: Collection[bytes] = ()) -> list[Op]:
+        """Take a job out of the lines, but for those of which a whole part is taken out."""
+        lines = (self.keys.ready_jobs, self.keys.line(head.hint.name, JobState.UNCLAIMED))
+        return [delete(line + head.order) for line in lines if line not in gapless]
 
     def _claiming(self, head: Head, grant: Grant) -> list[Op]:
-        keys, order = self.keys, head.order
-        steps = [
-            get(keys.live + order),
-            delete(keys.ready(order)),
-            delete(keys.line(head.hint.name, JobState.UNCLAIMED) + order),
-            put(keys.claim(order), grant.packed()),
-            put(keys.lock(order), b"", grant.lease),
-        ]
+        steps = [put(self.keys.claim(head.order), grant.packed())]
         if grant.expires_at is not None:
-            steps.append(put(keys.timer(grant.expires_at, order), head.hint.packed()))
+            steps.append(put(self.keys.timer(grant.expires_at, head.order), head.hint.packed()))
         return steps
 
-    def _won(self, head: Head, grant: Grant, found: Found, revision: int) -> Entry:
-        live = found.first or KeyValue(self.keys.live + head.order, b"", 0, 0, 0)
-        stored = self._live_from(head.order, live, None, None, head.hint.uuid)
+    def _won(self, head: Head, grant: Grant, record: KeyValue | None, revision: int) -> Entry:
+        live = record or KeyValue(self.keys.live + head.order, b"", 0, 0, 0)
+        stored = self._live_from(head.order, live, None, (), head.hint.uuid)
         row = stored.row
         if row.is_wreck:
             row.name, row.created_on = head.hint.name, head.hint.created_on
         row.grant, row.granted = grant, revision
-        stored.claim_revision = stored.lock_revision = revision
+        stored.claim_revision = revision
         self._held.put(row.uuid, stored)
         self._orders.put(row.uuid, head.order)
         return row.view()
@@ -243,8 +301,13 @@ def _told_of(head: Head, grant: Grant) -> Told:
 
 
 def _heads_of(found: Sequence[Found], stopped: frozenset[str | None]) -> list[Head]:
-    heads = [Head(kv.key.rpartition(b"/")[2], Hint.of(kv.value)) for part in found for kv in part.kvs]
-    return sorted((head for head in heads if head.hint.name not in stopped), key=lambda head: head.order)
+    heads = [
+        Head(kv.key.rpartition(b"/")[2], hint, kv.modified)
+        for part in found
+        for kv in part.kvs
+        if (hint := Hint.of(kv.value)) is not None and hint.name not in stopped
+    ]
+    return sorted(heads, key=lambda head: head.order)
 
 
 def _claim_id_of(data: bytes) -> str | None:

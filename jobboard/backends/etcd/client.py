@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from jobboard.address import Address
@@ -30,7 +30,7 @@ V = TypeVar("V")
 _MOST_KNOWN = 20_000
 
 #: What it takes to read one job at its place.
-_PARTS = 5
+_PARTS = 4
 
 
 class Client(Backend):
@@ -46,7 +46,7 @@ class Client(Backend):
     def _opened_anew(self) -> None:
         """Forget what an earlier time, or the parent process, has left."""
         self._worker = Worker()
-        self.leases = Leases(self.gateway, self._worker, self._lease_lost)
+        self.leases = Leases(self.gateway, self._worker, self.keys, self._lease_lost)
         self._orders: Memory[bytes] = Memory(_MOST_KNOWN)
         self._held: Memory[Stored] = Memory(_MOST_KNOWN)
         self._sequence = 0
@@ -65,7 +65,7 @@ class Client(Backend):
     def close(self) -> None:
         self._is_open = False
         self._worker.close(1.0)
-        self.leases.close()
+        self.leases.close(self._is_claimed_under)
         self.gateway.close()
 
     @property
@@ -78,6 +78,10 @@ class Client(Backend):
     def _check_open(self) -> None:
         if not self._is_open:
             raise BoardUnavailable("the board is closed")
+
+    def _is_claimed_under(self, lease: int) -> bool:
+        """Whether any claim is under this lease, as far as it takes to know."""
+        raise NotImplementedError
 
     def _lease_lost(self, lease: int) -> None:
         """Learn that the claims under a lease are over."""
@@ -100,14 +104,15 @@ class Client(Backend):
         """Return what reads one job wherever it is; see :meth:`_stored_from`."""
         keys = self.keys
         return [
-            get(keys.live + order), get(keys.claim(order)), get(keys.lock(order)),
-            get(keys.done + order), get(keys.trashed + order),
+            get(keys.live + order), get(keys.claim(order)), get(keys.done + order), get(keys.trashed + order),
         ]  # fmt: skip
 
-    def _stored_from(self, order: bytes, found: Sequence[Found], uuid: str | None) -> Stored | None:
-        live, claim, lock, done, trashed = (part.first for part in found)
+    def _stored_from(
+        self, order: bytes, found: Sequence[Found], sessions: Collection[int], uuid: str | None
+    ) -> Stored | None:
+        live, claim, done, trashed = (part.first for part in found)
         if live is not None:
-            return self._live_from(order, live, claim, lock, uuid)
+            return self._live_from(order, live, claim, sessions, uuid)
         record = done or trashed
         if record is None:
             return None
@@ -117,7 +122,7 @@ class Client(Backend):
         return Stored(row, order, record.key, record.modified)
 
     def _live_from(
-        self, order: bytes, live: KeyValue, claim: KeyValue | None, lock: KeyValue | None, uuid: str | None = None
+        self, order: bytes, live: KeyValue, claim: KeyValue | None, sessions: Collection[int], uuid: str | None = None
     ) -> Stored:
         row = self._row_from(order, live, uuid)
         stored = Stored(row, order, live.key, live.modified)
@@ -129,7 +134,7 @@ class Client(Backend):
             except ValueError:
                 # Nobody can hold what can't be read: it counts as a claim that is over.
                 row.grant = Grant(row.name, "", "", 0.0, 0.0, 0)
-        stored.lock_revision = 0 if lock is None else lock.created
+            stored.is_held = row.grant.lease == 0 or row.grant.lease in sessions
         return stored
 
     def _row_from(self, order: bytes, record: KeyValue, uuid: str | None) -> Row:
@@ -146,12 +151,17 @@ class Client(Backend):
         """Find out which job stands at a place where its record can't be read."""
         keys = self.keys
         ready, pointers = self._ask([get(keys.ready(order)), scan_prefix(keys.jobs)])
-        if ready.first is not None:
-            return Hint.of(ready.first.value)
+        hint = None if ready.first is None else Hint.of(ready.first.value)
+        if hint is not None:
+            return hint
         found = next((kv.key for kv in pointers.kvs if kv.value == order), None)
         if uuid is None and found is not None:
             uuid = found[len(keys.jobs) :].decode()
         return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", int(order[2:]) / 1e6)
+
+    def _leases_of(self, sessions: Found) -> frozenset[int]:
+        """Return the leases under which claims hold."""
+        return frozenset(self.keys.lease_of(kv.key) for kv in sessions.kvs)
 
     def _orders_of(self, uuids: Iterable[str]) -> dict[str, bytes]:
         """Find the places of jobs: those that are not known yet, in one request."""
@@ -169,9 +179,13 @@ class Client(Backend):
         """Read jobs at their places, at one moment, as they are stored."""
         if not orders:
             return []
-        found = self._ask([part for order in orders for part in self._parts_of(order)])
+        parts = [part for order in orders for part in self._parts_of(order)]
+        sessions, *found = self._ask([scan_prefix(self.keys.sessions, keys_only=True), *parts])
+        leases = self._leases_of(sessions)
         return [
-            self._stored_from(order, found[_PARTS * at : _PARTS * (at + 1)], None if uuids is None else uuids[at])
+            self._stored_from(
+                order, found[_PARTS * at : _PARTS * (at + 1)], leases, None if uuids is None else uuids[at]
+            )
             for at, order in enumerate(orders)
         ]
 

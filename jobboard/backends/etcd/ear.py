@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jobboard.backends.etcd.faults import is_login_over
 from jobboard.backends.etcd.gateway import Gateway, Stream
 from jobboard.backends.etcd.txn import KeyValue, after, b64, kv_of
 from jobboard.errors import BoardUnavailable
@@ -20,7 +21,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 class Ear:
-    """Watches a range of keys; after a break from the revision where it broke off, or anew if that is compacted.
+    """Watches a range of keys; after a break from the revision where it broke off, or the oldest there is.
 
     :param hear: told of the changes of each revision, in their order, from one thread.
     :param missed: called when some of them can't be told any more.
@@ -35,7 +36,7 @@ class Ear:
         self._changed = threading.Condition()
         self._stream: Stream | None = None
         self._is_hearing = False
-        self._fault: BoardUnavailable | None = None
+        self._fault: Exception | None = None
         self._closed = False
         #: The first revision that was not told yet; 0: whatever comes next.
         self._next = 0
@@ -71,7 +72,10 @@ class Ear:
         while not self._closed:
             try:
                 self._listen()
-            except BoardUnavailable as error:
+            except Exception as error:
+                # Whatever it was: those who wait would never be woken without this thread.
+                if not isinstance(error, BoardUnavailable):
+                    logger.exception("the watch failed")
                 with self._changed:
                     was_hearing, self._is_hearing = self._is_hearing, False
                     self._stream, self._fault = None, error
@@ -95,13 +99,22 @@ class Ear:
             if self._closed:
                 stream.end()
         for result in stream:
+            if is_login_over(str(result.get("cancel_reason"))):
+                # A watch is refused only after it has begun, so that no other place notices.
+                stream.end()
+                self._gateway.log_in()
+                with self._changed:
+                    self._is_hearing = False
+                    self._changed.wait_for(lambda: self._closed, _FIRST_PAUSE)
+                return
             self._take(result)
 
     def _take(self, result: dict[str, Any]) -> None:
-        revision = int(result["header"]["revision"])
-        if int(result.get("compact_revision", 0)):
-            # What was between is not to be had any more, so whoever waits has to look for himself.
-            self._next = 0
+        # The server leaves the revision out of the answer that ends a watch.
+        revision = int(result["header"].get("revision", 0))
+        if oldest := int(result.get("compact_revision", 0)):
+            # What was before is not to be had any more, so whoever waits has to look for himself.
+            self._next = max(oldest, self._next + 1)
             self._missed()
             raise BoardUnavailable("the revisions that were missed are compacted")
         if result.get("canceled"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jobboard.attempts import is_used_up, used_up
 from jobboard.backends.etcd.changing import Change, Changing, holds
-from jobboard.backends.etcd.layout import Stored
+from jobboard.backends.etcd.layout import Stored, under
 from jobboard.backends.etcd.rows import Row, end_of_claim, folded
 from jobboard.backends.etcd.telling import told_of
 from jobboard.entry import Consumption, Discard, Hold, JobState, Renewal, Return, Verdict
@@ -20,7 +20,7 @@ _Decision = tuple[Verdict, Change | None]
 
 
 class Ending(Changing):
-    """Each change compares the lock's create revision with the token, and what was read with what is there.
+    """Each change compares the claim's revision with the one that was read, and needs its lease to be there.
 
     This client remembers the jobs that it claimed, so that an end needs no read before it.
     """
@@ -42,7 +42,9 @@ class Ending(Changing):
             progress=progress,
             modified=now,
         )
-        return _going_on(row, EventKind.EXTENDED, now)
+        verdict, change = _going_on(row, EventKind.EXTENDED, now)
+        change.compares += under(self.keys, row.grant)
+        return verdict, change
 
     def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
         def decide(hold: Hold, stored: Stored | None, now: float) -> _Decision:
@@ -67,7 +69,7 @@ class Ending(Changing):
         )
 
 
-def _going_on(row: Row, kind: EventKind, now: float) -> _Decision:
+def _going_on(row: Row, kind: EventKind, now: float) -> tuple[Verdict, Change]:
     """Tell of a change that is not written into the history."""
     grant = row.grant
     assert grant is not None

@@ -19,6 +19,7 @@ _HINTS = {
     "permission denied": "this user lacks a right; see 'Least rights' in the docs of the etcd board",
     "authentication failed": "it refuses this user and password",
     "user name is empty": "it wants a user: etcd://USER:PASSWORD@HOST:2379",
+    "CommonName of client": "beside users, its gateway takes only a client's certificate that has no common name (CN)",
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",
 }
 
@@ -26,11 +27,16 @@ _HINTS = {
 _PASSING = ("no leader", "not capable", "revision of auth store is old")
 
 _NO_LEASE = "requested lease not found"
+_LEASE_THERE = "lease already exists"
 _BAD_TOKEN = "invalid auth token"
 
 
 class LeaseGone(Exception):
     """A request wanted a lease that there is not (any more), and did nothing."""
+
+
+class LeaseThere(Exception):
+    """A lease of this id was granted before."""
 
 
 class TokenGone(Exception):
@@ -59,7 +65,9 @@ def told(error: Exception) -> Exception:
     text = _text(error)
     if _NO_LEASE in text:
         return LeaseGone(text)
-    if _BAD_TOKEN in text:
+    if _LEASE_THERE in text:
+        return LeaseThere(text)
+    if is_login_over(text):
         return TokenGone(text)
     if any(words in text for words in _PASSING):
         return Unsettled(text)
@@ -68,6 +76,11 @@ def told(error: Exception) -> Exception:
     if hint is None and isinstance(error, unclear):
         return Lost(text)
     return BoardUnavailable("etcd refuses: " + (f"{hint} ({text})" if hint else text))
+
+
+def is_login_over(text: str) -> bool:
+    """Whether this is what the server says to a login that it does not know (any more)."""
+    return _BAD_TOKEN in text
 
 
 def unreachable(where: str, error: Exception) -> BoardUnavailable:

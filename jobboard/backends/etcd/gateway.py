@@ -37,6 +37,10 @@ _PAUSE = 0.05
 _KEEPALIVE = (10, 5, 3)
 
 
+#: Tells a member that is cut off from the others to end its watches, instead of keeping them open in silence.
+_WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
+
+
 class Gateway:
     """Requests to whichever endpoint answers, over kept connections. Thread-safe between ``open`` and ``close``."""
 
@@ -72,7 +76,7 @@ class Gateway:
         self.answers = False
         clients, self._clients = self._clients, []
         for client in clients:
-            client.session.close()
+            _hang_up(client.session)
 
     def call(self, path: str, payload: dict[str, Any], *, changes: bool) -> dict[str, Any]:
         """Send a request and return its answer.
@@ -85,14 +89,7 @@ class Gateway:
             answer: dict[str, Any] = client.post(client.get_url(path), json=payload)
             return answer
 
-        try:
-            return self._try_all(post, changes, time.monotonic() + self._settings.timeout)
-        except TokenGone:
-            self._log_in(self._settings.timeout)
-            try:
-                return self._try_all(post, changes, time.monotonic() + self._settings.timeout)
-            except TokenGone as error:
-                raise BoardUnavailable(f"etcd refuses: {error}") from None
+        return self._logged_in(post, changes)
 
     def stream(self, path: str, payload: dict[str, Any]) -> Stream:
         """Open a stream of answers.
@@ -104,9 +101,9 @@ class Gateway:
             response = client.session.post(
                 client.get_url(path),
                 data=json.dumps(payload),
+                headers=_WITH_LEADER,
                 stream=True,
                 timeout=(self._settings.timeout, None),
-                headers={"Connection": "close"},
             )
             if response.status_code != requests.codes.ok:
                 text = response.text
@@ -114,11 +111,7 @@ class Gateway:
                 raise Etcd3Exception(text, response.reason)
             return Stream(response)
 
-        try:
-            return self._try_all(begin, False, time.monotonic() + self._settings.timeout)
-        except TokenGone:
-            self._log_in(self._settings.timeout)
-            return self._try_all(begin, False, time.monotonic() + self._settings.timeout)
+        return self._logged_in(begin, changes=False)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -146,6 +139,17 @@ class Gateway:
     def _heard(self, response: requests.Response, *_: Any, **__: Any) -> None:
         sent = time.time() - response.elapsed.total_seconds()
         self.clock.learn(response.headers.get("Date"), sent)
+
+    def _logged_in(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
+        """Send a request under a login that holds, renewed if it does not."""
+        try:
+            return self._try_all(send, changes, time.monotonic() + self._settings.timeout)
+        except TokenGone:
+            self.log_in()
+        try:
+            return self._try_all(send, changes, time.monotonic() + self._settings.timeout)
+        except TokenGone as error:
+            raise BoardUnavailable(f"etcd refuses: {error}") from None
 
     def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool, deadline: float) -> T:
         """Ask one endpoint after the other, beginning with the one that answered last."""
@@ -183,6 +187,10 @@ class Gateway:
             if self._at == at and self._clients:
                 self._at = (at + 1) % len(self._clients)
 
+    def log_in(self) -> None:
+        """Show the user and the password again, if there are any: a login holds for minutes."""
+        self._log_in(self._settings.timeout)
+
     def _log_in(self, timeout: float) -> None:
         settings = self._settings
         if settings.username is None:
@@ -199,6 +207,18 @@ class Gateway:
             raise BoardUnavailable(f"etcd refuses: {error}") from None
         for client in self._clients:
             client.session.headers["Authorization"] = token
+
+
+def _hang_up(session: requests.Session) -> None:
+    """Close the connections of a session now; its own ``close`` leaves that to the garbage collector."""
+    for adapter in session.adapters.values():
+        if isinstance(adapter, HTTPAdapter):
+            pools = adapter.poolmanager.pools
+            for key in pools.keys():  # noqa: SIM118, it can't be iterated over, since threads share it
+                pool = pools.get(key)
+                if pool is not None:
+                    pool.close()
+    session.close()
 
 
 class Stream:

@@ -38,7 +38,7 @@ class Keys:
         self.ready_jobs, self.lines = root + b"ready/", root + b"line/"
         self.claims, self.timers, self.unique = root + b"claim/", root + b"timer/", root + b"key/"
         self.watched = root + b"watch/"
-        self.locks, self.events = self.watched + b"lock/", self.watched + b"event/"
+        self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
         self.sequence = root + b"sequence"
         self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
         self.entities, self.books = root + b"entity/", root + b"book/"
@@ -59,12 +59,8 @@ class Keys:
         return self.lines + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
 
     def claim(self, order: bytes) -> bytes:
-        """Who holds the job; made in the revision that is the token."""
+        """Who holds the job, and under which lease; made in the revision that is the token."""
         return self.claims + order
-
-    def lock(self, order: bytes) -> bytes:
-        """Made along with the claim, under a lease: without it the claim is over."""
-        return self.locks + order
 
     def until(self, moment: float) -> bytes:
         """Return the key before which all timers of this moment and earlier ones stand."""
@@ -79,6 +75,13 @@ class Keys:
         return self.unique + encoded(name) + b"/" + encoded(key)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def session(self, lease: int) -> bytes:
+        """There for as long as the lease that it is under: without it every claim under that lease is over."""
+        return self.sessions + b"%x" % lease
+
+    def lease_of(self, session: bytes) -> int:
+        return int(session[len(self.sessions) :], 16)
 
     def event(self, slot: int) -> bytes:
         """Written over by each change; a change of many jobs has a slot for each."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobboard.backends.etcd.keys import Keys
-from jobboard.backends.etcd.rows import Row, hint_of
-from jobboard.backends.etcd.txn import Compare, Op, created_at, delete, modified_at, put
+from jobboard.backends.etcd.rows import Grant, Row, hint_of
+from jobboard.backends.etcd.txn import Compare, Op, delete, modified_at, present, put
 from jobboard.entry import JobState
 
 #: Key -> its value, and the lease that it is under (0: none).
@@ -16,31 +16,35 @@ Content = Mapping[bytes, tuple[bytes, int]]
 
 @dataclass(slots=True)
 class Stored:
-    """A job as it was read: the row, and the revisions of its keys; 0 is that of a key that is not there."""
+    """A job as it was read: the row, and the revisions of its keys; 0 is that of a key that is not there.
+
+    ``is_held``: whether the lease of its claim, if there is one, was there.
+    """
 
     row: Row
     order: bytes
     record: bytes
     record_revision: int
     claim_revision: int = 0
-    lock_revision: int = 0
-
-    @property
-    def is_held(self) -> bool:
-        """Whether its claim, if there is one, has its lock."""
-        return self.row.grant is not None and self.lock_revision == self.row.granted
+    is_held: bool = True
 
     def unchanged(self, keys: Keys) -> list[Compare]:
         """Hold if nobody has changed it since; every change of a claimed job writes its claim."""
+        # A claim that was last written in this revision was made in that of its token: it would have to be made anew.
         claim = modified_at(keys.claim(self.order), self.claim_revision)
         if self.row.grant is not None:
             return [claim]
         record = modified_at(self.record, self.record_revision)
         return [record, claim] if self.row.is_live else [record]
 
-    def still_held(self, keys: Keys) -> Compare:
-        """Hold if the claim that has this token holds: its lock was made in that revision."""
-        return created_at(keys.lock(self.order), self.row.granted)
+    def still_held(self, keys: Keys) -> list[Compare]:
+        """Hold if the lease of its claim is there."""
+        return [] if self.row.grant is None else under(keys, self.row.grant)
+
+
+def under(keys: Keys, grant: Grant) -> list[Compare]:
+    """Hold if the lease is there under which a claim is, or is about to be."""
+    return [present(keys.session(grant.lease))] if grant.lease else []
 
 
 def content_of(keys: Keys, row: Row | None, retention: int = 0) -> Content:
@@ -70,7 +74,6 @@ def _place_of(keys: Keys, row: Row, order: bytes) -> dict[bytes, tuple[bytes, in
     place = {keys.line(row.name, row.state) + order: hint} if row.grant is None else {}
     if row.grant is not None:
         place[keys.claim(order)] = (row.grant.packed(), 0)
-        place[keys.lock(order)] = (b"", row.grant.lease)
     elif row.state is JobState.UNCLAIMED:
         place[keys.ready(order)] = hint
     if row.due is not None:

@@ -1,17 +1,21 @@
-"""Leases: one for all claims of one client and expiry, kept alive, and some under which completed records go."""
+"""Leases: one with a session for all claims of one client and expiry, and some under which completed records go."""
 
 from __future__ import annotations
 
 import logging
 import math
+import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.etcd.faults import LeaseGone
+from jobboard.backends.etcd.faults import LeaseGone, LeaseThere
 from jobboard.backends.etcd.gateway import Gateway
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.telling import pack_told
+from jobboard.backends.etcd.txn import Txn, delete, put
 from jobboard.backends.etcd.worker import Worker
 from jobboard.errors import BoardUnavailable
 
@@ -20,8 +24,8 @@ logger = logging.getLogger("jobboard.etcd")
 #: What is meant to last longer than this many seconds needs no lease; etcd's own limit is near it.
 _LONGEST = 6_000_000_000.0
 
-#: How much longer a lease lives than the claims under it. It is renewed when this much of it is gone, so that no lock
-#: vanishes before its claim's own time is over.
+#: How much longer a lease lives than the claims under it. It is renewed when this much of it is gone, so that no
+#: session ends before the times of its claims are over.
 _SLACK = 4 / 3
 
 #: How many records go at once with their lease at most; the server deletes them in one step.
@@ -43,8 +47,9 @@ class Leases:
     :param lost: told of a claims' lease that is gone, so that its claims are.
     """
 
-    def __init__(self, gateway: Gateway, worker: Worker, lost: Callable[[int], None]) -> None:
+    def __init__(self, gateway: Gateway, worker: Worker, keys: Keys, lost: Callable[[int], None]) -> None:
         self._gateway = gateway
+        self._keys = keys
         self._worker = worker
         self._lost = lost
         self._lock = threading.RLock()
@@ -59,7 +64,7 @@ class Leases:
         with self._lock:
             lease = self._claims.get(ttl)
             if lease is None:
-                lease = self._claims[ttl] = self._grant(ttl)
+                lease = self._claims[ttl] = self._grant_session(ttl)
                 self._worker.at(time.monotonic() + _interval(lease), self._keep_alive)
             lease.used = time.monotonic()
             return lease.id
@@ -86,7 +91,21 @@ class Leases:
         for id in gone:
             self._lost(id)
 
-    def close(self) -> None:
+    def forget_but(self, sessions: Collection[int]) -> None:
+        """Ask for new leases for claims from now on, but for those whose sessions are there."""
+        with self._lock:
+            gone = {ttl: lease for ttl, lease in self._claims.items() if lease.id not in sessions}
+            for ttl in gone:
+                del self._claims[ttl]
+        for lease in gone.values():
+            self._lost(lease.id)
+
+    def forget(self, id: int) -> None:
+        """Ask for a new lease from now on instead of this one, if it is one of this client's."""
+        with self._lock:
+            self._claims = {ttl: lease for ttl, lease in self._claims.items() if lease.id != id}
+
+    def close(self, is_needed: Callable[[int], bool]) -> None:
         """Revoke what no claim is under; give the rest a full time again, since claims outlive their client."""
         with self._lock:
             leases = list(self._claims.values())
@@ -94,18 +113,33 @@ class Leases:
             self._records.clear()
         for lease in leases:
             try:
-                path = "/lease/keepalive" if self._is_needed(lease) else "/lease/revoke"
-                self._gateway.call(path, {"ID": str(lease.id)}, changes=False)
+                if is_needed(lease.id):
+                    self._gateway.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
+                else:
+                    self._revoke(lease)
             except (BoardUnavailable, LeaseGone) as error:
                 logger.debug("lease %x is left to run out: %s", lease.id, error)
 
     def _grant(self, ttl: int) -> _Lease:
-        reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": "0"}, changes=False)
-        return _Lease(int(reply["ID"]), int(reply["TTL"]), time.monotonic())
+        # The id is chosen here, so that a request sent again after a lost reply makes no second lease.
+        id = secrets.randbits(62) | 1
+        try:
+            reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": str(id)}, changes=False)
+        except LeaseThere:
+            return _Lease(id, ttl, time.monotonic())
+        return _Lease(id, int(reply["TTL"]), time.monotonic())
 
-    def _is_needed(self, lease: _Lease) -> bool:
-        reply = self._gateway.call("/lease/timetolive", {"ID": str(lease.id), "keys": True}, changes=False)
-        return bool(reply.get("keys"))
+    def _grant_session(self, ttl: int) -> _Lease:
+        lease = self._grant(ttl)
+        session = put(self._keys.session(lease.id), b"", lease.id)
+        self._gateway.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
+        return lease
+
+    def _revoke(self, lease: _Lease) -> None:
+        """Give a lease back under which there are no claims; with an event, so that nobody looks for them."""
+        steps = [delete(self._keys.session(lease.id)), put(self._keys.event(0), pack_told([]))]
+        self._gateway.call("/kv/txn", Txn(then=steps).payload(), changes=False)
+        self._gateway.call("/lease/revoke", {"ID": str(lease.id)}, changes=False)
 
     # -- in the worker's thread ------------------------------------------------------------------------------------
 
@@ -142,7 +176,7 @@ class Leases:
     def _drop(self, ttl: int, lease: _Lease) -> None:
         self._forget(ttl, lease)
         try:
-            self._gateway.call("/lease/revoke", {"ID": str(lease.id)}, changes=False)
+            self._revoke(lease)
         except (BoardUnavailable, LeaseGone) as error:
             logger.debug("lease %x is left to run out: %s", lease.id, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -103,7 +104,7 @@ class Operating(Changing):
         """Forget participants; completed records go with their leases."""
         self._check_open()
         found, now = self._ask([scan_prefix(self.keys.entities)])[0], self.now()
-        gone = [kv for kv in found.kvs if _left_at(kv, now) <= -_DAY][:limit]
+        gone = [kv for kv in found.kvs if _left_of(_entity_of(kv), now) <= -_DAY][:limit]
         for kv in gone:
             self._send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
         return len(gone)
@@ -122,7 +123,8 @@ class Operating(Changing):
     def entities(self) -> list[EntityEntry]:
         self._check_open()
         found, now = self._ask([scan_prefix(self.keys.entities)])[0], self.now()
-        return [replace(_entity_of(kv), expires_in=_left_at(kv, now)) for kv in found.kvs]
+        entities = [entity for kv in found.kvs if (entity := _entity_of(kv)) is not None]
+        return [replace(entity, expires_in=_left_of(entity, now)) for entity in entities]
 
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
         self._check_open()
@@ -150,13 +152,16 @@ class Operating(Changing):
         return self._send(Txn([present(key)], [delete(key)])).succeeded
 
 
-def _left_at(kv: KeyValue, now: float) -> float:
-    entity = _entity_of(kv)
-    return entity.last_seen + entity.ttl - now
+def _left_of(entity: EntityEntry | None, now: float) -> float:
+    """Return the seconds for which a participant counts as there; what can't be read is long gone."""
+    return -math.inf if entity is None else entity.last_seen + entity.ttl - now
 
 
-def _entity_of(kv: KeyValue) -> EntityEntry:
-    kind, name, body, ttl, last_seen = msgpack.unpackb(kv.value)
+def _entity_of(kv: KeyValue) -> EntityEntry | None:
+    try:
+        kind, name, body, ttl, last_seen = msgpack.unpackb(kv.value)
+    except (ValueError, TypeError):
+        return None
     return EntityEntry(kind, name, body, ttl, last_seen)
 
 

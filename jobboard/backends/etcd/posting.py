@@ -197,6 +197,11 @@ class Posting(Changing):
         if last is None:
             self._send(Txn([absent(self.keys.sequence)], [put(self.keys.sequence, b"%020d" % 0)]))
             return
+        if not last.value.isdigit():
+            # The place of what can't be read is in the keys; the time is beyond all of them.
+            number = max(self._sequence, round(self.now() * 1_000_000))
+            self._send(Txn([modified_at(last.key, last.modified)], [put(last.key, b"%020d" % number)]))
+            return
         with self._sequence_lock:
             self._sequence = max(self._sequence, int(last.value))
 

@@ -87,17 +87,17 @@ class Reading(Changing):
         wanted = ((LIVE, keys.live), ({JobState.COMPLETE}, keys.done), ({JobState.TRASHED}, keys.trashed))
         places = [prefix for those, prefix in wanted if not those.isdisjoint(states)]
         ops: list[Op] = [_part_of(prefix, start, size) for prefix in places]
-        ops += [_part_of(keys.claims, start, size), _part_of(keys.locks, start, size)]
-        *found, claims, locks = self._look(ops)
+        ops += [_part_of(keys.claims, start, size), scan_prefix(keys.sessions, keys_only=True)]
+        *found, claims, sessions = self._look(ops)
         claim_at = {kv.key[len(keys.claims) :]: kv for kv in claims.kvs}
-        lock_at = {kv.key[len(keys.locks) :]: kv for kv in locks.kvs}
+        leases = self._leases_of(sessions)
         kvs = {kv.key[len(prefix) :]: kv for prefix, part in zip(places, found, strict=True) for kv in part.kvs}
         orders, end = _cut(kvs, [(prefix, part) for prefix, part in zip(places, found, strict=True)], size)
         jobs = []
         for order in orders:
             kv = kvs[order]
             if kv.key.startswith(keys.live):
-                jobs.append(self._live_from(order, kv, claim_at.get(order), lock_at.get(order)))
+                jobs.append(self._live_from(order, kv, claim_at.get(order), leases))
             else:
                 row = self._row_from(order, kv, None)
                 row.state = JobState.COMPLETE if kv.key.startswith(keys.done) else JobState.TRASHED
@@ -155,7 +155,8 @@ class Reading(Changing):
         for held, number in Counter(map(_name_of, claims.kvs)).items():
             numbers.setdefault(held, {})["claimed"] = number
         names = {name: NameStats(**numbers[name]) for name in sorted(numbers)}
-        created = [Hint.of(part.first.value).created_on for part in heads if part.first is not None]
+        first = [Hint.of(part.first.value) for part in heads if part.first is not None]
+        created = [hint.created_on for hint in first if hint is not None]
         return BoardStats(
             sum(name.delayed for name in names.values()),
             sum(name.unclaimed for name in names.values()),

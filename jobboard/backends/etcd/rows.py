@@ -223,8 +223,12 @@ class Hint:
         return _pack((self.uuid, self.name, self.created_on))
 
     @classmethod
-    def of(cls, data: bytes) -> Hint:
-        return cls(*msgpack.unpackb(data))
+    def of(cls, data: bytes) -> Hint | None:
+        """Read a stored hint; None if it is none."""
+        try:
+            return cls(*msgpack.unpackb(data))
+        except (ValueError, TypeError):
+            return None
 
 
 def hint_of(row: Row) -> Hint:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgpack
 
 from jobboard.backends.etcd.client import Memory
+from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.posting import Known, Plan, Posting
 from jobboard.backends.etcd.telling import Told
-from jobboard.backends.etcd.txn import KeyValue, Op, after, delete, get, many, modified_at, put, scan, scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan, scan_prefix
 from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
-from jobboard.errors import BoardUnavailable
 
 _PATIENCE = 10.0
 
 #: The event slot of a step's announcements, behind those of its postings.
 _ANNOUNCED = 99
 
+#: Larger schedules than this, in bytes, are in the line of moments without their body.
+_LARGE = 50_000
+_READ_AT_ONCE = 20
+
 
 class Scheduling(Posting):
-    """A schedule is a key of its id, and one in the line of moments whose value is the whole of it, too."""
+    """A schedule is a key of its id, and one in the line of moments whose value is the whole of it, too.
+
+    Of a large one it is a reference: twice its bytes and a job that has them as well are more than one request may be.
+    """
 
     def _opened_anew(self) -> None:
         super()._opened_anew()
@@ -39,7 +47,7 @@ class Scheduling(Posting):
         while True:
             if guess is None:
                 stored = self._ask([get(key)])[0].first
-                old = None if stored is None else _schedule_of(stored)
+                old = None if stored is None else self._schedule_of(stored)
                 revision = 0 if stored is None else stored.modified
             else:
                 (old, revision), guess = guess, None
@@ -90,27 +98,56 @@ class Scheduling(Posting):
             ops.append(delete(before))
         if new is None or place is None:
             return [*ops, delete(keys.schedule(step.id))]
-        value = _packed(new)
-        return [*ops, put(keys.schedule(new.id), value), put(place, value)]
+        return [*ops, put(keys.schedule(new.id), _packed(new)), put(place, _in_line(new))]
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
         self._check_open()
         if not ids:
             return []
         found = self._ask([get(self.keys.schedule(id)) for id in ids])
-        return [None if part.first is None else _schedule_of(part.first) for part in found]
+        return [None if part.first is None else self._schedule_of(part.first) for part in found]
 
     def due_schedules(self, limit: int) -> Due:
         self._check_open()
         keys, now = self.keys, self.now()
         (found,) = self._ask([scan_prefix(keys.due, limit + 1)])
-        entries = [_schedule_of(kv) for kv in found.kvs]
+        if unreadable := [kv for kv in found.kvs if _read(kv) is None]:
+            for kv in unreadable:
+                self._mend_due(kv)
+            (found,) = self._ask([scan_prefix(keys.due, limit + 1)])
+        entries = [self._schedule_of(kv) for kv in found.kvs]
         for entry, kv in zip(entries, found.kvs, strict=True):
             # Both keys of a schedule are written in one transaction, so they have one revision.
             self._seen.put(entry.id, (entry, kv.modified))
         due = [entry for entry in entries if entry.next_at is not None and entry.next_at <= now][:limit]
         behind = entries[len(due)].next_at if len(entries) > len(due) else None
-        return Due(due, None if behind is None else behind - now, now)
+        # One that has been stepped on since the scan is not due any more.
+        whole = [entry for entry in self._whole(due) if entry.next_at is not None and entry.next_at <= now]
+        return Due(whole, None if behind is None else behind - now, now)
+
+    def _mend_due(self, place: KeyValue) -> None:
+        """Put a schedule where it belongs in the line, since what stands there can't be read."""
+        keys, id = self.keys, self._id_of(place.key)
+        stored = self._ask([get(keys.schedule(id))])[0].first
+        steps = [delete(place.key)]
+        if stored is not None:
+            entry = self._schedule_of(stored)
+            at = keys.due_at(entry.next_at, id)
+            # Both are written, so that they have one revision again.
+            steps = [put(stored.key, _packed(entry)), put(at, _in_line(entry))]
+            steps += [delete(place.key)] if at != place.key else []
+        revision = 0 if stored is None else stored.modified
+        unchanged = [modified_at(place.key, place.modified), modified_at(keys.schedule(id), revision)]
+        self._send(Txn(unchanged, steps))
+
+    def _schedule_of(self, kv: KeyValue) -> ScheduleEntry:
+        """Read a schedule; one that can't be read is never due, and its body is all of its bytes."""
+        return _read(kv) or ScheduleEntry(self._id_of(kv.key), "", None, kv.value)
+
+    def _id_of(self, key: bytes) -> str:
+        if key.startswith(self.keys.schedules):
+            return decoded(key[len(self.keys.schedules) :])
+        return key[len(self.keys.due) :].partition(b"/")[2].decode()
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         if cursor is not None and not isinstance(cursor, bytes):
@@ -118,8 +155,18 @@ class Scheduling(Posting):
         self._check_open()
         start = self.keys.due if cursor is None else cursor + b"\0"
         (found,) = self._ask([scan(start, after(self.keys.due), size)])
-        entries = [_schedule_of(kv) for kv in found.kvs]
-        return SchedulePage(entries, found.kvs[-1].key if found.more else None)
+        entries = [self._schedule_of(kv) for kv in found.kvs]
+        return SchedulePage(self._whole(entries), found.kvs[-1].key if found.more else None)
+
+    def _whole(self, entries: Sequence[ScheduleEntry]) -> list[ScheduleEntry]:
+        """Read those of which the line of moments has a reference only; without those that are gone by now."""
+        large = [entry.id for entry in entries if not entry.body]
+        found: dict[str, ScheduleEntry | None] = {}
+        for start in range(0, len(large), _READ_AT_ONCE):
+            ids = large[start : start + _READ_AT_ONCE]
+            found |= zip(ids, self.read_schedules(ids), strict=True)
+        whole = (found.get(entry.id, entry) for entry in entries)
+        return [entry for entry in whole if entry is not None]
 
 
 def _packed(entry: ScheduleEntry) -> bytes:
@@ -127,8 +174,14 @@ def _packed(entry: ScheduleEntry) -> bytes:
     return data
 
 
-def _schedule_of(kv: KeyValue) -> ScheduleEntry:
+def _in_line(entry: ScheduleEntry) -> bytes:
+    """Return what stands in the line of moments: the schedule, or a reference to it."""
+    value = _packed(entry)
+    return value if len(value) <= _LARGE else _packed(replace(entry, body=b""))
+
+
+def _read(kv: KeyValue) -> ScheduleEntry | None:
     try:
         return ScheduleEntry(*msgpack.unpackb(kv.value))
-    except (ValueError, TypeError) as error:
-        raise BoardUnavailable(f"the schedule at {kv.key!r} can't be read: {error}") from None
+    except (ValueError, TypeError):
+        return None

@@ -91,6 +91,10 @@ def delete(key: bytes) -> Op:
     return {"request_delete_range": {"key": b64(key)}}
 
 
+def delete_range(start: bytes, end: bytes) -> Op:
+    return {"request_delete_range": {"key": b64(start), "range_end": b64(end)}}
+
+
 def get(key: bytes, *, keys_only: bool = False) -> Op:
     return {"request_range": {"key": b64(key), "keys_only": True} if keys_only else {"key": b64(key)}}
 
@@ -142,6 +146,12 @@ def absent(key: bytes) -> Compare:
 def none_in(prefix: bytes) -> Compare:
     """Hold if no key begins with this."""
     return {**absent(prefix), "range_end": b64(after(prefix))}
+
+
+def none_newer(start: bytes, end: bytes, revision: int) -> Compare:
+    """Hold if no key from ``start`` to before ``end`` was written after this revision."""
+    bounds = {"key": b64(start), "range_end": b64(end)}
+    return {**bounds, "target": "MOD", "result": "LESS", "mod_revision": str(revision + 1)}
 
 
 def modified_at(key: bytes, revision: int) -> Compare:

@@ -12,7 +12,7 @@ from jobboard.backends.etcd.client import logger
 from jobboard.backends.etcd.ear import Ear, Seen
 from jobboard.backends.etcd.rows import Hint
 from jobboard.backends.etcd.telling import Told, unpack_told
-from jobboard.backends.etcd.txn import scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, scan_prefix
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 
@@ -23,6 +23,9 @@ LONGEST_SLEEP = 10.0
 _MOMENTS = 64
 
 _PATIENCE = 5.0
+
+#: No job's name: what stands for one that can't be read.
+_UNKNOWN = ""
 
 
 class Watching(Claiming):
@@ -94,12 +97,13 @@ class Watching(Claiming):
         stopped = self._names_of(paused)
         if None in stopped:
             return None
-        heads = [kv for part in found for kv in part.kvs if Hint.of(kv.value).name not in stopped]
+        # Of what can't be read, whoever claims finds out what it is.
+        heads = [kv for part in found for kv in part.kvs if _name_in(kv) not in stopped]
         if heads or (names is None and found[0].kvs and self._heads_behind(found[0].kvs[0].key, stopped, 1)):
             return 0.0
         for timer in timers.kvs:
-            name = Hint.of(timer.value).name
-            if name not in stopped and (names is None or name in names):
+            name = _name_in(timer)
+            if name not in stopped and (names is None or name in (*names, _UNKNOWN)):
                 return _moment_of(timer.key)
         # So many others come first that a look at that time is as good.
         return _moment_of(timers.kvs[-1].key) if timers.more else None
@@ -108,10 +112,10 @@ class Watching(Claiming):
 
     def _heard(self, revision: int, seen: Sequence[Seen]) -> None:
         events = [kv for kv, is_gone in seen if not is_gone and kv.key.startswith(self.keys.events)]
-        locks = [kv.key[len(self.keys.locks) :] for kv, is_gone in seen if is_gone]
-        if locks and not events:
-            # Every change of a job tells of itself; these locks went with their lease.
-            self._worker.soon(lambda: self._settle_orders(locks))
+        if not events:
+            # Who gives a lease back tells something along with it; these sessions ended with their leases.
+            for kv in (kv for kv, is_gone in seen if is_gone):
+                self._lease_lost(self.keys.lease_of(kv.key))
         for kv in events:
             try:
                 for told in unpack_told(kv.value):
@@ -142,6 +146,11 @@ class Watching(Claiming):
             waiters = list(self._waiters)
         for waiter in waiters:
             waiter.stir(None, 0.0)
+
+
+def _name_in(place: KeyValue) -> str:
+    hint = Hint.of(place.value)
+    return _UNKNOWN if hint is None else hint.name
 
 
 def _moment_of(timer: bytes) -> float:

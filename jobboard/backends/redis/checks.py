@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from jobboard.backends.redis.faults import NO_RIGHT
+from jobboard.backends.redis.faults import NO_RIGHT, lacking
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.server import Server
 from jobboard.errors import BoardUnavailable
@@ -38,10 +39,17 @@ def check_server(server: Server, durability: Durability, allow_eviction: bool) -
     if durability.disk and not is_appending:
         raise BoardUnavailable(f"durability=aof needs Redis at {server.place} to have appendonly yes")
     if durability.disk:
-        server.writes_through = _writes_through(server)
+        server.writes_through = _has_always(server)
         _check_aof(server, facts.get("redis_version", ""))
     if not is_appending:
         _warn_if_nothing_is_saved(server)
+
+
+def check_rights(server: Server, missing: Sequence[bytes]) -> None:
+    """Refuse a user whose requests would end halfway, because some of a script's commands are denied to it."""
+    if missing:
+        rules = " ".join(rule.decode() for rule in missing)
+        raise BoardUnavailable(f"Redis at {server.place} can't be used: {lacking(rules)}")
 
 
 def _check_version(server: Server, text: str) -> None:
@@ -59,10 +67,13 @@ def _version_of(text: str) -> tuple[int, ...] | None:
         return None
 
 
-def _writes_through(server: Server) -> bool:
+def _has_always(server: Server) -> bool:
     """Whether the server itself writes to its disk before it answers."""
-    answer = _ask(server, "CONFIG", "GET", "appendfsync")
-    return answer is not None and len(answer) == 2 and bool(answer[1] == b"always")
+    connection = server.connect()
+    try:
+        return server.sees_to_its_disk(connection)
+    finally:
+        connection.disconnect()
 
 
 def _check_aof(server: Server, text: str) -> None:

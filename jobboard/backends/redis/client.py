@@ -9,7 +9,7 @@ from typing import Any
 
 from jobboard.address import Address
 from jobboard.backend import Backend
-from jobboard.backends.redis.checks import check_server
+from jobboard.backends.redis.checks import check_rights, check_server
 from jobboard.backends.redis.faults import LOADING
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.places import Place
@@ -82,6 +82,9 @@ class Client(Backend):
             self.server.send([("EXISTS", self.key)])
             check_server(self.server, self._durability, self._allow_eviction)
             self._load()
+            command = self._durability.command
+            needed = [] if command is None or self.server.writes_through else [command[0]]
+            check_rights(self.server, self._look("rights", *needed)[1])
             return True
         except BoardUnavailable as error:
             if time.monotonic() < deadline and (isinstance(error, ReplyLost) or LOADING in str(error)):

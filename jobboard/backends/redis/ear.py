@@ -166,3 +166,6 @@ class Ear:
                     complete = self._subscribed.issuperset(self._wanted)
                 if complete:
                     self._rejoined()
+            case [b"sunsubscribe", channel, _] if channel in self._subscribed:
+                # Nobody here asked for that: in a Cluster, the channel's slot has moved to another node.
+                raise exceptions.ConnectionError("the board has moved")

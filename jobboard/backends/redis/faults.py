@@ -8,8 +8,9 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 
 LOADING = "it is still loading its data"
 NO_RIGHT = "this user lacks a right"
+_RIGHTS_PAGE = "see 'Least rights' in the docs of the Redis board"
 
-#: What a server says when it did nothing, and what to do about it, by the first word of its answer.
+#: What a server says when it did nothing, and what to do about it, by how its answer begins.
 _HINTS = {
     "READONLY": "it is a replica; is a failover going on?",
     "LOADING": LOADING,
@@ -17,12 +18,18 @@ _HINTS = {
     "CLUSTERDOWN": "its cluster is down",
     "NOAUTH": "it wants a password: redis://:PASSWORD@HOST",
     "WRONGPASS": "it refuses this user and password",
-    "NOPERM": f"{NO_RIGHT}; see 'Least rights' in the docs of the Redis board",
+    "NOPERM": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
     "OOM": "it is out of memory (maxmemory)",
     "MISCONF": "it can't write to its disk",
     "NOREPLICAS": "too few replicas are connected (min-replicas-to-write)",
+    "The user executing the script": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
     "BUSY": "somebody's script has been running for too long there",
 }
+
+
+def lacking(rules: str) -> str:
+    """Say which rights a user lacks, or that its keys or channels are not the board's."""
+    return f"{NO_RIGHT}: {rules} (on the keys and channels of this board); {_RIGHTS_PAGE}"
 
 
 def unreachable(where: str, error: Exception) -> BoardUnavailable:
@@ -38,7 +45,7 @@ def cut_off(where: str, error: Exception) -> ReplyLost:
 def refused(where: str, error: Exception) -> BoardUnavailable:
     """Say that the server answered by an error, and did nothing."""
     text = _text(error)
-    hint = next((hint for word, hint in _HINTS.items() if word in text.split(" ", 1)[0] or _is(error, word)), None)
+    hint = next((hint for word, hint in _HINTS.items() if text.startswith(word) or _is(error, word)), None)
     return BoardUnavailable(f"Redis at {where} refuses: " + (f"{hint} ({text})" if hint else text))
 
 

@@ -49,7 +49,8 @@ class Server:
         self._generation = 0
         self._closed = True
         self._hurry: float | None = None
-        #: Whether the server has everything on its disk before it answers, so that it need not be asked to wait.
+        #: Whether the server has everything on its disk before it answers, so that it need not be asked to wait; every
+        #: new connection may be to another server, and is asked.
         self.writes_through = False
         #: Whether the last request was answered.
         self.answers = False
@@ -58,6 +59,7 @@ class Server:
         """Begin anew. A forked child leaves to its parent what it inherited, a lock in another thread's hand too."""
         self._lock = threading.Lock()
         self._drop_idle()
+        self.writes_through = False
         self._closed = False
 
     def close(self) -> None:
@@ -141,7 +143,8 @@ class Server:
             if self._closed:
                 raise BoardUnavailable("the board is closed")
             try:
-                return self._connect()
+                connection = self._connect()
+                break
             except (*_ANSWERS, exceptions.ResponseError) as error:
                 raise refused(str(self.place), error) from None
             except (exceptions.RedisError, OSError) as error:
@@ -151,7 +154,18 @@ class Server:
                     raise unreachable(str(self.place), error) from None
             # A line that breaks while hands are shaken may be fine the next time, and nothing was asked yet.
             time.sleep(_FIRST_PAUSE)
-        raise AssertionError("the last try returns or raises")
+        if self.writes_through and not self.sees_to_its_disk(connection):
+            connection.disconnect()
+            raise BoardUnavailable(f"Redis at {self.place} has appendonly yes and appendfsync always no more")
+        return connection
+
+    def sees_to_its_disk(self, connection: Connection) -> bool:
+        """Whether this server writes to its disk before it answers; False too if this user may not ask."""
+        [answer] = self._exchange(connection, [("CONFIG", "GET", "append*")])
+        if isinstance(answer, Exception):
+            return False
+        settings = dict(zip(answer[::2], answer[1::2], strict=True))
+        return settings.get(b"appendonly") == b"yes" and settings.get(b"appendfsync") == b"always"
 
     def _connect(self) -> Connection:
         connection = self.place.find()

@@ -115,6 +115,8 @@ class Watching(Client):
             return self._ear
 
     def _connect_ear(self) -> Connection:
+        # After a break the board may be on another server, and no request may have found that out.
+        self.server.place.forget()
         return self.server.connect()
 
     def _check_open(self) -> None:
@@ -148,7 +150,11 @@ class RedisWaiter(Waiter):
         with self._changed:
             self._woken = False
             self._is_armed = True
-        return self._client.look(self._names, self.id)
+        due = self._client.look(self._names, self.id)
+        if due is not None and due <= 0:
+            # Who has something to claim is not armed, and has nothing to take back.
+            self._is_armed = False
+        return due
 
     def wait(self, timeout: float | None) -> None:
         with self._changed:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.record import Record
-from jobboard.backends.zookeeper.requests import Multi, MultiRead
+from jobboard.backends.zookeeper.requests import Multi, MultiRead, fault_in
 from jobboard.entry import Finding, JobState
 
 _AT_ONCE = 500
@@ -22,7 +22,7 @@ class Auditing(Client):
             # What somebody was changing just then is right by now.
             again = set(self._problems())
             suspects = [problem for problem in suspects if problem in again]
-        return [Finding(uuid, problem, repaired=repair and self._mend(path)) for uuid, problem, path in suspects]
+        return [Finding(uuid, problem, repaired=repair and self._mend(uuid, path)) for uuid, problem, path in suspects]
 
     def _problems(self) -> list[tuple[str | None, str, str | None]]:
         records = {record.uuid: record for record in self._all_records()}
@@ -75,7 +75,7 @@ class Auditing(Client):
             if record.key is not None and record.is_live:
                 path = self._layout.key(record.name, record.key)
                 if held.pop(path, None) != record.uuid:
-                    yield record.uuid, "its key leads to another job, or nowhere", None
+                    yield record.uuid, "its key leads to another job, or nowhere", path
         for path, uuid in held.items():
             yield (
                 None,
@@ -94,12 +94,33 @@ class Auditing(Client):
         for path in sorted(there):
             yield None, f"{path} belongs to no job", path
 
-    def _mend(self, path: str | None) -> bool:
-        """Delete what leads nowhere; and list the board anew, whatever it was."""
+    def _mend(self, uuid: str | None, path: str | None) -> bool:
+        """Delete what leads nowhere, and let a job have its key again; and list the board anew, whatever it was."""
         self._tracker.clear()
         if path is None:
             return False
+        if uuid is not None:
+            return self._give_back_key(uuid, path)
         request = Multi(self._line.chroot, ())
         request.delete(path)
-        self._line.ask(request)
-        return True
+        return fault_in(self._line.ask(request)) is None
+
+    def _give_back_key(self, uuid: str, path: str) -> bool:
+        """Let a key lead to the job that has it, unless it leads to another one that has it too."""
+        reading = MultiRead()
+        reading.get(self._line.chroot + path)
+        (holder,) = self._line.read(reading)
+        rival_uuid = uuid if holder is None else holder.data.decode(errors="replace")
+        record, rival = self._editor.records([uuid, rival_uuid])
+        if record is None or record.key is None or not record.is_live:
+            return False
+        if rival is not None and rival_uuid != uuid and rival.is_live and rival.key == record.key:
+            return False
+        self._engine.make_room([path])
+        request = Multi(self._line.chroot, self._acl_now())
+        request.check(self._layout.job(uuid), record.version)
+        if holder is None:
+            request.create(path, uuid.encode())
+        else:
+            request.set(path, uuid.encode(), holder.stat.version)
+        return fault_in(self._line.ask(request)) is None

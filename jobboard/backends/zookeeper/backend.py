@@ -19,6 +19,6 @@ class ZooKeeperBackend(Scheduling, Drawing, Reading, Participants, Watching, Aud
     """
 
     scheme = "zookeeper"
-    #: More would not fit the 1 MB that a transaction can have.
-    capabilities = Capabilities(processes=True, durable=True, expiry="time", clock="store", largest_batch=500)
+    #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
+    capabilities = Capabilities(processes=True, durable=True, expiry="time", clock="store", largest_batch=200)
     options = OPTIONS

@@ -61,20 +61,26 @@ class Change:
     told: list[_Told] = field(default_factory=list)
     #: Schedules: id, whether it is there, and when it is due next.
     schedules: list[_Scheduled] = field(default_factory=list)
+    #: About how many bytes it will be.
+    size: int = 0
 
     def wrote(self, record: Record) -> None:
         """Take in a record that is about to be written; one that is new has no sequence but its place in the batch."""
         item = listed(record)
+        self.size += 150 + len(record.name.encode())
         self.items.append(item if record.sequence else item._replace(sequence=record.index))
         self._tell(record)
 
     def dropped(self, record: Record) -> None:
         self.gone.append(record.uuid)
+        self.size += 40
         self._tell(record)
 
     def _tell(self, record: Record) -> None:
         for note in record.told:
-            self.told.append(_told_of(record, note))
+            told = _told_of(record, note)
+            self.told.append(told)
+            self.size += 80 + sum(len(text.encode()) for text in (told[2], told[3], told[5]) if text)
 
     def tell(self, kind: EventKind, name: str | None) -> None:
         """Tell of what concerns no single job."""

@@ -60,6 +60,7 @@ class Claiming(Client):
         presence = self._sessions.mine()
         now = self._clock.now()
         writing = self._engine.begin()
+        self._engine.expect(writing, records)
         writing.check(self._layout.session(presence))
         writing.check(self._layout.paused, paused)
         if ready is not None:
@@ -169,7 +170,7 @@ def _abandon(end: Return, record: Record | None, now: float) -> tuple[Verdict, F
         take_off(record, now, hold.who, hold.token, end.reason)
     elif end.counted and is_used_up(record):
         record.note(EventKind.ABANDONED, hold.who, hold.token, end.reason)
-        record.reason = used_up(record, end.reason)
+        record.explain(used_up(record, end.reason))
         discard(record, hold.who, hold.token, record.reason)
     else:
         if not end.counted:

@@ -16,15 +16,14 @@ from jobboard.backend import Backend
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.editing import Editor
 from jobboard.backends.zookeeper.engine import Engine
-from jobboard.backends.zookeeper.faults import translated
+from jobboard.backends.zookeeper.faults import refused, translated
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.line import Line, acl_of
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.options import access
-from jobboard.backends.zookeeper.requests import MultiRead
+from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, MultiRead, fault_in
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.backends.zookeeper.tracker import Tracker
-from jobboard.backends.zookeeper.wire import unpack
+from jobboard.backends.zookeeper.tracker import Tracker, names_in
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
@@ -99,12 +98,15 @@ class Client(Backend):
             for path in self._layout.fixed:
                 request.get(self._line.chroot + path)
             found = self._line.read(request)
-            for path, data in zip(self._layout.fixed, found, strict=True):
+            missing = [path for path, data in zip(self._layout.fixed, found, strict=True) if data is None]
+            if self._layout.logs not in missing and self._layout.log(0) in missing:
                 # A log that began anew has another generation.
-                if data is None and (
-                    path != self._layout.log(0) or found[self._layout.fixed.index(self._layout.logs)] is None
-                ):
+                missing.remove(self._layout.log(0))
+            if len(missing) < len(self._layout.fixed) or not self._make_all():
+                for path in missing:
                     self._make(path)
+            deleted = found[self._layout.fixed.index(self._layout.deleted)]
+            self._editor.deletions = 0 if deleted is None else deleted.stat.version
             self._sessions.mine()
             return True
         except BoardUnavailable:
@@ -113,6 +115,16 @@ class Client(Backend):
             raise
         except KazooException as error:
             raise translated(self._line.where, error) from None
+
+    def _make_all(self) -> bool:
+        """Make a whole board at once, as nearly always; False if somebody else does so too, or the root is missing."""
+        request = Multi(self._line.chroot, self._acl_now())
+        for path in (self._layout.root, *self._layout.fixed):
+            request.create(path, b"")
+        fault = fault_in(self._line.ask(request))
+        if fault is not None and fault[1] not in (NODE_EXISTS, NO_NODE):
+            raise refused(self._line.where, fault[1])
+        return fault is None
 
     def _make(self, path: str) -> None:
         try:
@@ -171,7 +183,7 @@ class Client(Backend):
         (found,) = self._line.read(request)
         if found is None:
             raise BoardUnavailable(f"{self._layout.paused} is missing; was the board deleted?")
-        return frozenset(unpack(found.data) if found.data else ()), found.stat.version
+        return names_in(found, self._layout.paused), found.stat.version
 
     def _settle_all(self) -> float:
         """Bring the whole board up to this moment, which is returned; the listing must be in step."""
@@ -185,7 +197,9 @@ class Client(Backend):
                 self._listing.hide(now)
             if not due:
                 return now
-            self._editor.settle(due)
+            for uuid, record in zip(due, self._editor.settle(due), strict=True):
+                # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
+                self._tracker.correct(uuid, record)
             self._tracker.refresh()
 
     def _look_around(self) -> float:

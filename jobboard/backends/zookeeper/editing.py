@@ -58,6 +58,8 @@ class Editor:
         self._lock = threading.Lock()
         #: The jobs that this client holds, as they were when it wrote them last: their ends need no reading.
         self._held: dict[str, Record] = {}
+        #: How many times jobs have been deleted from the board, as of the last look.
+        self.deletions = 0
 
     # -- what this client holds ------------------------------------------------------------------------------------
 
@@ -91,15 +93,25 @@ class Editor:
             part = uuids[start : start + _READ_AT_ONCE]
             request = MultiRead()
             request.get(self._line.chroot + self._layout.sessions)
+            request.get(self._line.chroot + self._layout.deleted)
             for uuid in part:
                 request.get(self._line.chroot + self._layout.job(uuid))
-            sessions, *jobs = self._line.read(request, is_fresh=is_fresh)
-            if sessions is None:
+            sessions, deleted, *jobs = self._line.read(request, is_fresh=is_fresh)
+            if sessions is None or deleted is None:
                 raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
             if not self._sessions.are_known_at(sessions.stat):
                 self._sessions.look()
-            found += [decoded(uuid, data) for uuid, data in zip(part, jobs, strict=True)]
+            self.deletions = version = deleted.stat.version
+            found += [decoded(uuid, data, version) for uuid, data in zip(part, jobs, strict=True)]
         return found
+
+    def count_deletions(self) -> None:
+        """Learn how many times jobs have been deleted by now."""
+        request = MultiRead()
+        request.get(self._line.chroot + self._layout.deleted)
+        (deleted,) = self._line.read(request)
+        if deleted is not None:
+            self.deletions = deleted.stat.version
 
     def records(self, uuids: Sequence[str]) -> list[Record | None]:
         """Return the jobs of these uuids, settled, with all that is long; None for those that are not."""
@@ -110,14 +122,28 @@ class Editor:
         if due:
             self.settle(due)
             found = self._plain(uuids)
-        self.complete([record for record in found if record is not None])
+        return self._whole(found)
+
+    def _whole(self, found: list[Record | None]) -> list[Record | None]:
+        """Return the records with all that is long; those that were written meanwhile are read again for that."""
+        torn = self.complete([record for record in found if record is not None])
+        for _ in range(_ROUNDS):
+            if not torn:
+                break
+            versions = {record.uuid: record.zxid for record in torn}
+            again = dict(zip(versions, self._plain(list(versions)), strict=True))
+            found = [again.get(record.uuid, record) if record is not None else None for record in found]
+            # What is missing although nobody has written since is gone for good.
+            changed = [record for uuid, record in again.items() if record and record.zxid != versions[uuid]]
+            torn = self.complete(changed)
         return found
 
     def _plain(self, uuids: Sequence[str]) -> list[Record | None]:
         return [None if isinstance(record, str) else record for record in self.read(uuids)]
 
-    def complete(self, records: Sequence[Record]) -> None:
-        """Read what is long in these records."""
+    def complete(self, records: Sequence[Record]) -> list[Record]:
+        """Read what is long in these records, and return those of which some is not there any more."""
+        torn: dict[str, Record] = {}
         wanted = [(record, field, blob) for record in records for field, blob in record.blobs.items()]
         wanted = [(record, field, blob) for record, field, blob in wanted if not getattr(record, field)]
         for start in range(0, len(wanted), 16):
@@ -126,14 +152,17 @@ class Editor:
             for _, _, blob in part:
                 request.get(self._line.chroot + self._layout.blob(blob))
             for (record, field, _), data in zip(part, self._line.read(request, is_fresh=False), strict=True):
-                if data is not None:
+                if data is None:
+                    torn[record.uuid] = record
+                else:
                     setattr(record, field, data.data.decode() if field == "last_error" else data.data)
+        return list(torn.values())
 
     # -- editing ---------------------------------------------------------------------------------------------------
 
-    def settle(self, uuids: Sequence[str]) -> None:
-        """Write down what time, or the end of a session, has made of these jobs."""
-        self.edit([(uuid, _leave) for uuid in uuids])
+    def settle(self, uuids: Sequence[str]) -> list[Record | None]:
+        """Write down what time, or the end of a session, has made of these jobs; returns them as they are then."""
+        return self.edit([(uuid, _leave) for uuid in uuids])
 
     def edit(self, steps: Sequence[tuple[str, Decide[_Answer]]], *, use_held: bool = False) -> list[_Answer]:
         """Carry the steps out, each atomically; two for the same job one after the other.
@@ -168,7 +197,9 @@ class Editor:
     ) -> list[_Decided[_Answer]]:
         records: dict[str, Record | None] = {}
         if use_held:
-            records = {uuid: held for _, (uuid, _) in steps if (held := self.let_go(uuid)) is not None}
+            held = {uuid: self.let_go(uuid) for _, (uuid, _) in steps}
+            # Otherwise it may be another job of the same uuid by now.
+            records = {uuid: one for uuid, one in held.items() if one and one.deletions == self.deletions}
         certain_ = [uuid for _, (uuid, _) in steps if uuid not in records]
         if certain_:
             for uuid, found in zip(certain_, self.read(certain_), strict=True):
@@ -198,16 +229,21 @@ class Editor:
             return done
         self._prepare(changed)
         blobs = self._engine.outsource([one.record for one in changed if one.record and one.fate is Fate.WRITTEN])
-        sent = list(self._send(changed))
+        sent: list[tuple[list[_Decided[_Answer]], Sent]] = []
         failed = False
-        for number, (part, transaction) in enumerate(sent):
-            try:
-                self._engine.settle(transaction)
-                done += part
-            except Conflict:
-                failed = True
-            except BoardUnavailable as error:
-                raise certain(error, began=number > 0 or len(sent) > 1) from error
+        try:
+            # All are on their way before the first answer is here.
+            for part_and_transaction in self._send(changed):
+                sent.append(part_and_transaction)
+            for part, transaction in sent:
+                try:
+                    self._engine.settle(transaction)
+                    done += part
+                except Conflict:
+                    failed = True
+        except BoardUnavailable as error:
+            is_whole = len(sent) == 1 and len(sent[0][0]) == len(changed)
+            raise certain(error, began=bool(sent) and not is_whole) from error
         if failed and blobs:
             used = {blob for one in done if one.record for blob in one.record.blobs.values()}
             self._engine.discard([blob for blob in blobs if blob not in used])
@@ -226,8 +262,9 @@ class Editor:
         rest = list(reversed(changed))
         while rest:
             writing = self._engine.begin()
+            self._engine.expect(writing, [one.record for one in rest if one.record is not None])
             part: list[_Decided[_Answer]] = []
-            while rest and len(part) < MOST_JOBS and writing.request.size < LARGEST:
+            while rest and len(part) < MOST_JOBS and writing.size < LARGEST:
                 one = rest.pop()
                 assert one.record is not None
                 if one.fate is Fate.DROPPED:
@@ -243,12 +280,21 @@ class Editor:
             self.hold(record)
 
 
-def decoded(uuid: str, data: Data | None) -> Record | str | None:
-    return None if data is None else decode(uuid, data.data, data.stat)
+def decoded(uuid: str, data: Data | None, deletions: int) -> Record | str | None:
+    """Return what was read under a uuid.
+
+    :param deletions: how many times jobs had been deleted by then, or before.
+    """
+    if data is None:
+        return None
+    record = decode(uuid, data.data, data.stat)
+    if isinstance(record, Record):
+        record.deletions = deletions
+    return record
 
 
-def _leave(_record: Record | None, _now: float) -> tuple[None, Fate]:
-    return None, Fate.KEPT
+def _leave(record: Record | None, _now: float) -> tuple[Record | None, Fate]:
+    return record, Fate.KEPT
 
 
 def _first_of_each(

@@ -42,6 +42,11 @@ class Writing:
     #: The places of what is set; each one's stat tells of the transaction.
     sets: list[int] = field(default_factory=list)
 
+    @property
+    def size(self) -> int:
+        """How many bytes it is so far, the line of the log with it."""
+        return self.request.size + self.change.size
+
     def check(self, path: str, version: int = -1) -> None:
         self.request.check(path, version)
         self.paths.append(path)
@@ -73,6 +78,10 @@ class Engine:
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
+    def expect(self, writing: Writing, records: Sequence[Record]) -> None:
+        """Add that none of these jobs was deleted since it was read; the versions say the rest. Comes first of all."""
+        writing.check(self._layout.deleted, min(record.deletions for record in records))
+
     def write(self, writing: Writing, record: Record, *, was_live: bool, is_new: bool = False) -> None:
         """Add what brings a job to the state of its record."""
         layout = self._layout
@@ -98,6 +107,8 @@ class Engine:
             writing.delete(layout.job(alias))
         for blob in (*record.blobs.values(), *record.orphans):
             writing.delete(layout.blob(blob))
+        if not writing.change.gone:
+            writing.set(layout.deleted, b"")
         writing.change.dropped(record)
 
     # -- carrying out ----------------------------------------------------------------------------------------------

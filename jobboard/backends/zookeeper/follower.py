@@ -48,7 +48,6 @@ class Follower:
         #: The path whose creation rings, and whether the coming and going of clients does.
         self._armed: str | None = None
         self._is_watching_sessions = False
-        self._presence: str | None = None
 
     @property
     def is_current(self) -> bool:
@@ -60,6 +59,8 @@ class Follower:
         with self._changed:
             self._wanted = count
             if count and self._thread is None and not self._stopped:
+                # What was lost before anybody listened is no news.
+                self._sessions.take_lost()
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             if count and self._armed is None:
@@ -132,20 +133,13 @@ class Follower:
             self._sessions.give_up()
         else:
             self._sessions.check_session()
-        present, before = self._sessions.present, self._presence
-        self._presence = present
-        if before is None or before == present:
-            return
-        self._lost(before)
+        for presence in self._sessions.take_lost():
+            self._lost(presence)
 
     def _follow(self) -> None:
         self._tracker.refresh()
         if not self._is_watching_sessions:
-            self._is_watching_sessions = True
-            names, stat = self._line.call(
-                "get_children", self._layout.sessions, watch=self._sessions_changed, include_data=True
-            )
-            self._sessions.saw(names, stat)
+            self._watch_sessions()
             # Who went away just before may have left claims that nobody has heard of yet.
             self._wake_those_who_look()
         path = self._tracker.next_name
@@ -157,7 +151,20 @@ class Follower:
         with self._changed:
             self._armed = path
 
+    def _watch_sessions(self) -> None:
+        # Somebody may come or go before the answer is here, and then there is no watch any more.
+        self._is_watching_sessions = True
+        try:
+            names, stat = self._line.call(
+                "get_children", self._layout.sessions, watch=self._sessions_changed, include_data=True
+            )
+        except BaseException:
+            self._is_watching_sessions = False
+            raise
+        self._sessions.saw(names, stat)
+
     def _next_came(self, event: Any) -> None:
+        self._tracker.expect_changes()
         with self._changed:
             self._armed = None
         self.ring(event)

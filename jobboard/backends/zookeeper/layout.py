@@ -9,6 +9,7 @@
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
                paused                the paused names
                ready                 set by whatever makes a job claimable; its version counts these changes
+               deleted               set by whatever deletes a job or a schedule; its version counts these changes
                entities/KIND:NAME
                books/UUID
                schedules/HH/ID
@@ -50,6 +51,7 @@ class Layout:
         self.sessions = f"{self.root}/sessions"
         self.paused = f"{self.root}/paused"
         self.ready = f"{self.root}/ready"
+        self.deleted = f"{self.root}/deleted"
         self.entities = f"{self.root}/entities"
         self.books = f"{self.root}/books"
         self.schedules = f"{self.root}/schedules"
@@ -59,7 +61,7 @@ class Layout:
         """What every board has, parents first."""
         return [
             self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready,
-            self.entities, self.books, self.schedules,
+            self.deleted, self.entities, self.books, self.schedules,
         ]  # fmt: skip
 
     def job(self, uuid: str) -> str:

@@ -181,11 +181,7 @@ class Line:
 
     def send(self, request: Any) -> Any:
         """Send a request, and return what its answer will be in; requests are carried out in their order."""
-        size = getattr(request, "size", 0)
-        if size > LARGEST_REQUEST:
-            raise BoardUnavailable(
-                f"a request of {size} bytes is more than ZooKeeper takes ({LARGEST_REQUEST}); nothing was sent"
-            )
+        _check_size(getattr(request, "size", 0))
         self.wait_until_connected()
         client = self.client
         pending = client.handler.async_result()
@@ -200,6 +196,7 @@ class Line:
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Send one of kazoo's own requests; its errors are returned as they are, the line's are translated."""
+        _check_size(sum(len(value) for value in args if isinstance(value, bytes)))
         self.wait_until_connected()
         return getattr(self.client, method)(*args, **kwargs)
 
@@ -227,7 +224,7 @@ class Line:
         mode = self._mode
         if mode is None or mode[0] != session:
             try:
-                answer = self.client.command(b"srvr")
+                answer = _command(self.client, b"srvr", self._patience)
             except Exception:
                 answer = ""
             is_first = "Mode: standalone" in answer or "Mode: leader" in answer
@@ -259,8 +256,35 @@ class Line:
         return error if isinstance(error, BoardUnavailable) else translated(self.where, error)
 
 
-#: What kazoo says of every connection that drops is the board's to tell.
+#: What kazoo says of every connection that drops is for those who ask for it; on a terminal the board's word is enough.
 _quiet = logging.getLogger("jobboard.zookeeper.kazoo")
+_quiet.addHandler(logging.NullHandler())
+
+
+def _command(client: KazooClient, word: bytes, timeout: float) -> str:
+    """Ask the server that a client is connected to a four-letter word; kazoo's own way can't do it over TLS."""
+    peer = client._connection._socket.getpeername()[:2]
+    with client.handler.create_connection(
+        peer,
+        hostname=str(peer[0]),
+        timeout=timeout,
+        use_ssl=client.use_ssl,
+        ca=client.ca,
+        certfile=client.certfile,
+        keyfile=client.keyfile,
+        keyfile_password=client.keyfile_password,
+        verify_certs=client.verify_certs,
+        check_hostname=client.check_hostname,
+    ) as line:
+        line.sendall(word)
+        return str(line.recv(8192).decode("utf-8", "replace"))
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST_REQUEST:
+        raise BoardUnavailable(
+            f"a request of {size} bytes is more than ZooKeeper takes ({LARGEST_REQUEST}); nothing was sent"
+        )
 
 
 def _hang_up(client: KazooClient) -> None:

@@ -53,6 +53,8 @@ class Listing:
         self.lock = threading.RLock()
         self.waiters: set[Stirred] = set()
         self.timetable = Timetable()
+        #: Is known at every look at the board, and so outlives what was listed of it.
+        self.paused: frozenset[str | None] = frozenset()
         self.clear()
 
     def clear(self) -> None:
@@ -67,7 +69,6 @@ class Listing:
         self.by_presence: dict[str, set[str]] = {}
         #: The transaction that deleted a job; what is older than it must not bring it back.
         self.graves: dict[str, int] = {}
-        self.paused: frozenset[str | None] = frozenset()
         self.timetable.clear()
 
     # -- changes ---------------------------------------------------------------------------------------------------

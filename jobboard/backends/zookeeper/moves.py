@@ -61,7 +61,7 @@ def settle(record: Record, now: float, is_present: IsPresent) -> bool:
 
 def _take_back(record: Record, now: float, why: str) -> None:
     """End a claim whose time is over, so that the job is where it belongs."""
-    record.reason = why
+    record.explain(why)
     if not record.cancel_asked and not is_used_up(record):
         put_back(record, EventKind.EXPIRED, now, why)
         return
@@ -70,7 +70,7 @@ def _take_back(record: Record, now: float, why: str) -> None:
     if record.cancel_asked:
         take_off(record, now, None, token)
     else:
-        record.reason = used_up(record, why)
+        record.explain(used_up(record, why))
         record.put("last_error", record.reason)
         discard(record, None, token, record.reason)
 
@@ -151,7 +151,7 @@ def forgotten_at(record: Record) -> float:
 
 def explain(record: Record, reason: str | None, error: str | None, *, as_error: bool) -> None:
     """Write down why a claim ended; a reason is the error too if there is none and the job failed."""
-    record.reason = reason
+    record.explain(reason)
     if error is not None:
         record.put("last_error", error)
     elif as_error and reason is not None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
-from jobboard.backends.zookeeper.engine import Conflict
+from jobboard.backends.zookeeper.engine import Conflict, certain
 from jobboard.backends.zookeeper.moves import forgotten_at, put_back, state_at, take_off
 from jobboard.backends.zookeeper.record import Record
 from jobboard.backends.zookeeper.requests import MultiRead
@@ -28,7 +28,13 @@ class Operating(Client):
 
     def restore(self, uuids: Sequence[str]) -> list[Restored]:
         self._begin()
-        return [self._restore(uuid) for uuid in uuids]
+        restored: list[Restored] = []
+        for uuid in uuids:
+            try:
+                restored.append(self._restore(uuid))
+            except BoardUnavailable as error:
+                raise certain(error, began=Restored.DONE in restored) from error
+        return restored
 
     def _restore(self, uuid: str) -> Restored:
         # Whether its key is free can't be told from the job alone; if it is taken meanwhile, the transaction fails.
@@ -55,7 +61,7 @@ class Operating(Client):
         if holder is None:
             return False
         # A claim that is over may have put the holder into the trash, which frees the key.
-        (record,) = self._editor.records([holder.data.decode()])
+        (record,) = self._editor.records([holder.data.decode(errors="replace")])
         return record is not None and record.is_live
 
     def purge(self, uuids: Sequence[str]) -> list[Restored]:
@@ -115,7 +121,7 @@ def _release(token: int, reason: str, record: Record | None, now: float) -> tupl
         return Verdict.LOST, Fate.KEPT
     if record.state is not JobState.CLAIMED or record.token != token:
         return (Verdict.REPEATED if record.has_note((EventKind.RELEASED,), token) else Verdict.LOST), Fate.KEPT
-    record.reason = reason
+    record.explain(reason)
     if record.cancel_asked:
         record.note(EventKind.RELEASED, record.owner, token, reason)
         take_off(record, now, None, token)

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
-from jobboard.backends.zookeeper.engine import Conflict, Writing
+from jobboard.backends.zookeeper.engine import Conflict, Writing, certain
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
 from jobboard.backends.zookeeper.record import LONGEST_INLINE, Record, draft, encode_alias
-from jobboard.backends.zookeeper.requests import MultiRead
+from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.entry import Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
 
+_Key = tuple[str, str]
+
 _ROUNDS = 200
 #: What a batch may hold in the jobs' own znodes, in bytes, so that it fits a transaction.
-_MOST_INLINE = 400_000
+_MOST_INLINE = 150_000
 
 
 class Posting(Client):
@@ -25,10 +27,7 @@ class Posting(Client):
     def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
         self._begin()
         blobs: list[str] = []
-        # Nearly always nothing of a batch is there yet, and then the transaction itself finds that out.
-        plan = Plan(entries, self._clock.now())
-        if any(new.key is not None for new in entries):
-            self._look_up(plan)
+        plan = self._likely_plan(entries)
         for _ in range(_ROUNDS):
             steps = plan.steps()
             if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
@@ -41,33 +40,55 @@ class Posting(Client):
                 writing = self._engine.begin()
                 self._add(writing, changed)
                 self._engine.commit(writing)
-                return self._told(steps)
             except Conflict:
                 self._engine.discard(blobs)
-                plan = Plan(entries, self._clock.now())
-                self._look_up(plan)
+                plan = self._certain_plan(entries)
+                continue
+            try:
+                return self._told(steps)
+            except BoardUnavailable as error:
+                raise certain(error, began=True) from error
         raise BoardUnavailable("others post under the same keys faster than this client can")
 
     def _told(self, steps: Sequence[tuple[PostOutcome, Record]]) -> list[Posted]:
-        self._editor.complete([record for _, record in steps])
-        return [Posted(outcome, record.copy()) for outcome, record in steps]
+        torn = self._editor.complete([record for _, record in steps])
+        again = {record.uuid: record for record in self._editor.records([record.uuid for record in torn]) if record}
+        return [Posted(outcome, again.get(record.uuid, record).copy()) for outcome, record in steps]
 
-    def _look_up(self, plan: Plan) -> None:
-        """Find out which of the plan's uuids and keys are there, and what has them."""
-        entries = plan.entries
+    def _likely_plan(self, entries: Sequence[NewEntry]) -> Plan:
+        """Plan for the usual case that none of these uuids is there yet; the transaction itself finds out."""
+        plan = Plan(entries, self._clock.now())
+        keyed, holders = self._holders(plan)
+        if any(holders):
+            self._take_in(plan, keyed, holders)
+        return plan
+
+    def _certain_plan(self, entries: Sequence[NewEntry]) -> Plan:
+        """Plan after a look at which of these uuids and keys are there, and what has them."""
+        plan = Plan(entries, self._clock.now())
+        self._take_in(plan, *self._holders(plan))
+        return plan
+
+    def _holders(self, plan: Plan) -> tuple[list[_Key], list[Data | None]]:
+        """Return the plan's keys, and what is under each."""
+        keyed = sorted({(new.name, new.key) for new in plan.entries if new.key is not None})
+        if not keyed:
+            return [], []
         request = MultiRead()
-        keyed = sorted({(new.name, new.key) for new in entries if new.key is not None})
         for name, key in keyed:
             request.get(self._line.chroot + self._layout.key(name, key))
-        holders = self._line.read(request) if keyed else []
+        return keyed, self._line.read(request)
+
+    def _take_in(self, plan: Plan, keyed: Sequence[_Key], holders: Sequence[Data | None]) -> None:
+        entries = plan.entries
         uuids = list(dict.fromkeys(new.uuid for new in entries))
-        uuids += [data.data.decode() for data in holders if data is not None]
+        uuids += [data.data.decode(errors="replace") for data in holders if data is not None]
         records = self._settled(list(dict.fromkeys(uuids)))
         for new in entries:
             if (record := records.get(new.uuid)) is not None:
                 plan.by_uuid[new.uuid] = record
         for (name, key), data in zip(keyed, holders, strict=True):
-            holder = None if data is None else records.get(data.data.decode())
+            holder = None if data is None else records.get(data.data.decode(errors="replace"))
             if holder is not None and holder.is_live:
                 plan.by_key[name, key] = holder
 
@@ -102,24 +123,23 @@ class Posting(Client):
         size = sum(min(len(record.body), LONGEST_INLINE) for record in records)
         return self._engine.outsource(records, LONGEST_INLINE if size <= _MOST_INLINE else 256)
 
-    def _add_postings(self, writing: Writing, entries: Sequence[NewEntry]) -> list[str]:
+    def _add_postings(self, writing: Writing, plan: Plan) -> list[str]:
         """Add postings to a transaction that does something else too; returns the blobs that were written for them.
 
         If a key is taken by a claimed job that was to be replaced, nothing is posted, and the transaction goes on.
         """
-        if not entries:
-            return []
-        plan = Plan(entries, self._clock.now())
-        self._look_up(plan)
         steps = plan.steps()
         if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
             return []
-        changed = _changed(entries, steps)
+        changed = _changed(plan.entries, steps)
         blobs = self._prepare(changed)
         self._add(writing, changed)
         return blobs
 
     def _add(self, writing: Writing, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> None:
+        known = [record for _, outcome, record in changed if outcome is PostOutcome.REPLACED and record.zxid]
+        if known:
+            self._engine.expect(writing, known)
         for new, outcome, record in changed:
             if outcome is PostOutcome.POSTED and record.uuid == new.uuid:
                 self._engine.write(writing, record, was_live=False, is_new=True)

@@ -44,7 +44,7 @@ class Reading(Client):
         (holder,) = self._line.read(request)
         if holder is None:
             return None
-        (record,) = self._editor.records([holder.data.decode()])
+        (record,) = self._editor.records([holder.data.decode(errors="replace")])
         return record.copy() if record is not None and record.is_live else None
 
     def page(

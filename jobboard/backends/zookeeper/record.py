@@ -29,6 +29,10 @@ LONGEST_INLINE = 1024
 #: The fields that can be long.
 LONG_FIELDS = ("body", "checkpoint", "progress", "result", "last_error")
 
+#: The longest reason that a record keeps, the longest in a line of the history, and the longest error; in bytes.
+#: Reasons come from error messages, which can be of any length, and a job must stay small enough to be written.
+LONGEST_REASON, LONGEST_NOTE, LONGEST_ERROR = 4_000, 500, 400_000
+
 #: A line of the history: kind, who, when (milliseconds), token, reason.
 Note = tuple[EventKind, str | None, int, int | None, str | None]
 
@@ -40,11 +44,13 @@ class Record(Entry):
     ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the uuids of the postings that replaced
     its content; ``forgotten_aliases`` are those that the next write deletes. ``blobs`` names the znodes of fields
     that are long, ``orphans`` those that the next write leaves. ``told`` is what the next write tells as events.
+    ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
+    again under the same uuid begins with the same versions, so that a version alone is no fence.
     """
 
     __slots__ = (
-        "aliases", "blobs", "forgotten_aliases", "index", "notes", "orphans", "presence", "told", "until", "version",
-        "zxid",
+        "aliases", "blobs", "deletions", "forgotten_aliases", "index", "notes", "orphans", "presence", "told", "until",
+        "version", "zxid",
     )  # fmt: skip
 
     version: int
@@ -58,6 +64,7 @@ class Record(Entry):
     blobs: dict[str, str]
     orphans: list[str]
     told: list[Note]
+    deletions: int
 
     def copy(self) -> Entry:
         """Return what callers may have."""
@@ -69,7 +76,7 @@ class Record(Entry):
 
     def note(self, kind: EventKind, who: str | None, token: int | None, reason: str | None) -> None:
         """Add a line to the history, and tell of it."""
-        line = (kind, who, THIS, token, reason)
+        line = (kind, who, THIS, token, shortened(reason, LONGEST_NOTE))
         self.notes.append(line)
         if len(self.notes) > HISTORY_LENGTH:
             del self.notes[0]
@@ -89,9 +96,13 @@ class Record(Entry):
             for kind, its_who, _, its_token, _ in self.notes
         )
 
+    def explain(self, reason: str | None) -> None:
+        """Say why the job is where it is."""
+        self.reason = shortened(reason, LONGEST_REASON)
+
     def put(self, field: str, value: Any) -> None:
         """Replace a field that can be long."""
-        setattr(self, field, value)
+        setattr(self, field, shortened(value, LONGEST_ERROR) if field == "last_error" else value)
         blob = self.blobs.pop(field, None)
         if blob is not None:
             self.orphans.append(blob)
@@ -108,6 +119,24 @@ class Record(Entry):
             for kind, who, at, token, reason in self.notes
         ]
         self.told, self.orphans, self.forgotten_aliases = [], [], []
+
+
+def shortened(text: str | None, most: int) -> str | None:
+    """Return a text of at most so many bytes; what is longer loses its middle, since errors say most at their ends."""
+    if text is None or len(text) * 4 <= most:
+        return text
+    data = text.encode()
+    if len(data) <= most:
+        return text
+    half = (most - 5) // 2
+    return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
+
+
+def size_of(record: Record) -> int:
+    """Return about how many bytes a record and its line of the log take in a transaction."""
+    longs = (getattr(record, field) for field in LONG_FIELDS if field not in record.blobs)
+    texts = (record.reason, *(note[4] for note in record.notes))
+    return 800 + sum(len(value) for value in longs if value) + 2 * sum(len(text) for text in texts if text)
 
 
 def sequence_of(zxid: int, index: int) -> int:

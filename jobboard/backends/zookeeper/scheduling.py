@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from jobboard.backends.zookeeper.engine import Conflict, certain
-from jobboard.backends.zookeeper.posting import Posting
+from jobboard.backends.zookeeper.engine import Conflict, Sent, certain
+from jobboard.backends.zookeeper.posting import Plan, Posting
+from jobboard.backends.zookeeper.record import LONGEST_NOTE, shortened
 from jobboard.backends.zookeeper.requests import Data, MultiRead
-from jobboard.backends.zookeeper.timetable import Place
-from jobboard.backends.zookeeper.wire import pack, unpack
-from jobboard.entry import Due, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
+from jobboard.backends.zookeeper.timetable import Place, stored_schedule
+from jobboard.backends.zookeeper.wire import pack
+from jobboard.entry import Due, NewEntry, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
+
+#: A step, and its place in the batch.
+_Step = tuple[int, ScheduleStep]
+_Planner = Callable[[Sequence[NewEntry]], Plan]
 
 _ROUNDS = 200
 _READ_AT_ONCE = 100
@@ -22,34 +27,63 @@ class Scheduling(Posting):
 
     def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         self._begin()
-        verdicts: list[Verdict] = []
-        for step in steps:
-            try:
-                verdicts.append(self._step(step))
-            except BoardUnavailable as error:
-                raise certain(error, began=Verdict.DONE in verdicts) from error
-        return verdicts
-
-    def _step(self, step: ScheduleStep) -> Verdict:
+        verdicts: dict[int, Verdict] = {}
+        pending, plan = list(enumerate(steps)), self._likely_plan
         for _ in range(_ROUNDS):
-            stored = self._read([step.id])[0]
-            version = None if stored is None else unpack(stored.data)[0]
-            if version == (None if step.entry is None else step.entry.version):
-                return Verdict.REPEATED
-            if version != step.after:
-                return Verdict.LOST
+            if not pending:
+                return [verdicts[place] for place in range(len(steps))]
+            first, later = _first_of_each(pending)
             try:
-                self._take(step, stored)
-            except Conflict:
-                continue
-            return Verdict.DONE
-        raise BoardUnavailable("others change this schedule faster than this client can")
+                conflicts = self._take_all(first, plan, verdicts)
+            except BoardUnavailable as error:
+                raise certain(error, began=Verdict.DONE in verdicts.values()) from error
+            pending = conflicts + later
+            if conflicts:
+                plan = self._certain_plan
+        raise BoardUnavailable("others change these schedules faster than this client can")
 
-    def _take(self, step: ScheduleStep, stored: Data | None) -> None:
+    def _take_all(self, steps: Sequence[_Step], plan: _Planner, verdicts: dict[int, Verdict]) -> list[_Step]:
+        """Take steps of schedules that are all different; returns those for which somebody was faster.
+
+        All are on their way before the first answer is here.
+        """
+        sent: list[tuple[_Step, list[str], Sent]] = []
+        conflicts: list[_Step] = []
+        try:
+            deletions, found = self._read_counted([step.id for _, step in steps])
+            for (place, step), stored in zip(steps, found, strict=True):
+                version = None if stored is None else stored_schedule(stored.data)[0]
+                if version == (None if step.entry is None else step.entry.version):
+                    verdicts[place] = Verdict.REPEATED
+                elif version != step.after:
+                    verdicts[place] = Verdict.LOST
+                else:
+                    sent.append(((place, step), *self._send(step, stored, deletions, plan)))
+        except BoardUnavailable as error:
+            raise certain(error, began=bool(sent)) from error
+        for (place, step), blobs, transaction in sent:
+            try:
+                self._engine.settle(transaction)
+                verdicts[place] = Verdict.DONE
+            except Conflict:
+                self._engine.discard(blobs)
+                conflicts.append((place, step))
+            except BoardUnavailable as error:
+                raise certain(error, began=len(sent) > 1) from error
+        return conflicts
+
+    def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> tuple[list[str], Sent]:
+        """Send a step; returns the blobs that were written for it, and the transaction.
+
+        :param deletions: how many times something had been deleted when it was read; one that is removed and added
+            again under the same id begins with the same version.
+        """
         path = self._layout.schedule(step.id)
         writing = self._engine.begin()
+        writing.check(self._layout.deleted, deletions)
         if step.entry is None:
             writing.delete(path, -1 if stored is None else stored.stat.version)
+            writing.set(self._layout.deleted, b"")
             writing.change.schedules.append((step.id, False, None))
         else:
             data = pack([step.entry.version, step.entry.next_at, step.entry.body])
@@ -59,23 +93,30 @@ class Scheduling(Posting):
             else:
                 writing.set(path, data, stored.stat.version)
             writing.change.schedules.append((step.id, True, step.entry.next_at))
-        blobs = self._add_postings(writing, step.postings)
+        blobs = self._add_postings(writing, plan(step.postings)) if step.postings else []
         for told in step.announcements:
-            writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, told.reason))
-        try:
-            self._engine.commit(writing)
-        except Conflict:
-            self._engine.discard(blobs)
-            raise
+            reason = shortened(told.reason, LONGEST_NOTE)
+            writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, reason))
+        return blobs, self._engine.send(writing)
 
     def _read(self, ids: Sequence[str]) -> list[Data | None]:
+        return self._read_counted(ids)[1]
+
+    def _read_counted(self, ids: Sequence[str]) -> tuple[int, list[Data | None]]:
+        """Return what is under these ids, and how many times something had been deleted before."""
         found: list[Data | None] = []
+        deletions: list[int] = []
         for start in range(0, len(ids), _READ_AT_ONCE):
             request = MultiRead()
+            request.get(self._line.chroot + self._layout.deleted)
             for id in ids[start : start + _READ_AT_ONCE]:
                 request.get(self._line.chroot + self._layout.schedule(id))
-            found += self._line.read(request, is_fresh=start == 0)
-        return found
+            deleted, *part = self._line.read(request, is_fresh=start == 0)
+            if deleted is None:
+                raise BoardUnavailable(f"{self._layout.deleted} is missing; was the board deleted?")
+            deletions.append(deleted.stat.version)
+            found += part
+        return min(deletions, default=0), found
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
         self._begin()
@@ -102,8 +143,17 @@ class Scheduling(Posting):
         return SchedulePage([entry for entry in entries if entry], places[-1] if len(places) == size else None)
 
 
+def _first_of_each(pending: Sequence[_Step]) -> tuple[list[_Step], list[_Step]]:
+    """Part the first step of each schedule from those that come after it."""
+    first: dict[str, _Step] = {}
+    later: list[_Step] = []
+    for numbered in pending:
+        if first.setdefault(numbered[1].id, numbered) is not numbered:
+            later.append(numbered)
+    return list(first.values()), later
+
+
 def _entry(id: str, data: Data | None) -> ScheduleEntry | None:
     if data is None:
         return None
-    version, next_at, body = unpack(data.data)
-    return ScheduleEntry(id, version, next_at, body)
+    return ScheduleEntry(id, *stored_schedule(data.data))

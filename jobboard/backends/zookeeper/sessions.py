@@ -31,6 +31,9 @@ class Sessions:
         self._mine: tuple[str, int] | None = None
         #: Presences of this client that have ended, or that it can't count on any more.
         self._ended: set[str] = set()
+        #: Those given up that nobody was told of yet; and those that may still be there, with their sessions.
+        self._lost: list[str] = []
+        self._left: list[tuple[str, int]] = []
         self._known: frozenset[str] = frozenset()
         self._known_at = -1
 
@@ -68,7 +71,25 @@ class Sessions:
         with self._lock:
             self._mine = (id, stat.ephemeralOwner)
             self._known |= {id}
+        self._clear_away(stat.ephemeralOwner)
         return id
+
+    def _clear_away(self, session: int) -> None:
+        """Delete presences that were given up although their session, the present one, goes on; nobody waits for it.
+
+        What is claimed under them is free then, also for those who can't know that they were given up.
+        """
+        with self._lock:
+            left, self._left = self._left, []
+        try:
+            for id, its_session in left:
+                if its_session == session:
+                    request = Multi(self._line.chroot, ())
+                    request.delete(self._layout.session(id))
+                    self._line.send(request)
+        except BoardUnavailable:
+            with self._lock:
+                self._left += left
 
     def check_session(self) -> str | None:
         """Give up a presence whose session is not the present one; returns which."""
@@ -85,7 +106,15 @@ class Sessions:
                 return None
             self._ended.add(current[0])
             self._known -= {current[0]}
+            self._lost.append(current[0])
+            self._left.append(current)
             return current[0]
+
+    def take_lost(self) -> list[str]:
+        """Return the presences that were given up since this was last asked."""
+        with self._lock:
+            lost, self._lost = self._lost, []
+            return lost
 
     def has_given_up(self, presence: str) -> bool:
         return presence in self._ended

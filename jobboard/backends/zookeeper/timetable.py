@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from itertools import islice
 
+from jobboard.backends.zookeeper.wire import unpack
 from jobboard.order import Order
 
 #: After every moment: where those stand that are not due.
 NEVER = float("inf")
 
 Place = tuple[float, str]
+
+#: The version of a schedule whose znode is damaged; whoever meets its body finds that it can't be read.
+_DAMAGED = "damaged"
+
+
+def stored_schedule(data: bytes) -> tuple[str, float | None, bytes]:
+    """Return a schedule's version, the moment when it is due next, and its body."""
+    try:
+        version, next_at, body = unpack(data)
+        return str(version), None if next_at is None else float(next_at), bytes(body)
+    except (ValueError, TypeError):
+        return _DAMAGED, None, data
 
 
 class Timetable:
@@ -22,6 +35,7 @@ class Timetable:
         self._order: Order[Place] = Order()
         #: Each schedule's place, and the transaction that it is known from; None for one that was deleted.
         self._known: dict[str, tuple[Place | None, int]] = {}
+        self._deleted: set[str] = set()
 
     def put(self, id: str, next_at: float | None, zxid: int) -> None:
         self._move(id, (NEVER if next_at is None else next_at, id), zxid)
@@ -37,12 +51,16 @@ class Timetable:
             self._order.remove(before)
         if place is not None:
             self._order.add(place)
+            self._deleted.discard(id)
+        else:
+            self._deleted.add(id)
         self._known[id] = (place, zxid)
 
     def bury(self) -> None:
         """Forget what was deleted, once every older change is known."""
-        for id in [id for id, (place, _) in self._known.items() if place is None]:
+        for id in self._deleted:
             del self._known[id]
+        self._deleted.clear()
 
     def due(self, now: float, limit: int) -> tuple[list[str], float | None]:
         """Return who is due, earliest first, and the moment of the one that comes after them."""

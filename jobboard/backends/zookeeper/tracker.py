@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, read_change
 from jobboard.backends.zookeeper.layout import Layout, change_name
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.record import decode
+from jobboard.backends.zookeeper.record import Record, decode
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.timetable import stored_schedule
 from jobboard.backends.zookeeper.wire import unpack
 from jobboard.errors import BoardUnavailable
 
@@ -25,6 +27,17 @@ KEPT = 4096
 BLOCK = 64
 
 _JOBS_AT_ONCE, _CHANGES_AT_ONCE = 500, 200
+#: As many changes of others are read on the chance that they are there, along with what tells how many there are.
+_MOST_GUESSED = 16
+
+
+class _Look(NamedTuple):
+    """How the log and the counter of what became claimable stand, changes that were read with it, and what else was."""
+
+    log: Stat
+    ready: Stat
+    guessed: dict[int, Data]
+    found: list[Data | None]
 
 
 class Tracker:
@@ -42,6 +55,8 @@ class Tracker:
         #: The number of the next change to come; None if the board was not listed yet.
         self._next: int | None = None
         self._own: dict[int, Logged] = {}
+        #: How many changes of others are to be expected at a look; none, as long as there never are.
+        self._guess = 0
         #: The versions of the znodes ``ready`` and ``paused``, as far as they are known.
         self.ready_version: int | None = None
         self.paused_version = 0
@@ -87,29 +102,45 @@ class Tracker:
             for _ in range(10):
                 if self._next is None:
                     self._load()
-                state, found = self._look(also)
-                if state is not None and self._advance(state.creations):
-                    return found
+                if self._next is not None:
+                    look = self._look(also)
+                    if look is not None and self._advance(look.log.creations, look.guessed):
+                        self._saw_ready(look.ready)
+                        return look.found
                 self.clear()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
-    def _look(self, also: Sequence[str]) -> tuple[Stat | None, list[Data | None]]:
+    def expect_changes(self) -> None:
+        """Learn that others have changed something, which the next look will find."""
+        self._guess = max(self._guess, 1)
+
+    def _saw_ready(self, stat: Stat) -> None:
+        """Learn up to where the listing knows of jobs that became claimable; a change of this client may be newer."""
+        if self.ready_version is None or stat.version > self.ready_version:
+            self.ready_version = stat.version
+
+    def _look(self, also: Sequence[str]) -> _Look | None:
         root = self._line.chroot
         request = MultiRead()
+        first = self._next or 0
+        guessed = [number for number in range(first, first + self._guess) if number not in self._own]
         for path in (self.log, self._layout.sessions, self._layout.paused, self._layout.ready, *also):
             request.get(root + path)
+        for number in guessed:
+            request.get(f"{root}{self.log}/{change_name(number)}")
         log, sessions, paused, ready, *found = self._line.read(request)
         if log is None or sessions is None or paused is None or ready is None:
             self._find_log()
-            return None, []
+            return None
+        changes = dict(zip(guessed, found[len(also) :], strict=True))
         self._saw_paused(paused)
-        self.ready_version = ready.stat.version
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.look()
-        return log.stat, found
+        known = {number: data for number, data in changes.items() if data is not None}
+        return _Look(log.stat, ready.stat, known, found[: len(also)])
 
     def _saw_paused(self, paused: Data) -> None:
-        names = frozenset(unpack(paused.data) if paused.data else ())
+        names = names_in(paused, self._layout.paused)
         with self.listing.lock:
             self.paused_version = paused.stat.version
             if names != self.listing.paused:
@@ -118,15 +149,20 @@ class Tracker:
                 for name in gone:
                     self.listing.stir(name, 0.0)
 
-    def _advance(self, head: int) -> bool:
-        """Take in all changes before ``head``; False if some are not there any more, or the log began anew."""
+    def _advance(self, head: int, guessed: dict[int, Data]) -> bool:
+        """Take in all changes before ``head``; False if some are not there any more, or the log began anew.
+
+        :param guessed: those that have been read already.
+        """
         assert self._next is not None
         if head < self._next:
             return False
+        others = 0
         while self._next < head:
             numbers = range(self._next, min(head, self._next + _CHANGES_AT_ONCE))
             missing = [number for number in numbers if number not in self._own]
-            changes = {change.number: change for change in self._read(missing)}
+            others += len(missing)
+            changes = {change.number: change for change in self._read(missing, guessed)}
             if len(changes) < len(missing):
                 return False
             with self.listing.lock:
@@ -138,17 +174,20 @@ class Tracker:
         with self.listing.lock:
             if not self._own:
                 self.listing.bury()
+        self._guess = min(others, _MOST_GUESSED) if others else self._guess // 2
         return True
 
-    def _read(self, numbers: Sequence[int]) -> list[Logged]:
-        if not numbers:
-            return []
-        request = MultiRead()
-        for number in numbers:
-            request.get(f"{self._line.chroot}{self.log}/{change_name(number)}")
-        found = self._line.read(request, is_fresh=False)
+    def _read(self, numbers: Sequence[int], guessed: dict[int, Data]) -> list[Logged]:
+        found: dict[int, Data | None] = dict(guessed)
+        unread = [number for number in numbers if number not in found]
+        if unread:
+            request = MultiRead()
+            for number in unread:
+                request.get(f"{self._line.chroot}{self.log}/{change_name(number)}")
+            found |= dict(zip(unread, self._line.read(request, is_fresh=False), strict=True))
         changes = []
-        for number, data in zip(numbers, found, strict=True):
+        for number in numbers:
+            data = found[number]
             if data is None:
                 break
             try:
@@ -178,6 +217,8 @@ class Tracker:
 
     def _load(self) -> None:
         """List the whole board, and begin to follow the log where it stood before."""
+        # What a list that was broken off has found may be gone by now, and this one's log would not tell.
+        self.clear()
         root = self._line.chroot
         request = MultiRead()
         request.get(root + self.log)
@@ -213,11 +254,7 @@ class Tracker:
             for name, data in zip(names, found, strict=True):
                 if data is None:
                     continue
-                try:
-                    _, next_at, _ = unpack(data.data)
-                    self.listing.timetable.put(unquote(name), next_at, data.stat.mzxid)
-                except (ValueError, TypeError) as error:
-                    logger.warning("schedule %s of board %s: %s", name, self._layout.root, error)
+                self.listing.timetable.put(unquote(name), stored_schedule(data.data)[1], data.stat.mzxid)
 
     def _list(self, uuids: Sequence[str]) -> None:
         request = MultiRead()
@@ -229,6 +266,15 @@ class Tracker:
                 record = None if data is None else decode(uuid, data.data, data.stat)
                 if record is not None and not isinstance(record, str):
                     self.listing.put(listed(record), record.zxid)
+
+    def correct(self, uuid: str, record: Record | None) -> None:
+        """Learn how a job is that was read: if the listing knows it otherwise, the log has not told of it."""
+        with self.listing.lock:
+            item = self.listing.items.get(uuid)
+            if record is not None:
+                self.listing.put(listed(record), record.zxid)
+            elif item is not None:
+                self.listing.drop(uuid, item.zxid)
 
     def _find_log(self) -> None:
         """Find the log that is in use now, after the one that was is gone."""
@@ -286,6 +332,15 @@ class Tracker:
         old = sorted(names or ())[: -(KEPT + 2 * BLOCK)]
         for name in old[:1000]:
             self._line.send(_deletion(self._line.chroot, f"{self.log}/{name}"))
+
+
+def names_in(paused: Data, path: str) -> frozenset[str | None]:
+    """Return the paused names."""
+    try:
+        return frozenset(unpack(paused.data) if paused.data else ())
+    except (ValueError, TypeError) as error:
+        # Nobody can tell what may be claimed.
+        raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None
 
 
 def _deletion(root: str, path: str) -> Multi:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 
 from kazoo.client import KazooState
@@ -66,12 +67,19 @@ class Watching(Client):
         """Return the seconds until a job of these names can be claimed."""
         self._begin()
         if is_first or not self._follower.is_current:
+            # What woke a waiter is listed already; whoever claims it makes sure that it is so still.
+            if not is_first and self._is_any_ready(names):
+                return 0.0
             self._tracker.refresh()
             self._follower.want(len(self._waiters) + len(self._listeners))
         now = self._settle_all()
         with self._listing.lock:
             due = self._listing.next_ready(names, now)
         return None if due is None else max(0.0, due - now)
+
+    def _is_any_ready(self, names: frozenset[str] | None) -> bool:
+        with self._listing.lock:
+            return bool(self._listing.ready(names, 1))
 
     def clock(self) -> float:
         return self._clock.now()
@@ -160,11 +168,12 @@ class BoardWaiter(Waiter):
         return due
 
     def wait(self, timeout: float | None) -> None:
-        deadline = math.inf if timeout is None else self._client.clock() + timeout
+        # The server's clock may be set, or another server may lead, while somebody waits.
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._interrupted:
                 self._check()
-                left = min(self._earliest, deadline) - self._client.clock()
+                left = min(self._earliest - self._client.clock(), deadline - time.monotonic())
                 if left <= 0:
                     return
                 self._changed.wait(min(left, threading.TIMEOUT_MAX) if left < math.inf else None)

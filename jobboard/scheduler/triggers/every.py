@@ -42,6 +42,8 @@ class Every(Trigger):
         given = {"weeks": weeks, "days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
         self._interval = _interval_of(given)
         self._start = None if start is None else instant_of("start", start)
+        # Each step of a schedule writes it.
+        self._start_text = None if self._start is None else text_of(self._start)
 
     @property
     def seconds(self) -> float:
@@ -69,11 +71,10 @@ class Every(Trigger):
         return found if found > after else None
 
     def to_plain(self) -> dict[str, Any]:
-        start = None if self._start is None else text_of(self._start)
-        return {"kind": "every", "seconds": self.seconds, "start": start}
+        return {"kind": "every", "seconds": self.seconds, "start": self._start_text}
 
     def __repr__(self) -> str:
-        start = "" if self._start is None else f", start={text_of(self._start)!r}"
+        start = "" if self._start is None else f", start={self._start_text!r}"
         return f"Every(seconds={self.seconds!r}{start})"
 
 

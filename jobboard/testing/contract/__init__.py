@@ -44,7 +44,19 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 813
+CONTRACT_CASES = 826
+
+#: How many of them a further deployment of the same store runs.
+DEPLOYMENT_CASES = 306
+
+
+class Counted:
+    """A suite whose cases are counted, so that none can vanish unseen."""
+
+    #: How many cases the suite has.
+    all_cases: ClassVar[int]
+    #: How many of them the backend runs; the others need what its capabilities say it does not have.
+    executed_cases: ClassVar[int]
 
 
 class Contract(
@@ -52,9 +64,22 @@ class Contract(
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases,
-    NamespaceCases, ArgumentCases, ScheduleCases, FiringCases,
+    NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, Counted,
 ):  # fmt: skip
     """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
 
-    #: How many of the cases the backend runs; the others need what its capabilities say it does not have.
-    executed_cases: ClassVar[int]
+    all_cases = CONTRACT_CASES
+
+
+class DeploymentContract(
+    BatchCases, ClaimingCases, ConsumeCases, AbandonCases, ExpiryCases, WaitingCases, EventCases, IteratingCases,
+    RecordCases, CancelCases, PauseCases, RetryCases, MeanwhileCases, OutageCases, RaceCases, ProcessCases,
+    FiringCases, Counted,
+):  # fmt: skip
+    """What another deployment of a store can change: where requests go, who answers, when, and who is woken.
+
+    For a cluster or an ensemble, beside a whole :class:`Contract` for the single server: what is left out is decided
+    by code that is the same for both. Every mutation is in :class:`RetryCases`.
+    """
+
+    all_cases = DEPLOYMENT_CASES

@@ -85,13 +85,24 @@ def told(events: Iterable[JobEvent]) -> list[EventKind]:
     return [event.kind for event in events]
 
 
-def spoil(board: JobBoard, id: str) -> None:
-    """Overwrite a schedule by garbage that is due now."""
-    backend = board._backend
-    entry = backend.read_schedules([id])[0]
+def spoil(board: JobBoard, id: str) -> ScheduleEntry:
+    """Overwrite a schedule by garbage that is due now, and return what it was."""
+    entry = stored(board, id)
+    overwrite(board, replace(entry, next_at=board._backend.now() - 1, body=b"\xc1 garbage"))
+    return entry
+
+
+def stored(board: JobBoard, id: str) -> ScheduleEntry:
+    entry = board._backend.read_schedules([id])[0]
     assert entry is not None
-    garbage = replace(entry, version="spoilt", next_at=backend.now() - 1, body=b"\xc1 garbage")
-    assert backend.step_schedules([ScheduleStep(id, entry.version, garbage)]) == [Verdict.DONE]
+    return entry
+
+
+def overwrite(board: JobBoard, entry: ScheduleEntry) -> None:
+    """Put an entry in the place of what is stored, under a version of its own."""
+    before = stored(board, entry.id).version
+    step = ScheduleStep(entry.id, before, replace(entry, version=f"written over {before}"))
+    assert board._backend.step_schedules([step]) == [Verdict.DONE]
 
 
 def in_an_hour() -> datetime:

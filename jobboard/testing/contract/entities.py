@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -26,8 +27,9 @@ class EntityCases(Case):
     def test_an_entity_that_registers_no_more_is_gone_but_remembered(self, board: JobBoard) -> None:
         board.register_entity(Entity("conductor", "a", ttl=SHORT))
         board.register_entity(Entity("conductor", "b", ttl=600))
-        assert [entity.name for entity in board.entities()] == ["a", "b"]
-        eventually(lambda: [entity.alive for entity in board.entities()] == [False, True])
+        board.register_entity(Entity("conductor", "c", ttl=math.inf))
+        assert [(entity.name, entity.ttl) for entity in board.entities()] == [("a", SHORT), ("b", 600), ("c", math.inf)]
+        eventually(lambda: [entity.alive for entity in board.entities()] == [False, True, True])
 
     def test_an_entity_that_registers_again_stays_alive(self, board: JobBoard) -> None:
         board.register_entity(Entity("conductor", "a", {"n": 1}, ttl=SHORT))

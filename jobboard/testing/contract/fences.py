@@ -76,6 +76,21 @@ class FenceCases(Case):
         assert photo(board, job) != before
 
     @each_end
+    def test_a_claim_ends_with_its_job_though_another_is_posted_under_the_same_uuid(
+        self, board: JobBoard, other: JobBoard, end: End
+    ) -> None:
+        """The second job goes through the same steps as the first, so that only its claim tells them apart."""
+        job = board.post("resize", details={"n": 1})
+        token = board.claim(job, "alice", LONG)
+        other.trash(job, "an operator", force=True)
+        other.purge(job.uuid)
+        again = other.post("resize", details={"n": 2}, uuid=job.uuid)
+        assert other.claim(again, "alice", LONG) > 0
+        if other.get(job.uuid).record.token != token:
+            _refuses(board, end, job, "alice", token=token)
+        assert (other.get(job.uuid).details, state_of(other, again)) == ({"n": 2}, JobState.CLAIMED)
+
+    @each_end
     def test_whoever_was_given_the_token_may(self, board: JobBoard, other: JobBoard, end: End) -> None:
         job = board.post("resize")
         token = board.claim(job, "alice")

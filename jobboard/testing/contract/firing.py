@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +19,19 @@ from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.scheduler import Scheduler
 from jobboard.scheduler.triggers import At, Every, Trigger
 from jobboard.testing.contract.case import Case, claim_one, drain, uuids_of
-from jobboard.testing.contract.clockwork import fire, fires_of, hourly, kinds_of, overdue, rewind, told
+from jobboard.testing.contract.clockwork import (
+    HOUR,
+    fire,
+    fires_of,
+    hourly,
+    kinds_of,
+    overdue,
+    overwrite,
+    rewind,
+    spoil,
+    stored,
+    told,
+)
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import Fault, LossyBackend
 from jobboard.testing.harness import Harness
@@ -170,7 +183,7 @@ class FiringCases(Case):
             pass
 
         def fails(self: Trigger, after: datetime) -> datetime | None:
-            raise Mine("a trigger that fails")
+            raise Mine("a trigger that fails" + "!" * 1_000_000)
 
         overdue(board, hourly("broken", trigger=Every(minutes=7)))
         times = overdue(board, hourly())
@@ -189,9 +202,23 @@ class FiringCases(Case):
         assert (broken.state, broken.next_fire_time) == ("set aside", None)
         assert broken.progress is not None
         assert "a trigger that fails" in (broken.progress.fault or "")
+        assert len(broken.progress.fault or "") < 1000
         assert [line.kind for line in other.schedules.history("broken")] == [EventKind.FAILED]
         other.schedules.resume("broken")
         assert board.schedules.get("broken").state == "active"
+
+    def test_one_that_can_be_decoded_again_waits_until_it_is_resumed(self, board: JobBoard, other: JobBoard) -> None:
+        board.schedules.add(hourly())
+        entry = spoil(board, "report")
+        assert fire(board) == 0
+        # A scheduler of another version can decode what this one could not.
+        overwrite(board, replace(entry, next_at=stored(board, "report").next_at))
+        seen = other.schedules.get("report")
+        assert (seen.state, seen.next_fire_time) == ("set aside", None)
+        assert other.schedules.resume("report").state == board.schedules.get("report").state == "active"
+        next_in = board.schedules.fire_due(10).next_in
+        assert next_in is not None
+        assert 0 < next_in <= HOUR
 
     @each_fault
     def test_a_fire_whose_reply_is_lost_is_posted_once(
@@ -227,6 +254,23 @@ class FiringCases(Case):
             overdue(board, hourly(f"report {number}"), hours=1)
         assert fire(board) == 230
         assert Counter(job.schedule_id for job in board.iterjobs()) == {f"report {n}": 1 for n in range(230)}
+
+    def test_large_details_are_posted_in_steps_that_the_store_can_take(self, board: JobBoard) -> None:
+        large = {"text": "x" * 100_000}
+        times = overdue(board, hourly(details=large, coalesce="all", max_instances=None), hours=40)
+        for number in range(40):
+            overdue(board, hourly(f"report {number}", details=large), hours=1)
+        assert fire(board) == 80
+        assert Counter(job.schedule_id for job in board.iterjobs())["report"] == len(times) == 40
+        jobs = board.schedules.backfill("report", times[0] - timedelta(hours=40), times[0] - timedelta(minutes=1))
+        assert (len(jobs), board.job_count) == (40, 120)
+
+    def test_the_largest_details_are_posted(self, board: JobBoard) -> None:
+        largest = {"text": "x" * (board._largest - 100)}
+        overdue(board, hourly(details=largest, max_instances=2, overlap="buffer_one"), hours=1)
+        assert fire(board) == 1
+        board.schedules.fire_now("report")
+        assert [job.details for job in board.iterjobs()] == [largest] * 2
 
     def test_several_clients_at_once_post_every_fire_time_once(self, harness: Harness, board: JobBoard) -> None:
         times = {}

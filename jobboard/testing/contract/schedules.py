@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from jobboard.testing.contract.clockwork import (
     in_an_hour,
     kinds_of,
     overdue,
+    rewind,
     spoil,
     told,
 )
@@ -100,6 +102,49 @@ class ScheduleCases(Case):
         assert fire(board) == 1
         [job] = board.iterjobs()
         assert (job.name, job.details, job.fire_time) == ("other", {"n": 2}, times[-1])
+
+    def test_a_replacement_does_not_resume_what_was_paused(self, board: JobBoard, other: JobBoard) -> None:
+        board.schedules.add(hourly())
+        other.schedules.pause("report", "the printer is broken")
+        for replacement in (hourly(job="other"), hourly(trigger=Every(hours=2))):
+            seen = board.schedules.add(replacement, "replace")
+            assert (seen, seen.state) == (replace(replacement, paused=True), "paused")
+            assert seen.progress is not None
+            assert seen.progress.note == "the printer is broken"
+        seen = board.schedules.modify("report", paused=False)
+        assert (seen.state, seen.progress.note) == ("active", None)  # type: ignore[union-attr]
+
+    def test_what_waits_for_room_is_forgotten_by_a_pause(self, board: JobBoard) -> None:
+        for pause in (board.schedules.pause, lambda id: board.schedules.modify(id, paused=True)):
+            overdue(board, hourly(overlap="buffer_one", coalesce="all"), hours=2)
+            assert fire(board) == 1
+            pause("report")
+            made = board.schedules.fire_waiting(["report"])
+            assert (made.taken, made.waiting) == (0, {})
+            board.schedules.resume("report")
+            board.cancel(next(board.iterjobs()))
+            assert (fire(board), board.schedules.fire_waiting(["report"]).posted, board.job_count) == (0, 0, 0)
+            board.schedules.remove("report")
+
+    def test_fewer_runs_than_there_were_finish_it(self, board: JobBoard) -> None:
+        overdue(board, hourly(coalesce="all", max_instances=None))
+        assert fire(board) == 3
+        seen = board.schedules.modify("report", max_runs=2)
+        assert (seen.state, seen.next_fire_time, board.schedules.upcoming("report", 1)) == ("finished", None, [])
+        assert board.schedules.modify("report", max_runs=None).state == "active"
+
+    def test_what_is_settled_stays_so_though_a_clock_was_set_back(self, board: JobBoard) -> None:
+        board.schedules.add(hourly())
+        # As if it had been stepped on by a clock that was two hours ahead.
+        rewind(board, "report", -2 * HOUR)
+        settled = board.schedules.get("report").progress.settled  # type: ignore[union-attr]
+        board.schedules.pause("report")
+        board.schedules.resume("report")
+        board.schedules.modify("report", trigger=Every(minutes=1))
+        board.schedules.add(hourly(), "replace")
+        seen = board.schedules.get("report")
+        assert seen.next_fire_time is not None
+        assert seen.next_fire_time.timestamp() > settled
 
     def test_a_paused_schedule_is_not_due(self, board: JobBoard, other: JobBoard) -> None:
         overdue(board, hourly())
@@ -235,6 +280,13 @@ class ScheduleCases(Case):
         assert second.fire_time is not None
         assert first.fire_time < second.fire_time
         assert (first.record.state, board.job_count) == (board.get(first.uuid).record.state, 2)
+
+    def test_jobs_fired_by_hand_that_ended_are_forgotten(self, board: JobBoard) -> None:
+        board.schedules.add(hourly(paused=True))
+        for _ in range(3):
+            board.cancel(board.schedules.fire_now("report"))
+        kept = board.schedules.fire_now("report")
+        assert board.schedules.get("report").progress.live == [kept.uuid]  # type: ignore[union-attr]
 
     def test_a_paused_schedule_can_be_fired_by_hand(self, board: JobBoard) -> None:
         board.schedules.add(hourly(paused=True))

@@ -1,0 +1,69 @@
+"""Draining by one conductor process and by two of them, in turn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count as numbers
+
+from benchmarks.boards import post
+from benchmarks.figures import Figure, compare
+from benchmarks.space import Space
+
+#: Says that it is connected, works when it is told to, and ends with its input.
+_CONDUCTOR = """
+import sys, jobboard
+uri, name = sys.argv[1:]
+handlers = jobboard.Handlers()
+handlers.handler("bench")(lambda job: None)
+with jobboard.backend(name, uri) as board:
+    conductor = jobboard.Conductor("bench", board, handlers, concurrency=64)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    conductor.start()
+    sys.stdin.readline()
+    conductor.stop()
+"""
+_ROUNDS = 3
+_LOOK_EVERY = 0.01
+
+
+def measure_processes(store: str, space: Space, scale: float) -> Iterator[Figure]:
+    """From the word to go until the board is empty; up to 20,000 no-op jobs."""
+    if space.uri is None:
+        return
+    uri, count, round_number = space.uri, int(min(20_000, space.largest_backlog / 50) * scale), numbers(1)
+
+    def drain_by(processes: int) -> float:
+        with space.open(f"processes-{next(round_number)}") as board:
+            post(board, count, 1000)
+            conductors = [
+                subprocess.Popen(
+                    [sys.executable, "-c", _CONDUCTOR, uri, board.name],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+                for _ in range(processes)
+            ]
+            try:
+                for conductor in conductors:
+                    assert conductor.stdout is not None
+                    conductor.stdout.readline()
+                begin = time.perf_counter()
+                for conductor in conductors:
+                    assert conductor.stdin is not None
+                    conductor.stdin.write("go\n")
+                    conductor.stdin.flush()
+                while board.job_count:
+                    time.sleep(_LOOK_EVERY)
+                return count / (time.perf_counter() - begin)
+            finally:
+                for conductor in conductors:
+                    conductor.communicate(timeout=30)
+
+    two, one, ratio = compare(lambda: drain_by(2), lambda: drain_by(1), _ROUNDS)
+    yield Figure(store, "drain by 2 processes", two, "/s", "by 1", one, ratio)

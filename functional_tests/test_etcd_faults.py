@@ -1,0 +1,417 @@
+"""What breaks between a board and its etcd, and in etcd: nothing is lost, and nothing is done twice."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from etcd_harness import EtcdHarness, overwrite
+from etcd_servers import EtcdCluster, EtcdServer
+from proxy import Proxy
+from servers import HOST
+
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard.backends.etcd import EtcdBackend
+from jobboard.errors import ReplyLost
+from jobboard.events import EventKind, JobEvent
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
+    with EtcdHarness(server.uri) as harness:
+        yield harness
+
+
+class Patient(EtcdHarness):
+    """Clients that wait for a reply no longer than a test does."""
+
+    backend_options = {"timeout": 2.0}
+
+
+class Waiting:
+    """Somebody who waits on a board, in a thread of its own."""
+
+    def __init__(self, board: JobBoard) -> None:
+        self.found: list[str] = []
+        self._thread = threading.Thread(target=lambda: self.found.extend(job.uuid for job in board.wait(30)))
+        self._thread.start()
+        eventually(lambda: is_hearing(board) and _are_asleep(board))
+
+    def end(self) -> list[str]:
+        self._thread.join(30)
+        return self.found
+
+
+def backend_of(board: JobBoard) -> EtcdBackend:
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    return backend
+
+
+def _are_asleep(board: JobBoard) -> bool:
+    """Whether all who wait at this client have looked, found nothing, and sleep."""
+    waiters = list(backend_of(board)._waiters)
+    return bool(waiters) and all(waiter._changed._waiters for waiter in waiters)  # type: ignore[attr-defined]
+
+
+def is_hearing(board: JobBoard) -> bool:
+    ear = backend_of(board)._ear
+    return ear is not None and ear._is_hearing
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_that_is_revoked_by_hand_ends_its_claims_at_once(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+    other = harness.board(board.name)
+    heard: list[JobEvent] = []
+    board.subscribe(heard.append, [EventKind.EXPIRED])
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    waiting = Waiting(other)
+    began = time.monotonic()
+    server.revoke_all()
+    assert waiting.end() == [job.uuid]
+    assert time.monotonic() - began < 5
+    eventually(lambda: heard)
+    with pytest.raises(ClaimLost):
+        board.consume(job, "alice")
+    [again] = other.claim_next("bob", expiry=LONG)
+    assert (again, again.record.attempts) == (job, 2)
+    # The client whose lease it was gets a new one.
+    second = board.post("resize")
+    board.claim(second, "alice", LONG)
+    board.consume(second, "alice")
+    assert board.audit() == []
+
+
+def test_a_claim_whose_lease_is_gone_is_taken_back_by_whoever_reads_it(
+    server: EtcdServer, harness: EtcdHarness
+) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    other = harness.board(board.name)
+    server.revoke_all()
+    assert other.get(job.uuid).record.state is JobState.UNCLAIMED
+
+
+def test_the_keep_alive_of_a_lost_lease_tells_at_once(server: EtcdServer, harness: EtcdHarness) -> None:
+    """Without a watch: the owner learns it from the answer to its keep-alive, and puts the job back."""
+    board = harness.board()
+    job = board.post("resize")
+    # Its lease of 40 seconds is renewed every ten; this is brought forward.
+    board.claim(job, "alice", 30.0)
+    server.revoke_all()
+    leases = backend_of(board).leases
+    for lease in leases._claims.values():
+        lease.renewed = -LONG
+    backend_of(board)._worker.soon(leases._keep_alive)
+    other = harness.board(board.name)
+    eventually(lambda: other.claim_next("bob", expiry=LONG) == [job])
+    with pytest.raises(ClaimLost):
+        board.extend(job, "alice", 30.0)
+
+
+def test_one_lease_serves_all_claims_of_one_expiry(server: EtcdServer, harness: EtcdHarness) -> None:
+    server.revoke_all()
+    board = harness.board()
+    jobs = board.post_many([Posting("resize") for _ in range(40)])
+    board.claim_next("alice", limit=20, expiry=LONG)
+    for job in jobs[20:]:
+        board.claim(job, "alice", LONG)
+    assert len(server.leases()) == 1
+    board.extend(jobs[0], "alice", 30)
+    assert len(server.leases()) == 2
+    assert 0 < (jobs[0].expires_in() or 0) <= 30
+    assert all((job.expires_in() or 0) > 500 for job in jobs[1:])
+
+
+def test_fifty_times_opened_and_closed_leaves_no_thread_no_socket_and_no_lease(
+    server: EtcdServer, harness: EtcdHarness
+) -> None:
+    server.revoke_all()
+    keeper = harness.board()
+    keeper.post("resize")
+    threads, handles = threading.active_count(), harness.handles()
+    for _ in range(50):
+        board = JobBoard(keeper.name, harness.backend(keeper.name))
+        with board:
+            board.subscribe(lambda event: None)
+            [job] = board.claim_next("alice", expiry=LONG)
+            board.abandon(job, "alice", counted=False)
+    assert eventually(lambda: threading.active_count() <= threads)
+    assert eventually(lambda: harness.handles() <= handles)
+    assert server.leases() == []
+    assert keeper.job_count == 1
+
+
+def test_a_thousand_cycles_leave_no_key_and_no_lease(server: EtcdServer, harness: EtcdHarness) -> None:
+    server.revoke_all()
+    board = harness.board(retention=0)
+    root = backend_of(board).keys.root
+
+    def keys() -> set[bytes]:
+        reply = backend_of(board).gateway.call("/kv/range", _range_of(root), changes=False)
+        return {kv["key"].encode() for kv in reply.get("kvs", ())}
+
+    board.post("resize")
+    board.consume(board.claim_next("alice")[0], "alice")
+    server.revoke_all()
+    before = keys()
+    began = time.monotonic()
+    for _ in range(1000):
+        board.post("resize")
+        board.consume(board.claim_next("alice")[0], "alice")
+    # What is remembered for repeats goes with its leases; revoking them is what time does.
+    # One of claims, and one of records every three seconds.
+    assert len(server.leases()) <= 3 + (time.monotonic() - began) / 3
+    server.revoke_all()
+    assert keys() == before
+    assert board.job_count == 0
+    board.close()
+    assert server.leases() == []
+
+
+def _range_of(root: bytes) -> dict[str, Any]:
+    from jobboard.backends.etcd.txn import scan_prefix
+
+    request: dict[str, Any] = scan_prefix(root, keys_only=True)["request_range"]
+    return request
+
+
+# -- watches -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_and_its_listeners_survive_a_restart_of_the_server() -> None:
+    with EtcdServer() as server, Patient(server.uri) as harness:
+        board = harness.board(patience=60.0)
+        impatient = harness.board(board.name, patience=0.2)
+        heard: list[JobEvent] = []
+        board.subscribe(heard.append, [EventKind.POSTED])
+        waiting = Waiting(board)
+        server.kill()
+        eventually(lambda: not board.connected)
+        with pytest.raises(BoardUnavailable):
+            impatient.stats()
+        server.start()
+        eventually(lambda: is_hearing(board))
+        assert board.connected
+        job = harness.board(board.name).post("resize")
+        assert waiting.end() == [job.uuid]
+        eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+
+
+def test_jobs_and_claims_survive_a_restart_of_the_server() -> None:
+    with EtcdServer() as server, Patient(server.uri) as harness:
+        board = harness.board()
+        posted = board.post_many([Posting("resize", details={"n": n}) for n in range(20)])
+        [job] = board.claim_next("alice", expiry=LONG)
+        board.checkpoint(job, "alice", {"page": 7})
+        server.kill()
+        server.start()
+        assert [other.uuid for other in board.iterjobs()] == [other.uuid for other in posted]
+        assert (job.checkpoint, job.owner) == ({"page": 7}, "alice")
+        board.consume(job, "alice", "done")
+        assert (job.state, board.job_count, board.audit()) == (JobState.COMPLETE, 19, [])
+
+
+def test_a_watch_that_missed_compacted_revisions_lists_again(server: EtcdServer, harness: EtcdHarness) -> None:
+    with Proxy((HOST, server.port)) as proxy, EtcdHarness(f"etcd://{HOST}:{proxy.port}/tests") as behind:
+        board = behind.board()
+        other = harness.board(board.name)
+        heard: list[JobEvent] = []
+        board.subscribe(heard.append, [EventKind.TRASHED])
+        waiting = Waiting(board)
+        proxy.shut()
+        proxy.break_all()
+        eventually(lambda: not is_hearing(board))
+        job = other.post("resize")
+        other.post("resize")
+        server.compact()
+        proxy.open_again()
+        assert waiting.end()[0] == job.uuid
+        eventually(lambda: is_hearing(board))
+        other.trash(job, "an operator", force=True)
+        eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+
+
+def test_a_compaction_beside_a_watch_disturbs_nobody(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+    other = harness.board(board.name)
+    waiting = Waiting(board)
+    for _ in range(3):
+        other.cancel(other.post("rotate", delay=LONG))
+        server.compact()
+    job = other.post("resize")
+    assert waiting.end() == [job.uuid]
+
+
+def test_connected_tells_the_truth() -> None:
+    with EtcdServer() as server, Patient(server.uri) as harness:
+        board, idle = harness.board(patience=0.2), harness.board()
+        idle.subscribe(lambda event: None)
+        assert board.connected
+        server.kill()
+        eventually(lambda: not idle.connected)
+        with pytest.raises(BoardUnavailable):
+            board.post("resize")
+        assert not board.connected
+        server.start()
+        eventually(lambda: idle.connected)
+        board.post("resize")
+        assert board.connected
+
+
+def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
+    class Impatient(EtcdHarness):
+        backend_options = {"timeout": 0.3}
+
+    with EtcdServer() as server, Impatient(server.uri) as harness:
+        board = harness.board(patience=0.3)
+        job = board.post("resize")
+        board.consume(board.claim_next("alice", expiry=LONG)[0], "alice")
+        job = board.post("resize")
+        token = board.claim(job, "alice", LONG)
+        server.freeze()
+        with pytest.raises(BoardUnavailable, match="unknown"):
+            board.consume(job, "alice", "done")
+        with pytest.raises(BoardUnavailable):
+            list(board.iterjobs())
+        server.thaw()
+        # Whether it went through is the server's affair; both leave the job consumed once.
+        again = harness.board(board.name)
+        with contextlib.suppress(ClaimLost):
+            again.consume(job, "alice", "done", token=token)
+        assert (again.get(job.uuid).record.state, again.get(job.uuid).result) == (JobState.COMPLETE, "done")
+        with pytest.raises(ClaimLost):
+            again.consume(job, "alice", "again", token=token)
+
+
+# -- a cluster that loses its leader -----------------------------------------------------------------------------------
+
+
+def insist(request: Callable[[], Any]) -> Any:
+    """Send a request again that was refused while there was no leader; an unknown outcome is not forgiven."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return request()
+        except ReplyLost:
+            raise
+        except BoardUnavailable:
+            if time.monotonic() > deadline:
+                raise
+            threading.Event().wait(0.05)
+
+
+def test_work_goes_on_when_the_leader_is_killed() -> None:
+    with EtcdCluster() as cluster, Patient(cluster.uri) as harness:
+        name = harness.fresh_name()
+        ended = threading.Event()
+        consumed: Counter[str] = Counter()
+
+        def work(who: str) -> None:
+            board = boards[who]
+            while not ended.is_set():
+                for job in insist(lambda: board.claim_next(who, limit=3, expiry=LONG)):
+                    insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
+                    consumed[job.uuid] += 1
+
+        boards = {f"worker {n}": harness.board(name, patience=30.0) for n in range(3)}
+        workers = [threading.Thread(target=work, args=(who,)) for who in boards]
+        producer = harness.board(name, patience=30.0)
+        for worker in workers:
+            worker.start()
+        posted: list[str] = []
+        for n in range(120):
+            if n == 40:
+                cluster.leader().kill()
+            posted.append(insist(lambda n=n: producer.post("resize", details={"n": n})).uuid)  # type: ignore[misc]
+        eventually(lambda: len(consumed) >= 120, within=60)
+        ended.set()
+        for worker in workers:
+            worker.join(60)
+        assert consumed == Counter(posted)
+        assert (producer.job_count, producer.audit()) == (0, [])
+
+
+def test_a_wait_and_a_claim_survive_the_leader() -> None:
+    with EtcdCluster() as cluster, Patient(cluster.uri) as harness:
+        board, other = harness.board(patience=30.0), None
+        held = board.post("rotate")
+        board.claim(held, "alice", LONG)
+        waiting = Waiting(board)
+        cluster.leader().kill()
+        cluster.leader()
+        other = harness.board(board.name, patience=30.0)
+        job = insist(lambda: other.post("resize"))
+        assert waiting.end() == [job.uuid]
+        insist(lambda: board.consume(held, "alice"))
+        assert other.job_count == 1
+
+
+def test_a_watch_at_a_member_that_lost_the_others_does_not_stay_silent() -> None:
+    with EtcdCluster() as cluster, Patient(cluster.uri) as harness:
+        board = harness.board(patience=0.2)
+        board.subscribe(lambda event: None)
+        assert is_hearing(board)
+        # The client is at the first of them.
+        for member in cluster.members[1:]:
+            member.kill()
+        eventually(lambda: not is_hearing(board))
+        for member in cluster.members[1:]:
+            member.start()
+        eventually(lambda: is_hearing(board), within=30)
+
+
+# -- entries that can't be read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read", ["iterate", "claim", "claim by name"])
+def test_a_record_of_garbage_harms_nobody(harness: EtcdHarness, read: str) -> None:
+    board = harness.board()
+    one, bad, three = (board.post("resize", details={"n": n}) for n in range(3))
+    overwrite(backend_of(board), bad.uuid, whole=True)
+    reader = harness.board(board.name)
+    if read == "iterate":
+        seen = [job.uuid for job in reader.iterjobs()]
+    else:
+        names = ["resize"] if read == "claim by name" else None
+        seen = [job.uuid for job in reader.claim_next("alice", names, limit=9, expiry=LONG)]
+    assert seen == [one.uuid, three.uuid]
+    [trashed] = reader.trashed()
+    assert (trashed.uuid, trashed.record.state) == (bad.uuid, JobState.TRASHED)
+    assert (reader.job_count, reader.audit()) == (2, [])
+
+
+def test_the_claims_of_a_killed_process_are_taken_over_by_who_waits(harness: EtcdHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    script = (
+        "import sys, jobboard\nboard = jobboard.fetch(sys.argv[2], sys.argv[1])\nboard.connect()\n"
+        "board.claim_next('dead', expiry=2.0)\nprint('claimed', flush=True)\nsys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, harness.uri(), board.name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "claimed\n"
+        process.kill()
+    assert next(iter(board.wait(10))).uuid == job.uuid

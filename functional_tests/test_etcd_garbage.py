@@ -1,0 +1,127 @@
+"""Keys of an etcd board that hold garbage: whichever it is, the rest of the board works, and an audit mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from etcd_harness import GARBAGE, EtcdHarness
+from etcd_servers import EtcdServer
+
+from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule
+from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.txn import Txn, put, scan_prefix
+
+LONG = 600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
+    with EtcdHarness(server.uri) as harness:
+        yield harness
+
+
+@pytest.fixture
+def board(harness: EtcdHarness) -> JobBoard:
+    """A board that has one of everything."""
+    board = harness.board()
+    board.post("resize", key="k")
+    board.post("resize", delay=LONG)
+    for end in (None, "trash", "consume"):
+        job = board.post("resize", priority="high")
+        board.claim(job, "alice", LONG)
+        if end is not None:
+            getattr(board, end)(job, "alice")
+    board.register_entity(Entity("conductor", "a"))
+    board.save_book(LogBook("journal"))
+    board.pause("others")
+    board.schedules.add(Schedule("nightly", Cron("0 3 * * *"), "rotate"))
+    return board
+
+
+PLACES: dict[str, Callable[[bytes], bool]] = {
+    "the record of a live job": lambda key: key.startswith(b"live/96"),
+    "the record of a claimed job": lambda key: key.startswith(b"live/95"),
+    "a claim": lambda key: key.startswith(b"claim/"),
+    "the record of a completed job": lambda key: key.startswith(b"done/"),
+    "the record of a job in the trash": lambda key: key.startswith(b"trash/"),
+    "a place among all": lambda key: key.startswith(b"ready/"),
+    "a place among those of a name": lambda key: key.startswith(b"line/resize/u/"),
+    "a delayed place": lambda key: key.startswith(b"line/resize/d/"),
+    "a timer": lambda key: key.startswith(b"timer/"),
+    "a uuid": lambda key: key.startswith(b"uuid/"),
+    "a key": lambda key: key.startswith(b"key/"),
+    "the sequence": lambda key: key == b"sequence",
+    "a pause": lambda key: key.startswith(b"paused/"),
+    "a participant": lambda key: key.startswith(b"entity/"),
+    "a book": lambda key: key.startswith(b"book/"),
+    "a schedule": lambda key: key.startswith(b"schedule/"),
+    "the place of a schedule": lambda key: key.startswith(b"due/"),
+    "an event": lambda key: key.startswith(b"watch/event/"),
+    "a session": lambda key: key.startswith(b"watch/session/"),
+}
+
+
+def spoil(board: JobBoard, place: Callable[[bytes], bool]) -> None:
+    """Overwrite every key of a kind, leaving the leases as they are."""
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    root = backend.keys.root
+    [found] = backend._ask([scan_prefix(root)])
+    bad = [put(kv.key, GARBAGE, kv.lease) for kv in found.kvs if place(kv.key[len(root) :])]
+    assert bad
+    backend._send(Txn(then=bad))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_garbage_harms_nobody_else(harness: EtcdHarness, board: JobBoard, place: str) -> None:
+    heard: list[str | None] = []
+    board.subscribe(lambda event: heard.append(event.uuid))
+    spoil(board, PLACES[place])
+    other = harness.board(board.name)
+    assert other.paused() == {"others"}
+    assert isinstance(other.entities(), list)
+    assert isinstance(list(other.schedules), list)
+    other._backend.due_schedules(9)
+    posted = other.post("zebra", key="z", priority="very_high", details={"n": 1})
+    assert posted in list(other.iterjobs(states=list(JobState)))
+    assert posted in list(other.iterjobs(names=["zebra"]))
+    assert posted in list(other.wait(1))
+    assert other.stats().names["zebra"].unclaimed == 1
+    assert other.find("zebra", "z") == posted
+    [job] = other.claim_next("bob", expiry=LONG)
+    assert job == posted
+    other.consume(job, "bob", "done")
+    # What was spoiled, too, can be claimed, or is in the trash.
+    while other.claim_next("bob", expiry=LONG):
+        pass
+    other.audit(repair=True)
+    assert other.audit() == []
+
+
+def test_a_schedule_of_garbage_can_be_seen_and_removed(harness: EtcdHarness, board: JobBoard) -> None:
+    board.schedules.add(Schedule("hourly", Cron("0 * * * *"), "rotate"))
+    spoil(board, lambda key: key.endswith(b"/nightly"))
+    other = harness.board(board.name)
+    assert [schedule.id for schedule in other.schedules] == ["hourly"]
+    assert [broken.id for broken in other.schedules.unreadable()] == ["nightly"]
+    assert not other._backend.due_schedules(9).entries
+    assert [broken.id for broken in other.schedules.unreadable()] == ["nightly"]
+    other.schedules.remove("nightly")
+    assert other.schedules.unreadable() == []
+    with pytest.raises(NotFound):
+        other.schedules.get("nightly")
+
+
+def test_a_schedule_whose_place_is_garbage_is_put_back_into_the_line(harness: EtcdHarness, board: JobBoard) -> None:
+    before = board.schedules.get("nightly").next_fire_time
+    spoil(board, lambda key: key.startswith(b"due/"))
+    other = harness.board(board.name)
+    assert other._backend.due_schedules(9).next_in is not None
+    assert [schedule.next_fire_time for schedule in other.schedules] == [before]

@@ -1,0 +1,177 @@
+"""What a board asks of its etcd: how many requests each operation is, as the server counts them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+from etcd_harness import EtcdHarness
+from etcd_servers import EtcdServer
+
+from jobboard import Conductor, Handlers, JobBoard, Posting
+from jobboard.testing import eventually
+
+LONG = 600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
+    with EtcdHarness(server.uri) as harness:
+        yield harness
+
+
+@pytest.fixture
+def board(harness: EtcdHarness) -> JobBoard:
+    """A board on which everything was done once, so that it has its leases."""
+    board = harness.board()
+    board.post("resize")
+    board.consume(board.claim_next("alice", expiry=LONG)[0], "alice")
+    return board
+
+
+class Requests:
+    """Counts what reaches the server, by its own measure; a watch is one when it begins."""
+
+    def __init__(self, server: EtcdServer) -> None:
+        self._url = f"{server.url}/metrics"
+
+    def of(self, work: Callable[[], object]) -> dict[str, int]:
+        before = self.count()
+        work()
+        after = self.count()
+        return {method: n - before.get(method, 0) for method, n in after.items() if n != before.get(method, 0)}
+
+    def count(self) -> dict[str, int]:
+        text = requests.get(self._url, timeout=5).text
+        found = re.findall(r'^grpc_server_started_total\{grpc_method="(\w+)".*\} (\S+)$', text, re.MULTILINE)
+        return {method: int(float(n)) for method, n in found if method not in ("Status", "LeaseLeases")}
+
+
+ONE, TWO = {"Txn": 1}, {"Txn": 2}
+
+
+def test_post_and_every_end_is_one_request_and_a_claim_two(server: EtcdServer, board: JobBoard) -> None:
+    count = Requests(server).of
+    assert count(lambda: board.post("resize", details={"n": 1}, key="k")) == ONE
+    jobs: list[Any] = []
+    assert count(lambda: jobs.extend(board.claim_next("alice", expiry=LONG))) == TWO
+    assert count(lambda: board.extend(jobs[0], "alice", LONG)) == ONE
+    assert count(lambda: board.checkpoint(jobs[0], "alice", 7)) == ONE
+    assert count(lambda: board.consume(jobs[0], "alice", "done")) == ONE
+    job = board.post("resize")
+    assert count(lambda: board.claim(job, "alice", LONG)) == TWO
+    assert count(lambda: board.abandon(job, "alice", delay=LONG)) == ONE
+    assert count(lambda: board.find_owner(job)) == ONE
+    # The first time, the names that there are have to be learnt.
+    board.stats()
+    assert count(board.stats) == ONE
+    assert count(lambda: board.job_count) == ONE
+    assert count(lambda: board.claim_next("alice", expiry=LONG)) == ONE
+
+
+def test_a_batch_is_no_more_requests_than_one_job(server: EtcdServer, board: JobBoard) -> None:
+    size = board.capabilities.largest_batch
+    postings = [Posting("resize", details={"n": n}, key=str(n)) for n in range(size)]
+    count = Requests(server).of
+    assert count(lambda: board.post_many(postings)) == ONE
+    jobs: list[Any] = []
+    assert count(lambda: jobs.extend(board.claim_next("alice", limit=size, expiry=LONG))) == TWO
+    assert len(jobs) == size
+    assert count(lambda: board.extend_many(jobs, "alice", LONG)) == ONE
+    assert count(lambda: board.consume_many(jobs, "alice")) == ONE
+
+
+def test_a_batch_of_several_names_is_no_more_requests(server: EtcdServer, board: JobBoard) -> None:
+    board.post_many(
+        [Posting(("resize", "rotate")[n % 2], priority=("high", "low", "normal")[n % 3]) for n in range(40)]
+    )
+    jobs: list[Any] = []
+    claim = lambda: jobs.extend(board.claim_next("alice", ["rotate", "resize"], limit=40, expiry=LONG))  # noqa: E731
+    assert Requests(server).of(claim) == TWO
+    assert len(jobs) == 40
+    assert Requests(server).of(lambda: board.consume_many(jobs, "alice")) == ONE
+
+
+def test_a_batch_falls_back_on_the_rest_when_one_lost_its_race(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+    other = harness.board(board.name)
+    board.post_many([Posting("resize") for _ in range(20)])
+    jobs = board.claim_next("alice", limit=20, expiry=LONG)
+    other.release(jobs[7], reason="its host is gone")
+    found: list[Any] = []
+    counted = Requests(server).of(lambda: found.extend(board.consume_many(jobs, "alice")))
+    assert [at for at, error in enumerate(found) if error is not None] == [7]
+    # All at once; each by itself; which lease was it; and what has become of the one.
+    assert counted["Txn"] <= 5
+
+
+def test_iterating_takes_a_request_for_500_jobs(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+    board.post_many([Posting("resize") for _ in range(2_000)])
+    seen: list[Any] = []
+    counted = Requests(server).of(lambda: seen.extend(harness.board(board.name).iterjobs()))
+    assert len(seen) == 2_000
+    # Opening a client is one, too.
+    assert counted["Txn"] <= 6
+
+
+def test_who_is_idle_beside_a_thousand_jobs_of_others_asks_less_than_once_a_second(
+    server: EtcdServer, harness: EtcdHarness
+) -> None:
+    holder = harness.board()
+    holder.post_many([Posting("resize") for _ in range(1_000)])
+    held: list[Any] = []
+    while len(held) < 1_000:
+        held += holder.claim_next("holder", limit=50, expiry=60.0)
+    handlers = Handlers()
+    handlers.handler("resize")(lambda job: None)
+    conductor = Conductor("idle", harness.board(holder.name), handlers)
+    conductor.start()
+    try:
+        eventually(holder.entities)
+        requests_of = Requests(server)
+        span = 6.0
+        counted = requests_of.of(lambda: _heartbeat(holder, held, span))
+        # The holder's own renewals are not the idle one's.
+        assert sum(counted.values()) - len(held) // 50 < span
+    finally:
+        conductor.stop()
+
+
+def _heartbeat(holder: JobBoard, held: list[Any], span: float) -> None:
+    """Extend all that is held, as its conductor would, within a while."""
+    holder.extend_many(held, "holder", 60.0)
+    threading.Event().wait(span)
+
+
+def test_a_claim_reads_no_more_of_a_long_line(server: EtcdServer, harness: EtcdHarness) -> None:
+    """The server counts the bytes that it sends."""
+    board = harness.board()
+
+    def replied() -> float:
+        text = requests.get(f"{server.url}/metrics", timeout=5).text
+        found = re.search(r"^etcd_network_client_grpc_sent_bytes_total (\S+)$", text, re.MULTILINE)
+        assert found is not None
+        return float(found[1])
+
+    def cost() -> float:
+        before = replied()
+        [job] = board.claim_next("alice", expiry=LONG)
+        board.consume(job, "alice")
+        return replied() - before
+
+    board.post_many([Posting("resize") for _ in range(20)])
+    cost()
+    short = cost()
+    board.post_many([Posting("resize") for _ in range(2_000)])
+    assert cost() <= 1.2 * short

@@ -1,0 +1,205 @@
+"""Who may use a ZooKeeper board, and over which lines: digests, SASL, TLS, ACLs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import make_certificates
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import make_acl, make_digest_acl
+from servers import HOST, free_port
+from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard import BoardUnavailable, JobBoard, JobState, fetch
+
+_USERS = """Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_alice="secret" user_bob="secret";
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and with certificates of a server and of a client."""
+    folder = tmp_path_factory.mktemp("certificates")
+
+    make_certificates(folder)
+    # What the server takes as one file.
+    (folder / "both.pem").write_text((folder / "server.key").read_text() + (folder / "server.pem").read_text())
+    return folder
+
+
+class Guarded(ZooKeeperServer):
+    """Knows users by SASL, and speaks TLS on ``tls_port`` with clients that have a certificate."""
+
+    def __init__(self, certificates: Path) -> None:
+        self.tls_port = free_port()
+        users = certificates / "users.conf"
+        users.write_text(_USERS)
+        super().__init__(
+            f"secureClientPort={self.tls_port}",
+            f"secureClientPortAddress={HOST}",
+            "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            f"ssl.keyStore.location={certificates / 'both.pem'}",
+            f"ssl.trustStore.location={certificates / 'ca.pem'}",
+            settings={
+                "java.security.auth.login.config": str(users),
+                "zookeeper.serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def server(certificates: Path) -> Iterator[Guarded]:
+    with Guarded(certificates) as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
+    with ZooKeeperHarness(server.uri) as harness:
+        yield harness
+
+
+def work(board: JobBoard) -> None:
+    """Use a board from end to end, waiting and listening too."""
+    heard: list[Any] = []
+    end = board.subscribe(heard.append)
+    job = board.post("resize", details={"n": 1})
+    assert next(iter(board.wait(5))) == job
+    [claimed] = board.claim_next("alice")
+    board.consume(claimed, "alice", "done")
+    assert job.result == "done"
+    assert list(board.wait(0.1)) == []
+    end()
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_board_works_over_tls_with_a_certificate(server: Guarded, certificates: Path) -> None:
+    uri = f"zookeeper://{HOST}:{server.tls_port}/tls?use_ssl=true&ca={certificates / 'ca.pem'}"
+    mine = f"&certfile={certificates / 'client.pem'}&keyfile={certificates / 'client.key'}"
+    with fetch("tls", uri + mine) as board:
+        work(board)
+        backend: Any = board._backend
+        # It knows that there is no other server, and does without the requests for that.
+        assert backend._line._mode[1] is False
+
+
+@pytest.mark.parametrize("lacks", ["a certificate", "trust"])
+def test_who_lacks_a_certificate_or_trust_gets_no_line(server: Guarded, certificates: Path, lacks: str) -> None:
+    name = "ca" if lacks == "a certificate" else "client"
+    uri = f"zookeeper://{HOST}:{server.tls_port}/tls?use_ssl=true&ca={certificates / name}.pem"
+    if lacks == "trust":
+        uri += f"&certfile={certificates / 'client.pem'}&keyfile={certificates / 'client.key'}"
+    # A process of its own: kazoo leaves the sockets of handshakes that fail to the garbage collection.
+    script = "import sys, jobboard; jobboard.fetch('tls', sys.argv[1]).connect(1)"
+    said = subprocess.run([sys.executable, "-c", script, uri], capture_output=True, text=True, check=False)
+    assert "BoardUnavailable: ZooKeeper at" in said.stderr
+    assert "can't be reached" in said.stderr
+
+
+def test_a_user_of_sasl_has_a_board_of_its_own(server: Guarded) -> None:
+    """The ACL that ``creator`` stands for is that of whoever SASL says the client is."""
+
+    def as_user(name: str, password: str = "secret") -> JobBoard:
+        options = {"mechanism": "DIGEST-MD5", "username": name, "password": password}
+        return fetch("sasl", f"{server.uri}/sasl", sasl_options=options, acl="creator")
+
+    with as_user("alice") as board:
+        work(board)
+        with pytest.raises(BoardUnavailable, match="may not"):
+            as_user("bob").connect(5)
+        with pytest.raises(BoardUnavailable):
+            as_user("alice", "wrong").connect(2)
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_acl_is_that_of_every_znode(server: Guarded) -> None:
+    """As ``zkCli.sh`` takes it; kazoo makes the same of it."""
+    wanted = make_digest_acl("alice", "secret", all=True)
+    text = f"digest:{wanted.id.id}:cdrwa,world:anyone:r"
+    uri = f"zookeeper://alice:secret@{HOST}:{server.port}/acl"
+    with fetch("acl", uri, acl=text) as board:
+        work(board)
+        board.post("resize", key="k", details={"text": "x" * 5_000})
+        client = plain_client(server.uri)
+        paths = ["/acl/acl"]
+        while paths:
+            path = paths.pop()
+            acl, _ = client.get_acls(path)
+            assert {(str(entry.id.scheme), entry.perms) for entry in acl} == {("digest", 31), ("world", 1)}, path
+            paths += [f"{path}/{name}" for name in client.get_children(path)]
+        client.stop()
+        client.close()
+
+
+def test_a_lent_client_brings_its_rights_with_it(server: Guarded) -> None:
+    acl = [make_digest_acl("alice", "secret", all=True)]
+    lent = KazooClient(hosts=server.place, auth_data=[("digest", "alice:secret")], default_acl=acl)
+    lent.start(15)
+    with fetch("rights", "zookeeper:///lent", client=lent) as board:
+        work(board)
+        stranger = plain_client(server.uri)
+        with pytest.raises(NoAuthError):
+            stranger.get_children("/lent/rights/jobs")
+        stranger.stop()
+        stranger.close()
+    lent.stop()
+    lent.close()
+
+
+def test_a_board_of_somebody_with_credentials_is_closed_to_others(server: ZooKeeperServer) -> None:
+    uri = f"zookeeper://{{}}{HOST}:{server.port}/private"
+    with fetch("mine", uri.format("alice:secret@")) as mine:
+        job = mine.post("resize", details={"n": 1})
+        for other in ("", "bob:secret@"):
+            stranger = fetch("mine", uri.format(other))
+            with pytest.raises(BoardUnavailable, match="may not"):
+                stranger.connect(5)
+        with fetch("mine", uri.format("alice:secret@")) as again:
+            [claimed] = again.claim_next("alice")
+            again.consume(claimed, "alice", "done")
+        assert job.result == "done"
+
+
+def test_who_may_only_read_is_told_so_and_changes_nothing(server: ZooKeeperServer) -> None:
+    acl = [make_digest_acl("alice", "secret", all=True), *_readable()]
+    uri = f"zookeeper://{{}}{HOST}:{server.port}/readable"
+    with fetch("mine", uri.format("alice:secret@"), acl=acl) as mine:
+        job = mine.post("resize")
+        with pytest.raises(BoardUnavailable, match="may not"):
+            fetch("mine", uri.format("")).connect(5)
+        client = plain_client(server.uri)
+        assert client.exists(path_of(mine, job.uuid).replace("/jobboard", "/readable"))
+        client.stop()
+        client.close()
+        assert (mine.job_count, mine.audit()) == (1, [])
+
+
+def _readable() -> list[Any]:
+    return [make_acl("world", "anyone", read=True)]
+
+
+def test_a_znode_that_this_client_may_not_touch_is_named_as_refused(
+    server: ZooKeeperServer, harness: ZooKeeperHarness
+) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    client = plain_client(server.uri)
+    client.set_acls(path_of(board, job.uuid), _readable())
+    with pytest.raises(BoardUnavailable, match="may not"):
+        board.claim(job, "alice")
+    assert (board.get(job.uuid).record.state, board.connected) == (JobState.UNCLAIMED, True)
+    client.stop()
+    client.close()

@@ -1,0 +1,35 @@
+-- Tell which of the rights that a board needs this user does not have: without one of them a script would end halfway.
+--
+-- KEYS: 1 the board
+-- ARGV: 1.. further commands that are needed
+-- Returns: OK, and the missing rights as rules of an access control list have them
+-- Changes nothing.
+--
+-- include: board
+
+local any, channel = key('rights'), key('events', 'RIGHTS')
+
+-- Each with as many arguments as it must have.
+local NEEDED = {
+  {'TIME'}, {'EXISTS', any}, {'SET', any, ''}, {'DEL', any}, {'MGET', any},
+  {'HGET', any, ''}, {'HSET', any, '', ''}, {'HDEL', any, ''}, {'HMGET', any, ''}, {'HLEN', any}, {'HEXISTS', any, ''},
+  {'HGETALL', any}, {'HINCRBY', any, '', '1'}, {'HSCAN', any, '0'},
+  {'ZADD', any, '0', ''}, {'ZREM', any, ''}, {'ZRANGE', any, '0', '0'}, {'ZRANGEBYSCORE', any, '0', '0'},
+  {'ZRANGEBYLEX', any, '-', '+'}, {'ZCARD', any}, {'ZCOUNT', any, '0', '0'}, {'ZSCORE', any, ''},
+  {'SADD', any, ''}, {'SREM', any, ''}, {'SMEMBERS', any},
+  {'SPUBLISH', channel, ''}, {'PUBSUB', 'SHARDNUMSUB', channel}, {'SSUBSCRIBE', channel}, {'SUNSUBSCRIBE', channel},
+  {'PING'},
+}
+for _, command in ipairs(ARGV) do
+  NEEDED[#NEEDED + 1] = {command}
+end
+
+local missing = {}
+for _, request in ipairs(NEEDED) do
+  local is_known, is_allowed = pcall(redis.acl_check_cmd, unpack(request))
+  if not (is_known and is_allowed) then
+    local subcommand = request[1] == 'PUBSUB' and '|' .. request[2] or ''
+    missing[#missing + 1] = string.lower('+' .. request[1] .. subcommand)
+  end
+end
+return {'OK', missing}

@@ -1,0 +1,62 @@
+"""The scheduler's thread: stopped at any moment, and started again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from jobboard import JobBoard, Scheduler, backend
+from jobboard.testing import eventually
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with backend("scheduler", "memory://scheduler") as board:
+        yield board
+
+
+def test_a_stop_just_before_a_round_does_not_wait_for_its_sleep(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(board)
+    listen = scheduler._listen
+
+    def is_stopped_then() -> None:
+        listen()
+        scheduler.stop(0)
+
+    monkeypatch.setattr(scheduler, "_listen", is_stopped_then)
+    scheduler.start()
+    assert scheduler.wait(3)
+
+
+def test_one_that_is_stopping_can_be_started(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = Scheduler(board)
+    busy, goes_on = threading.Event(), threading.Event()
+
+    def takes_long() -> None:
+        busy.set()
+        assert goes_on.wait(10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler, "_listen", takes_long)
+        scheduler.start()
+        assert busy.wait(10)
+        assert not scheduler.stop(0)
+    threading.Timer(0.1, goes_on.set).start()
+    scheduler.start()
+    assert not scheduler.wait(0)
+    eventually(lambda: [entity.kind for entity in board.entities()] == ["scheduler"])
+    assert scheduler.stop(10)
+
+
+def test_a_job_whose_end_nobody_told_of_is_followed_no_more(board: JobBoard) -> None:
+    scheduler = Scheduler(board)
+    made = board.schedules.fire_due(10)
+    made.looked_at, made.waiting = {"report"}, {"a job": "report"}
+    scheduler._note_waiting(made)
+    made.looked_at, made.waiting = {"report"}, {}
+    scheduler._note_waiting(made)
+    assert scheduler._unsubscribe_ends is None
