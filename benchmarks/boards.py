@@ -15,8 +15,10 @@ _ROUNDS = 5
 
 
 def measure_rates(store: str, space: Space, scale: float) -> Iterator[Figure]:
-    """Post and claim+consume, one by one and in batches of 100."""
-    for batch, count, label in ((1, int(1000 * scale), "one by one"), (100, int(5000 * scale), "in batches of 100")):
+    """Post and claim+consume, one by one and in batches."""
+    many = space.batch
+    sizes = ((1, int(1000 * scale), "one by one"), (many, int(5000 * scale), f"in batches of {many}"))
+    for batch, count, label in sizes:
         size = max(batch, count - count % batch)
         with space.open(f"rates-{batch}") as board, space.bare() as bare:
             yield _rate_of_posts(store, board, bare, size, batch, label)
@@ -36,7 +38,7 @@ def _rate_of_posts(store: str, board: JobBoard, bare: Bare, size: int, batch: in
 
 def _rate_of_pairs(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:
     post(board, size * _ROUNDS, 100)
-    bare.post(size * _ROUNDS, 100)
+    bare.post(size * _ROUNDS, max(batch, 50))
     ours, limit, ratio = compare(
         lambda: rate(lambda: claim_and_consume(board, size, batch)),
         lambda: rate(lambda: bare.claim_and_consume(size, batch)),
@@ -48,7 +50,9 @@ def _rate_of_pairs(store: str, board: JobBoard, bare: Bare, size: int, batch: in
 def measure_backlog(store: str, space: Space, scale: float) -> Iterator[Figure]:
     """The cost of claim_next with few and with many jobs waiting, measured in turn."""
     sizes = [
-        size for size in (100, 10_000, 50_000, 100_000, 1_000_000) if size <= space.largest_backlog * min(1.0, scale)
+        size
+        for size in (100, 10_000, 50_000, 100_000, 200_000, 1_000_000)
+        if size <= space.largest_backlog * min(1.0, scale)
     ]
     boards = {size: space.open(f"backlog-{size}") for size in sizes}
     times: dict[int, list[float]] = {size: [] for size in sizes}

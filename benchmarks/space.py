@@ -26,6 +26,7 @@ class Space:
     :param bare: the store's own limit, where a queue as small as can be is put together from its commands.
     :param uri: None where a second process can't come.
     :param same: the very requests that a board sends, by the store's own client; None if they aren't measured.
+    :param batch: how many jobs are a batch.
     """
 
     open: Callable[[str], JobBoard]
@@ -33,6 +34,7 @@ class Space:
     uri: str | None
     largest_backlog: int
     same: Callable[[], AbstractContextManager[Bare]] | None = None
+    batch: int = 100
 
 
 @dataclass(frozen=True)

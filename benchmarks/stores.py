@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.etcd_store import ETCD
 from benchmarks.redis_store import REDIS
 from benchmarks.space import Bare, Space, Store
 from benchmarks.sql_store import MARIADB, POSTGRESQL
@@ -143,5 +144,6 @@ STORES = {
         POSTGRESQL,
         MARIADB,
         ZOOKEEPER,
+        ETCD,
     )
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from servers import HOST, RunningServer, free_port, program
 
 from jobboard.testing import eventually
@@ -16,7 +18,15 @@ class RedisServer(RunningServer):
     def __init__(self, options: dict[str, str] | None = None, port: int | None = None) -> None:
         self.port = port or free_port()
         super().__init__([])
-        given = {"port": str(self.port), "bind": HOST, "save": "", "enable-debug-command": "local", **(options or {})}
+        given = {
+            "port": str(self.port),
+            "bind": HOST,
+            "save": "",
+            "enable-debug-command": "local",
+            # A replica's first copy begins at once.
+            "repl-diskless-sync-delay": "0",
+            **(options or {}),
+        }
         arguments = [part for option, value in given.items() for part in (f"--{option}", *_words(option, value))]
         self.command = [program("redis-server", "redis-server"), *arguments]
 
@@ -29,7 +39,7 @@ class RedisServer(RunningServer):
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a plain client."""
-        return redis.Redis(host=HOST, port=self.port, socket_timeout=5, **options)
+        return plain_client(self.port, **options)
 
     def answers(self) -> bool:
         assert self.process.poll() is None, (self.folder / "log").read_text()
@@ -40,6 +50,11 @@ class RedisServer(RunningServer):
                 return True
             except (redis.ConnectionError, redis.TimeoutError):
                 return False
+
+
+def plain_client(port: int, **options: Any) -> redis.Redis:
+    """Return a client that says at once what fails; by itself it would try again for seconds."""
+    return redis.Redis(host=HOST, port=port, socket_timeout=5, retry=Retry(NoBackoff(), 0), **options)
 
 
 def _words(option: str, value: str) -> list[str]:
@@ -86,7 +101,7 @@ class RedisSentinel(RunningServer):
     def __init__(self) -> None:
         super().__init__([])
         self.port = free_port()
-        self.primary = RedisServer({"repl-diskless-sync-delay": "0"})
+        self.primary = RedisServer()
         self.replica = RedisServer({"replicaof": f"{HOST} {self.primary.port}"})
         self.command = [program("redis-server", "redis-server"), str(self.folder / "sentinel.conf"), "--sentinel"]
 
@@ -111,7 +126,7 @@ class RedisSentinel(RunningServer):
         return self
 
     def client(self) -> redis.Redis:
-        return redis.Redis(host=HOST, port=self.port, socket_timeout=5)
+        return plain_client(self.port)
 
     def answers(self) -> bool:
         with self.client() as client:

@@ -120,6 +120,18 @@ def test_claims_found_again_after_a_lost_reply_can_be_ended(behind: EtcdHarness,
     assert board.consume_many(jobs, "alice") == [None] * 3
 
 
+def test_a_lease_whose_reply_was_lost_is_granted_once(server: EtcdServer, behind: EtcdHarness, proxy: Proxy) -> None:
+    board = behind.board()
+    job = board.post("resize")
+    server.revoke_all()
+    proxy.matters = lambda request: b"lease/grant" in request
+    proxy.cut("reply")
+    board.claim(job, "alice", LONG)
+    assert proxy.cuts == 1
+    assert len(server.leases()) == 1
+    board.consume(job, "alice")
+
+
 def test_a_look_whose_reply_was_lost_is_answered_all_the_same(behind: EtcdHarness, proxy: Proxy) -> None:
     board = behind.board()
     job = board.post("resize")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -71,9 +72,11 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
             keys = giver.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 1000)
             half = len(keys) // 2
             _migrate(giver, target, keys[:half])
-            for request in (lambda: board.post("resize"), lambda: board.consume(claimed, "alice"), board.stats):
-                with pytest.raises(BoardUnavailable):
-                    request()
+            requests = (lambda: board.post("resize"), lambda: board.consume(claimed, "alice"), board.stats)
+            with ThreadPoolExecutor(len(requests)) as threads:
+                for refused in [threads.submit(request) for request in requests]:
+                    with pytest.raises(BoardUnavailable):
+                        refused.result()
             _migrate(giver, target, keys[half:])
             for client in (taker, giver):
                 client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", taker_id)

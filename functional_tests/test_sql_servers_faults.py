@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
+from proxy import Proxy
+from servers import HOST
 from sql_site import Site
 
-from jobboard import BoardUnavailable, JobBoard, JobState, Posting
+from jobboard import BoardUnavailable, JobBoard, JobState, Posting, backend
 from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
@@ -144,3 +147,30 @@ def _in_transaction(site: Site) -> Any:
     with client.cursor() as cursor:
         cursor.execute("BEGIN")
     return client
+
+
+# -- a line that is half open ------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_does_not_reply_is_given_up_after_the_timeout(site: Site) -> None:
+    with Proxy((HOST, site.server.port)) as proxy:
+        uri = site.server.uri.replace(str(site.server.port), str(proxy.port))
+        with backend("jobs", f"{uri}?socket_timeout=0.5", patience=0.0) as board:
+            board.post("resize", key="k", if_exists="keep")
+            proxy.silence()
+            begin = time.monotonic()
+            with pytest.raises(BoardUnavailable):
+                board.stats()
+            # One try on the old line, and one to make another within its own ten seconds.
+            assert time.monotonic() - begin < 20
+            assert not board.connected
+            proxy.speak()
+            eventually(lambda: _answers(board))
+            assert board.connected
+
+
+def _answers(board: JobBoard) -> bool:
+    try:
+        return board.job_count == 1
+    except BoardUnavailable:
+        return False

@@ -10,8 +10,8 @@ import pytest
 from sql_site import Site
 
 from jobboard import Every, JobBoard, JobState, Schedule
+from jobboard.backends.sql import auditing, statements, timetable
 from jobboard.backends.sql import postgresql_shortcuts as shortcuts
-from jobboard.backends.sql import statements, timetable
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.statement import Statement
 
@@ -28,6 +28,7 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "the last line": (statements.LAST_LINE, "history"),
     "trimming": (statements.TRIM_HISTORY, "history"),
     "renewals": (statements.DROP_UNRECORDED, "history"),
+    "lines of no job": (statements.FORGET_LOOSE_LINES, "history"),
     "letting go": (statements.LET_GO.find, "due"),
     "due or paused": (statements.DUE_OR_PAUSED, "due"),
     "postgresql: claim_next, the long way": (statements.CLAIM_NEXT.at_once, "ready"),
@@ -124,6 +125,11 @@ def test_an_index_finds_the_rows_and_nothing_is_scanned_or_sorted(site: Site, bo
         if f"jobboard_{index}" not in used or done & (_DEAR - _HARMLESS.get(what, set())):
             wrong.append(f"{what}: {sorted(used)} {sorted(done)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_lines_of_no_job_are_found_by_a_look_at_an_index_for_each(site: Site, board: JobBoard) -> None:
+    used, _ = _plan(site, board, auditing.ORPHANED_LINES)
+    assert ("jobboard_jobs_pkey" if site.is_postgresql else "PRIMARY") in used
 
 
 def test_a_plan_that_scans_or_sorts_would_be_seen(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 from mutations import MUTATIONS, Act, Prepare, photo_of
@@ -14,6 +15,7 @@ from sql_harness import ServerHarness
 from sql_site import Site
 
 from jobboard import At, JobBoard, Posting, Schedule
+from jobboard.backends.sql.posting import _Batch
 
 pytest_plugins = ("sql_servers",)
 
@@ -106,3 +108,21 @@ def test_claims_found_again_after_a_lost_reply_can_be_ended(line: Line) -> None:
     jobs = board.claim_next("alice", limit=3, expiry=LONG)
     assert jobs == [posted[1], posted[2], posted[0]]
     assert board.consume_many(jobs, "alice") == [None] * 3
+
+
+def test_a_first_try_that_is_committed_between_two_looks_of_the_second_is_the_same(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, first = site.harness.board("jobs"), site.harness.board("jobs")
+    uuid, look = str(uuid4()), _Batch._find_known
+
+    def look_and_let_the_first_try_end(batch: Any) -> Any:
+        found = look(batch)
+        monkeypatch.undo()
+        first.post("resize", key="k", uuid=uuid)
+        return found
+
+    # So many at a time, and one to replace, go by several statements on every server.
+    monkeypatch.setattr(_Batch, "_find_known", look_and_let_the_first_try_end)
+    again, _ = board.post_many([Posting("resize", key="k", uuid=uuid), Posting("resize", key="l", if_exists="replace")])
+    assert (again.uuid, board.job_count) == (uuid, 2)

@@ -34,6 +34,7 @@ from jobboard.entry import (
     Gone,
     Hold,
     JobState,
+    Migration,
     NewEntry,
     Page,
     Posted,
@@ -162,6 +163,14 @@ class Backend(abc.ABC):
         :raises ValueError: it has no transaction, or leads to another database than this board's.
         """
         raise NotSupported(f"a {self.scheme} board can't take part in a transaction; leave connection= out")
+
+    def migrate(self, timeout: float) -> Migration:
+        """Create the store's schema, or bring it to the version that this code reads; the board need not be open.
+
+        :raises BoardUnavailable: it can't be reached, or was made by a newer jobboard.
+        :raises NotSupported: the store has no schema.
+        """
+        raise NotSupported(f"a {self.scheme} board has no schema to migrate")
 
     # -- posting ---------------------------------------------------------------------------------------------------
 

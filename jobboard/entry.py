@@ -222,6 +222,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Migration:
+    """A store's schema: the version that was found, None if there was nothing, and the one it has now."""
+
+    found: str | None
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduleEntry:
     """A schedule as stored: its body is opaque to stores.
 

@@ -240,6 +240,20 @@ class TestOperating:
         assert board.claim_next("alice") == [job]
 
 
+class TestMigrate:
+    def test_tables_are_made_once(self, jobboard: Run, tmp_path: Path) -> None:
+        assert jobboard("migrate") == "the schema is 2; there were no tables\n"
+        assert jobboard("migrate") == "the schema is 2, as it was\n"
+        assert as_json(jobboard("migrate", "--json")) == {"store": "sqlite", "found": "2", "now": "2"}
+
+    def test_what_is_newer_is_refused(self, jobboard: Run, tmp_path: Path) -> None:
+        jobboard("migrate")
+        with sqlite3.connect(tmp_path / "jobs.db") as connection:
+            connection.execute("UPDATE jobboard_meta SET value = '3' WHERE name = 'version'")
+        connection.close()
+        assert "made by a newer jobboard (schema 3, this one reads 2)" in jobboard("migrate", status=UNAVAILABLE)
+
+
 class TestProcess:
     def test_every_command_has_help_with_examples(self, jobboard: Run) -> None:
         from jobboard.cli.app import cli

@@ -21,6 +21,7 @@ from jobboard.backend import Backend
 from jobboard.board.subscriptions import Subscriptions
 from jobboard.board.tokens import Tokens
 from jobboard.codec import LARGEST_DETAILS
+from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 logger = logging.getLogger("jobboard.board")
@@ -95,6 +96,17 @@ class Link:
             self._pid = os.getpid()
             self._subscriptions = Subscriptions()
             self._closed.clear()
+
+    def migrate(self, timeout: float = 10.0) -> Migration:
+        """Create the store's schema, or bring it to the version that this code reads; the board need not be connected.
+
+        A board does so too when it is connected, unless its option ``migrate=false`` keeps it from that. Harmless to
+        repeat, and for many at a time.
+
+        :raises BoardUnavailable: the store can't be reached, lacks a right, or was made by a newer jobboard.
+        :raises NotSupported: the store has no schema.
+        """
+        return self._backend.migrate(check_number("timeout", timeout))
 
     def close(self) -> None:
         """Let go of the store; claims stay as they are, subscriptions end. Nothing happens if it is closed."""

@@ -11,6 +11,7 @@ import click
 from jobboard.cli.conducting import add_conducting
 from jobboard.cli.demo import add_demo
 from jobboard.cli.looking import add_looking
+from jobboard.cli.migrating import add_migrating
 from jobboard.cli.operating import add_operating
 from jobboard.cli.output import Output, let_go_of_stdout
 from jobboard.cli.posting import add_posting
@@ -46,7 +47,7 @@ def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> No
     context.obj = Session(uri, name, output)
 
 
-for add in (add_posting, add_looking, add_operating, add_conducting, add_scheduling, add_demo):
+for add in (add_posting, add_looking, add_operating, add_migrating, add_conducting, add_scheduling, add_demo):
     add(cli)
 
 

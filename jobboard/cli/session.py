@@ -24,6 +24,10 @@ class Session:
 
     def board(self, **options: Any) -> JobBoard:
         """Open the board that was named; it is closed when the command ends."""
+        return click.get_current_context().with_resource(self.closed_board(**options))
+
+    def closed_board(self, **options: Any) -> JobBoard:
+        """Return the board that was named, not connected."""
         if self.uri is None:
             raise click.UsageError("name the board: --board URI, or JOBBOARD_URI in the environment")
         board = fetch(self.name, self.uri, **options)
@@ -32,7 +36,7 @@ class Session:
                 f"a {board.store} board lives within one process, and would end with this command; "
                 "use one that processes share, such as sqlite:///jobs.db"
             )
-        return click.get_current_context().with_resource(board)
+        return board
 
 
 def _session_of(context: click.Context) -> Session:

@@ -122,7 +122,7 @@ class Claiming(Changing):
         if names is None and stopped and found[0].more and len(heads) < count:
             heads += self._heads_behind(found[0].kvs[-1].key, stopped, count - len(heads))
         heads = heads[:count]
-        if stopped or len(lines) > 1:
+        if stopped or len(lines) > 1 or len(heads) < min(count, len(found[0].kvs)):
             return Heads(heads)
         seen = {head.hint.name for head in heads}
         by_name = [self.keys.line(name, JobState.UNCLAIMED) for name in seen if len(seen) == 1]

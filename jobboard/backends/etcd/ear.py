@@ -21,7 +21,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 class Ear:
-    """Watches a range of keys; after a break from the revision where it broke off, or anew if that is compacted.
+    """Watches a range of keys; after a break from the revision where it broke off, or the oldest there is.
 
     :param hear: told of the changes of each revision, in their order, from one thread.
     :param missed: called when some of them can't be told any more.
@@ -112,9 +112,9 @@ class Ear:
     def _take(self, result: dict[str, Any]) -> None:
         # The server leaves the revision out of the answer that ends a watch.
         revision = int(result["header"].get("revision", 0))
-        if int(result.get("compact_revision", 0)):
-            # What was between is not to be had any more, so whoever waits has to look for himself.
-            self._next = 0
+        if oldest := int(result.get("compact_revision", 0)):
+            # What was before is not to be had any more, so whoever waits has to look for himself.
+            self._next = max(oldest, self._next + 1)
             self._missed()
             raise BoardUnavailable("the revisions that were missed are compacted")
         if result.get("canceled"):

@@ -27,11 +27,16 @@ _HINTS = {
 _PASSING = ("no leader", "not capable", "revision of auth store is old")
 
 _NO_LEASE = "requested lease not found"
+_LEASE_THERE = "lease already exists"
 _BAD_TOKEN = "invalid auth token"
 
 
 class LeaseGone(Exception):
     """A request wanted a lease that there is not (any more), and did nothing."""
+
+
+class LeaseThere(Exception):
+    """A lease of this id was granted before."""
 
 
 class TokenGone(Exception):
@@ -60,6 +65,8 @@ def told(error: Exception) -> Exception:
     text = _text(error)
     if _NO_LEASE in text:
         return LeaseGone(text)
+    if _LEASE_THERE in text:
+        return LeaseThere(text)
     if is_login_over(text):
         return TokenGone(text)
     if any(words in text for words in _PASSING):

@@ -37,6 +37,10 @@ _PAUSE = 0.05
 _KEEPALIVE = (10, 5, 3)
 
 
+#: Tells a member that is cut off from the others to end its watches, instead of keeping them open in silence.
+_WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
+
+
 class Gateway:
     """Requests to whichever endpoint answers, over kept connections. Thread-safe between ``open`` and ``close``."""
 
@@ -97,6 +101,7 @@ class Gateway:
             response = client.session.post(
                 client.get_url(path),
                 data=json.dumps(payload),
+                headers=_WITH_LEADER,
                 stream=True,
                 timeout=(self._settings.timeout, None),
             )

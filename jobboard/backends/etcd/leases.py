@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from jobboard.backend import RETRY_WINDOW
-from jobboard.backends.etcd.faults import LeaseGone
+from jobboard.backends.etcd.faults import LeaseGone, LeaseThere
 from jobboard.backends.etcd.gateway import Gateway
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.telling import pack_told
@@ -120,8 +121,13 @@ class Leases:
                 logger.debug("lease %x is left to run out: %s", lease.id, error)
 
     def _grant(self, ttl: int) -> _Lease:
-        reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": "0"}, changes=False)
-        return _Lease(int(reply["ID"]), int(reply["TTL"]), time.monotonic())
+        # The id is chosen here, so that a request sent again after a lost reply makes no second lease.
+        id = secrets.randbits(62) | 1
+        try:
+            reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": str(id)}, changes=False)
+        except LeaseThere:
+            return _Lease(id, ttl, time.monotonic())
+        return _Lease(id, int(reply["TTL"]), time.monotonic())
 
     def _grant_session(self, ttl: int) -> _Lease:
         lease = self._grant(ttl)

@@ -25,7 +25,7 @@ from jobboard.backends.sql.steps import (
     was_done,
     write_down,
 )
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind
 
@@ -50,14 +50,13 @@ class Claiming(Backend):
 
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
         with self.database.write() as transaction:
-            look = transaction.row(statements.DUE_OR_PAUSED)
-            assert look is not None
-            if look[0]:
+            look = transaction.look or _look(transaction)
+            if look.is_any_due:
                 settle_due(transaction)
-            if names is None and not look[1]:
+            if names is None and not look.is_any_paused:
                 rows = transaction.change(statements.CLAIM_NEXT, limit=limit, **_claimed_by(claim, transaction))
                 return _written_down(transaction, rows)
-            wanted = claimable_names(transaction, names, paused_names(transaction) if look[1] else frozenset())
+            wanted = claimable_names(transaction, names, paused_names(transaction))
             heads = [transaction.rows(statements.HEADS_OF_NAME, name=name, limit=limit) for name in wanted]
             best = heapq.nsmallest(limit, (head for found in heads for head in found))
             return _own(transaction, claim, [number for _, number in best])
@@ -91,9 +90,9 @@ class Claiming(Backend):
             settle(transaction)
             row = lock_held(transaction, [hold]).row(hold)
             if row is not None:
-                transaction.run(statements.CHECKPOINT, id=row[ID], checkpoint=state)
-                transaction.run(statements.DROP_UNRECORDED, id=row[ID])
-                transaction.run(statements.WRITE, **_line_under(EventKind.CHECKPOINTED, row))
+                transaction.do(statements.CHECKPOINT, id=row[ID], checkpoint=state)
+                transaction.do(statements.DROP_UNRECORDED, id=row[ID])
+                transaction.do(statements.WRITE, **_line_under(EventKind.CHECKPOINTED, row))
             return _told(row)
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
@@ -130,7 +129,15 @@ class Claiming(Backend):
 # -- what may be claimed -----------------------------------------------------------------------------------------------
 
 
+def _look(transaction: Transaction) -> Look:
+    row = transaction.row(statements.DUE_OR_PAUSED)
+    assert row is not None
+    return Look(bool(row[0]), bool(row[1]))
+
+
 def paused_names(transaction: Transaction) -> frozenset[str | None]:
+    if transaction.look is not None and not transaction.look.is_any_paused:
+        return frozenset()
     return frozenset(row[0] or None for row in transaction.rows(sidelines.PAUSED))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.joined import Guest
+from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.errors import BoardUnavailable
 
 
@@ -34,16 +35,19 @@ class Driver(Guest):
         """Close a connection in any state; raises nothing."""
 
     @abc.abstractmethod
-    def begin(self, cursor: Any) -> float:
-        """Begin a transaction that sees what is committed, and return the server's time; raises its own errors."""
+    def begin(self, cursor: Any, board: int) -> tuple[float, Look]:
+        """Begin a transaction that sees what is committed; return the server's time, and how the board looks then.
+
+        Raises its own errors, as all that take a cursor do.
+        """
 
     @abc.abstractmethod
-    def begin_look(self, cursor: Any) -> float:
-        """Begin one consistent look, and return the server's time; raises its own errors."""
+    def begin_look(self, cursor: Any, board: int) -> tuple[float, Look]:
+        """Begin one consistent look; return the same."""
 
     @abc.abstractmethod
-    def commit(self, cursor: Any, channel: str | None) -> None:
-        """Commit, and tell those who listen on the channel; raises its own errors."""
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
+        """Finish the transaction and commit it, and tell those who listen on the channel."""
 
     @abc.abstractmethod
     def explain(self, error: Exception) -> BoardUnavailable:
@@ -54,12 +58,15 @@ class Driver(Guest):
         """Return our error for one of a commit: ReplyLost unless the server said that it did not commit."""
 
     @abc.abstractmethod
-    def read_version(self, cursor: Any) -> str | None:
+    def read_version(self, connection: Any) -> str | None:
         """Return the schema's version, or None if there are no tables; raises its own errors."""
 
     @abc.abstractmethod
     def upgrade(self, connection: Any) -> None:
-        """Create the tables, or bring them to our version, while nobody else does; raises its own errors."""
+        """Create the tables, or bring them to our version, while nobody else does; raises its own errors.
+
+        :raises BoardUnavailable: somebody else has made them newer meanwhile.
+        """
 
     @abc.abstractmethod
     def lookout(self, connection: Any, channel: str) -> Lookout:

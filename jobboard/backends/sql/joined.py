@@ -74,6 +74,7 @@ class Joined(Database):
             try:
                 transaction = self._transaction()
                 yield transaction
+                transaction.finish()
                 if transaction.stirs:
                     self._guest.announce(self._cursor, self._channel)
             except BaseException as error:

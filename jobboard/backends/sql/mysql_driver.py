@@ -16,11 +16,13 @@ from jobboard.backends.sql import mysql_faults as faults
 from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.migrating import found_version
 from jobboard.backends.sql.mysql_layout import statements_of_mysql
 from jobboard.backends.sql.mysql_lookout import MysqlLookout
+from jobboard.backends.sql.mysql_transaction import MysqlTransaction, say
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.statement import Tongue, literal_list
-from jobboard.backends.sql.transaction import StepwiseTransaction
+from jobboard.backends.sql.transaction import Look, StepwiseTransaction, Transaction
 from jobboard.errors import BoardUnavailable
 
 Connect = Callable[[float], Any]
@@ -30,18 +32,24 @@ _OLDEST_MARIADB, _OLDEST_MYSQL = (10, 6), (8, 0)
 
 _NO_TABLE, _TABLE_EXISTS, _INDEX_EXISTS = 1146, 1050, 1061
 
-_NOW = "SELECT UNIX_TIMESTAMP(SYSDATE(6))"
+#: Statements know a variable's value when they are planned, and so may look it up in an index.
+_SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
+_LOOK = """
+SELECT @jobboard_now,
+    (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
+        WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at LIMIT 1),
+    EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board})
+"""
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, of which there are two for an hour of every year.
     "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10",
     # Locks of what was not found would make those wait who post.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
-_BEGIN = ("START TRANSACTION READ WRITE", _NOW)
+_BEGIN = ("START TRANSACTION READ WRITE",)
 _BEGIN_LOOK = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-    _NOW,
 )
 #: Seconds for which boards that are opened at the same time queue while one makes the tables.
 _UPGRADE_WITHIN = 60
@@ -54,12 +62,13 @@ class MysqlDriver(Driver):
     """
 
     error = pymysql.Error
-    transaction = StepwiseTransaction
+    transaction = MysqlTransaction
 
     def __init__(self, connect: Connect, where: str, naming: Naming) -> None:
         self._connect = connect
         self._where = where
         self.tongue = Tongue(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, naming)
+        self._look = naming.apply(_LOOK)
 
     @property
     def where(self) -> str:
@@ -73,7 +82,7 @@ class MysqlDriver(Driver):
         try:
             _check(connection, self._where)
             connection.autocommit(True)
-            _say(connection.cursor(), *_SET_UP)
+            say(connection.cursor(), *_SET_UP)
         except BaseException as error:
             self.end(connection)
             if isinstance(error, pymysql.Error):
@@ -93,19 +102,25 @@ class MysqlDriver(Driver):
         with contextlib.suppress(pymysql.Error, OSError):
             connection.close()
 
-    def begin(self, cursor: Any) -> float:
-        return float(_say(cursor, *_BEGIN))
+    def begin(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, _BEGIN, board)
 
-    def begin_look(self, cursor: Any) -> float:
-        return float(_say(cursor, *_BEGIN_LOOK))
+    def begin_look(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, _BEGIN_LOOK, board)
+
+    def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, Look]:
+        say(cursor, *kind, _SET_NOW, self._look.format(board=board))
+        now, due_at, is_any_paused = cursor.fetchone()
+        return float(now), Look(due_at is not None, bool(is_any_paused))
 
     def now(self, cursor: Any) -> float:
         # In whatever time zone the session is, also where a local time is that of two moments.
         cursor.execute("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6")
         return float(cursor.fetchone()[0])
 
-    def commit(self, cursor: Any, channel: str | None) -> None:
-        cursor.execute("COMMIT")
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
+        assert isinstance(transaction, MysqlTransaction)
+        say(cursor, *transaction.take_waiting(), "COMMIT")
 
     def cursor(self, connection: Any) -> Any:
         if not isinstance(connection, pymysql.connections.Connection):
@@ -125,9 +140,9 @@ class MysqlDriver(Driver):
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         return faults.explain_commit(error, self._where)
 
-    def read_version(self, cursor: Any) -> str | None:
+    def read_version(self, connection: Any) -> str | None:
         try:
-            row = StepwiseTransaction(cursor, self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
+            row = StepwiseTransaction(connection.cursor(), self.tongue, 0, 0.0).row(sidelines.READ_VERSION)
         except pymysql.ProgrammingError as error:
             if faults.code_of(error) == _NO_TABLE:
                 return None
@@ -143,7 +158,7 @@ class MysqlDriver(Driver):
         if cursor.fetchone() != (1,):
             raise BoardUnavailable(f"{self._where} is being upgraded by somebody else for more than a minute")
         try:
-            found = int(self.read_version(cursor) or 0)
+            found = found_version(self, self.read_version(connection))
             for statement in statements_of_mysql(found, self.tongue, _is_mariadb(connection)):
                 _make(cursor, statement)
             transaction = StepwiseTransaction(cursor, self.tongue, 0, 0.0)
@@ -185,19 +200,6 @@ def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
         )
 
     return connect
-
-
-def _say(cursor: Any, *statements: str) -> Any:
-    """Run statements, in one round trip where the connection can; return the last one's value, if it has one."""
-    if cursor.connection.client_flag & CLIENT.MULTI_STATEMENTS:
-        cursor.execute("; ".join(statements))
-        for _ in statements[1:]:
-            cursor.nextset()
-    else:
-        for statement in statements:
-            cursor.execute(statement)
-    row = cursor.fetchone() if cursor.description else None
-    return row[0] if row else None
 
 
 def _make(cursor: Any, statement: str) -> None:

@@ -114,7 +114,7 @@ def _restore(transaction: Transaction, uuid: str) -> Restored:
         return Restored.REPEATED if last == (EventKind.RESTORED.value,) else Restored.MISSING
     if entry.key is not None and transaction.row(statements.FIND_KEY, name=entry.name, key=entry.key) is not None:
         return Restored.TAKEN
-    transaction.run(statements.RESTORE, id=entry.sequence)
+    transaction.do(statements.RESTORE, id=entry.sequence)
     write_down(transaction, EventKind.RESTORED, entry)
     return Restored.DONE
 
@@ -124,8 +124,8 @@ def _purge(transaction: Transaction, uuid: str) -> Restored:
     if entry is None or entry.state is not JobState.TRASHED:
         return Restored.MISSING
     ids = transaction.list_of([entry.sequence])
-    transaction.run(statements.DELETE_HISTORY, ids=ids)
-    transaction.run(statements.DELETE, ids=ids)
+    transaction.do(statements.DELETE_HISTORY, ids=ids)
+    transaction.do(statements.DELETE, ids=ids)
     # Of a purged job only the event is left; it belongs to no job, and goes in its time.
     write_loose(transaction, EventKind.PURGED, entry.uuid, entry.name, entry.token or None)
     return Restored.DONE

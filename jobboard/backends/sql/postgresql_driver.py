@@ -18,10 +18,11 @@ from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.layout import statements_from
+from jobboard.backends.sql.migrating import found_version
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.postgresql_lookout import PostgresqlLookout
 from jobboard.backends.sql.statement import Tongue
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.errors import BoardUnavailable
 
 Connect = Callable[[float], psycopg.Connection[Any]]
@@ -29,6 +30,14 @@ Connect = Callable[[float], psycopg.Connection[Any]]
 _OLDEST = 120000
 
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+#: In the same text as the beginning, which therefore takes no parameters. The time is read once, for the index's sake.
+_LOOK = """
+WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)
+SELECT now,
+    (SELECT due_at FROM jobboard_jobs WHERE board = {board} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL,
+    EXISTS (SELECT FROM jobboard_pauses WHERE board = {board})
+FROM moment
+"""
 # Every statement of ours is served by an index, in its order. A planner that knows nothing of a new table, or that last
 # looked when the board was empty, must not think of anything else.
 _SET_UP = "; ".join(
@@ -60,6 +69,7 @@ class PostgresqlDriver(Driver):
         self._connect = connect
         self._where = where
         self.tongue = Tongue(PGDialect_psycopg(), list, naming)  # type: ignore[no-untyped-call]
+        self._look = naming.apply(_LOOK)
 
     @property
     def where(self) -> str:
@@ -104,16 +114,22 @@ class PostgresqlDriver(Driver):
     def end(self, connection: psycopg.Connection[Any]) -> None:
         connection.close()
 
-    def begin(self, cursor: Any) -> float:
-        return _second(cursor.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {_NOW}"))
+    def begin(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, "READ COMMITTED READ WRITE", board)
 
-    def begin_look(self, cursor: Any) -> float:
-        return _second(cursor.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_NOW}"))
+    def begin_look(self, cursor: Any, board: int) -> tuple[float, Look]:
+        return self._begin(cursor, "REPEATABLE READ READ ONLY", board)
+
+    def _begin(self, cursor: Any, kind: str, board: int) -> tuple[float, Look]:
+        cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {self._look.format(board=board)}")
+        cursor.nextset()
+        now, is_any_due, is_any_paused = cursor.fetchone()
+        return now, Look(is_any_due, is_any_paused)
 
     def now(self, cursor: Any) -> float:
         return float(cursor.execute(_NOW).fetchone()[0])
 
-    def commit(self, cursor: Any, channel: str | None) -> None:
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
         cursor.execute("COMMIT" if channel is None else f"NOTIFY {channel}; COMMIT")
 
     def cursor(self, connection: Any) -> Any:
@@ -134,8 +150,8 @@ class PostgresqlDriver(Driver):
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         return faults.explain_commit(error, self._where)
 
-    def read_version(self, cursor: Any) -> str | None:
-        naming = self.tongue.naming
+    def read_version(self, connection: psycopg.Connection[Any]) -> str | None:
+        naming, cursor = self.tongue.naming, connection.cursor()
         cursor.execute("SELECT to_regclass(%s)", [naming.table("meta")])
         if cursor.fetchone() == (None,):
             return None
@@ -150,7 +166,7 @@ class PostgresqlDriver(Driver):
             cursor.execute("SELECT to_regnamespace(%s)", [naming.schema or "public"])
             if naming.schema is not None and cursor.fetchone() == (None,):
                 cursor.execute(f'CREATE SCHEMA "{naming.schema}"')
-            found = int(self.read_version(cursor) or 0)
+            found = found_version(self, self.read_version(connection))
             for statement in statements_from(schema.metadata.sorted_tables, found, self.tongue):
                 cursor.execute(statement.encode())
             transaction = Transaction(cursor, self.tongue, 0, 0.0)
@@ -158,11 +174,6 @@ class PostgresqlDriver(Driver):
 
     def lookout(self, connection: psycopg.Connection[Any], channel: str) -> Lookout:
         return PostgresqlLookout(connection, self.tongue, channel, self.explain)
-
-
-def _second(cursor: Any) -> float:
-    cursor.nextset()
-    return float(cursor.fetchone()[0])
 
 
 def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:

@@ -122,9 +122,9 @@ class _Batch:
         if new.if_exists is IfExists.RAISE or there.state is JobState.CLAIMED:
             return Posted(PostOutcome.TAKEN, there)
         self._insert()
-        self._transaction.run(statements.REPLACE, id=there.sequence, **self._content_of(new))
+        self._transaction.do(statements.REPLACE, id=there.sequence, **self._content_of(new))
         write_down(self._transaction, EventKind.REPLACED, there, reason=new.uuid)
-        self._transaction.run(statements.TRIM_HISTORY, id=there.sequence)
+        self._transaction.do(statements.TRIM_HISTORY, id=there.sequence)
         replaced = find(self._transaction, there.uuid) or there
         self._taken_keys[replaced.name, str(replaced.key)] = replaced
         return Posted(PostOutcome.REPLACED, replaced)
@@ -205,7 +205,7 @@ def _cancel(transaction: Transaction, uuid: str) -> Gone:
         return Gone.MISSING
     if entry.state is JobState.CLAIMED:
         if not entry.cancel_asked:
-            transaction.run(statements.ASK_TO_END, id=entry.sequence)
+            transaction.do(statements.ASK_TO_END, id=entry.sequence)
             write_down(transaction, EventKind.CANCEL_ASKED, entry, entry.owner)
         return Gone.ASKED
     if entry.state in (JobState.UNCLAIMED, JobState.DELAYED):

@@ -12,7 +12,7 @@ from jobboard.backends.sql.claiming import claimable_names, paused_names
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.rows import UUID, Row, entry_of, history_of, place_of
 from jobboard.backends.sql.schema import CODES, STATES
-from jobboard.backends.sql.steps import settle
+from jobboard.backends.sql.steps import is_any_due, settle
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.watching import SqlWaiter, Watcher
 from jobboard.entry import Entry, JobState, Page
@@ -35,8 +35,7 @@ class Reading(Backend):
     def settled(self) -> Iterator[Transaction]:
         """A consistent look at a board on which nothing is due; writes only if something is."""
         with self.database.read() as transaction:
-            is_any_due = transaction.row(statements.IS_ANY_DUE) is not None
-            if not is_any_due:
+            if not is_any_due(transaction):
                 yield transaction
                 return
         with self.database.write() as transaction:

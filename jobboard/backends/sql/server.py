@@ -8,12 +8,12 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from jobboard.backends.sql import schema, sidelines
+from jobboard.backends.sql import sidelines
 from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.faults import is_newer
 from jobboard.backends.sql.hub import hub_of
 from jobboard.backends.sql.joined import Joined
+from jobboard.backends.sql.migrating import bring_to_our_version, check_version
 from jobboard.backends.sql.pool import Pool
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
@@ -40,7 +40,7 @@ class Server(Database):
         self._has_failed = False
         connection = driver.connect(timeout)
         try:
-            self._prepare(connection, migrate)
+            (bring_to_our_version if migrate else check_version)(driver, connection)
             self.board = self._number_of_board(connection)
             self.identity = self._identity_of(connection)
         except driver.error as error:
@@ -88,8 +88,8 @@ class Server(Database):
         """One transaction that sees what others have committed; what it is to change, it locks first."""
         with self._lent() as connection:
             cursor = connection.cursor()
-            now = self.driver.begin(cursor)
-            transaction = self.driver.transaction(cursor, self.driver.tongue, self.board, now)
+            now, look = self.driver.begin(cursor, self.board)
+            transaction = self.driver.transaction(cursor, self.driver.tongue, self.board, now, look)
             try:
                 yield transaction
             except Exception as error:
@@ -123,9 +123,9 @@ class Server(Database):
         """One consistent look, which waits for nobody and locks nothing."""
         with self._lent() as connection:
             cursor = connection.cursor()
-            now = self.driver.begin_look(cursor)
+            now, look = self.driver.begin_look(cursor, self.board)
             try:
-                yield self.driver.transaction(cursor, self.driver.tongue, self.board, now)
+                yield self.driver.transaction(cursor, self.driver.tongue, self.board, now, look)
             except Exception as error:
                 self._roll_back(cursor, error)
                 raise
@@ -171,8 +171,9 @@ class Server(Database):
 
     def _commit(self, cursor: Any, transaction: Transaction) -> None:
         try:
-            self.driver.commit(cursor, self.channel if transaction.stirs else None)
+            self.driver.commit(transaction, cursor, self.channel if transaction.stirs else None)
         except self.driver.error as error:
+            self._roll_back(cursor, error)
             raise self.driver.explain_commit(error) from error
 
     @property
@@ -184,23 +185,7 @@ class Server(Database):
         if not self.usable:
             raise BoardUnavailable("the board was opened by another process; call connect() in this one")
 
-    # -- the schema ------------------------------------------------------------------------------------------------
-
-    def _prepare(self, connection: Any, migrate: bool) -> None:
-        """Create or upgrade the tables, or check that those that are there are ours."""
-        found = self.driver.read_version(connection.cursor())
-        if found is not None and is_newer(found, schema.VERSION):
-            raise BoardUnavailable(
-                f"{self.driver.where} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
-                "upgrade jobboard"
-            )
-        if found is None or int(found) < schema.VERSION:
-            if not migrate:
-                has = "has no tables" if found is None else f"has the tables of schema {found}"
-                raise BoardUnavailable(
-                    f"{self.driver.where} {has}, this jobboard needs schema {schema.VERSION}; run `jobboard migrate`"
-                )
-            self.driver.upgrade(connection)
+    # -- this board ------------------------------------------------------------------------------------------------
 
     def _identity_of(self, connection: Any) -> str:
         transaction = Transaction(connection.cursor(), self.driver.tongue, 0, 0.0)

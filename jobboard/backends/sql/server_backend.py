@@ -14,12 +14,14 @@ from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.conflicts import taken_again
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.joining import JoinedBackend
+from jobboard.backends.sql.migrating import migrate
 from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
 from jobboard.backends.sql.operating import Operating
 from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.scheduling import Scheduling
 from jobboard.backends.sql.server import Server
 from jobboard.backends.sql.watching import Watcher
+from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -145,6 +147,9 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
             database.close()
         else:
             _inherited.append(database)
+
+    def migrate(self, timeout: float) -> Migration:
+        return migrate(self._driver(), timeout)
 
     @property
     def connected(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from jobboard.address import Address
 from jobboard.arguments import check_number
 from jobboard.backend import Backend, Capabilities
+from jobboard.backends.sql import schema
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.operating import Operating
@@ -18,6 +19,7 @@ from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.scheduling import Scheduling
 from jobboard.backends.sql.sqlite_file import SqliteFile
 from jobboard.backends.sql.watching import Watcher
+from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
@@ -99,6 +101,11 @@ class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
             watcher.close()
         if database is not None:
             database.close()
+
+    def migrate(self, timeout: float) -> Migration:
+        file = SqliteFile(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
+        file.close()
+        return Migration(file.found_version, str(schema.VERSION))
 
     @property
     def connected(self) -> bool:

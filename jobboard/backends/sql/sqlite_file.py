@@ -58,6 +58,8 @@ class SqliteFile(Database):
         self._pid = os.getpid()
         self._engine = _engine_of(path, synchronous, timeout)
         deadline = time.monotonic() + timeout
+        #: The schema's version before this opened it; None if there were no tables.
+        self.found_version: str | None = None
         self.board = self._insist(self._migrate, deadline)
         self._writer = self._insist(lambda: Handle(self._connect, self.hub.writing, is_writer=True), deadline)
         try:
@@ -165,7 +167,7 @@ class SqliteFile(Database):
         """Create the tables, or check that those that are there are ours; return the number of this board."""
         with opening, self._engine.begin() as connection:
             schema.meta.create(connection, checkfirst=True)
-            found = connection.execute(sidelines.READ_VERSION.clause).scalar()
+            found = self.found_version = connection.execute(sidelines.READ_VERSION.clause).scalar()
             if found is None:
                 schema.metadata.create_all(connection, checkfirst=True)
                 connection.execute(sidelines.WRITE_VERSION.clause, {"version": str(schema.VERSION)})

@@ -30,7 +30,7 @@ def write_down(
     transaction: Transaction, kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None
 ) -> None:
     transaction.stirs = True
-    transaction.run(statements.WRITE, **line(kind, entry.sequence, who, entry.token or None, reason))
+    transaction.do(statements.WRITE, **line(kind, entry.sequence, who, entry.token or None, reason))
 
 
 def write_loose(
@@ -45,7 +45,7 @@ def write_loose(
 ) -> None:
     """Write a line that belongs to no job (any more)."""
     transaction.stirs = True
-    transaction.run(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=who, token=token, reason=reason)
+    transaction.do(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=who, token=token, reason=reason)
 
 
 def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -> None:
@@ -82,8 +82,14 @@ def find(transaction: Transaction, uuid: str) -> Entry | None:
 
 def settle(transaction: Transaction) -> None:
     """Take back what expired, and let go what has become due: one look at an index when there is nothing."""
-    if transaction.settles and transaction.row(statements.IS_ANY_DUE) is not None:
+    if transaction.settles and is_any_due(transaction):
         settle_due(transaction)
+
+
+def is_any_due(transaction: Transaction) -> bool:
+    if transaction.look is not None:
+        return transaction.look.is_any_due
+    return transaction.row(statements.IS_ANY_DUE) is not None
 
 
 def settle_due(transaction: Transaction) -> None:
@@ -100,7 +106,7 @@ def _take_back_expired(transaction: Transaction, entry: Entry) -> None:
         take_back(transaction, entry, EventKind.EXPIRED, f"the claim of {entry.owner!r} expired")
     else:
         # A row that contradicts itself must not hold up the others.
-        transaction.run(MEND, id=entry.sequence)
+        transaction.do(MEND, id=entry.sequence)
 
 
 def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: str) -> None:
@@ -122,7 +128,7 @@ def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: s
 def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
     """Let a job be claimable from ``due`` on; at once if that is None or over."""
     is_delayed = due is not None and due > transaction.now
-    transaction.run(
+    transaction.do(
         statements.PUT_BACK,
         id=entry.sequence,
         state=CODES[JobState.DELAYED if is_delayed else JobState.UNCLAIMED],
@@ -137,16 +143,16 @@ def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
 def put_aside(transaction: Transaction, entry: Entry, who: str | None, reason: str | None, error: str | None) -> None:
     """Move a job to the trash."""
     last_error = error or reason or entry.last_error
-    transaction.run(statements.PUT_ASIDE, id=entry.sequence, reason=reason, last_error=last_error)
+    transaction.do(statements.PUT_ASIDE, id=entry.sequence, reason=reason, last_error=last_error)
     write_down(transaction, EventKind.TRASHED, entry, who, reason)
 
 
 def take_off(transaction: Transaction, entry: Entry) -> None:
     """Take a cancelled job off the board; it is remembered for a while, so that a repeat finds it."""
-    transaction.run(statements.TAKE_OFF, id=entry.sequence)
+    transaction.do(statements.TAKE_OFF, id=entry.sequence)
     write_down(transaction, EventKind.CANCELLED, entry)
 
 
 def trim_history(transaction: Transaction, entry: Entry) -> None:
     if entry.token > _FEW_CLAIMS:
-        transaction.run(statements.TRIM_HISTORY, id=entry.sequence)
+        transaction.do(statements.TRIM_HISTORY, id=entry.sequence)

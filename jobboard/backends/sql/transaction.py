@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Returning, Statement, Tongue
+
+
+class Look(NamedTuple):
+    """What there is to do before anything else, and what has to be regarded in it."""
+
+    is_any_due: bool
+    is_any_paused: bool
 
 
 class Transaction:
@@ -16,13 +23,15 @@ class Transaction:
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "now", "settles", "stirs")
+    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "look", "now", "settles", "stirs")
 
-    def __init__(self, cursor: Any, tongue: Tongue, board: int, now: float) -> None:
+    def __init__(self, cursor: Any, tongue: Tongue, board: int, now: float, look: Look | None = None) -> None:
         self._cursor = cursor
         self._tongue = tongue
         self._bound = {"board": board, "now": now}
         self.now = now
+        #: What was seen when it began; None where that takes a statement of its own.
+        self.look = look
         #: Whether anything was written.
         self.changed = False
         #: Whether this transaction may also move jobs that nobody asked about, such as those whose claims are over.
@@ -48,13 +57,25 @@ class Transaction:
         self.changed = self.changed or count > 0
         return count
 
+    def do(self, statement: Statement, **parameters: Any) -> None:
+        """Change something that is there, as the caller knows; until what is asked next, it may not be done yet."""
+        self.run(statement, **parameters)
+
     def run_many(self, statement: Statement, many: Sequence[Mapping[str, Any]]) -> None:
+        """Change many things; until what is asked next, it may not be done yet."""
         if not many:
             return
         self.changed = True
         sql, constants = statement.on(self._tongue)
         fixed = {**constants, **self._bound}
-        self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
+        if len(many) == 1:
+            # Drivers make more of an executemany, however many there are.
+            self._cursor.execute(sql, {**fixed, **many[0]})
+        else:
+            self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
+
+    def finish(self) -> None:
+        """Do what is not done yet."""
 
     def change(self, change: Returning, **parameters: Any) -> list[Row]:
         """Change something, and return the rows as they are now."""
@@ -89,5 +110,5 @@ class StepwiseTransaction(Transaction):
         if not found:
             return []
         ids = self.list_of(row[0] for row in found)
-        self.run(change.change, **{**parameters, "ids": ids})
+        self.do(change.change, **{**parameters, "ids": ids})
         return self.rows(change.read, ids=ids)

@@ -1,0 +1,64 @@
+"""The board itself, measured in the same way as its peers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+
+from measuring import System, arguments, measure, picked_up, ran
+
+import jobboard
+
+_SLOTS = 64
+
+
+class Jobboard(System):
+    version = f"jobboard {importlib.metadata.version('jobboard')}"
+    has_batches = True
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._generation = 0
+        self._board: jobboard.JobBoard | None = None
+
+    def clean(self) -> None:
+        if self._board is not None:
+            self._board.close()
+        self._generation += 1
+        self._board = jobboard.fetch(f"peers-{self._generation}", self._uri)
+        self._board.connect()
+
+    @property
+    def board(self) -> jobboard.JobBoard:
+        assert self._board is not None
+        return self._board
+
+    def post(self, count: int) -> None:
+        for _ in range(count):
+            self.board.post("no-op")
+
+    def post_many(self, count: int) -> None:
+        for _ in range(0, count, 100):
+            self.board.post_many([jobboard.Posting("no-op") for _ in range(100)])
+
+    def ping(self, at: float) -> None:
+        self.board.post("ping", details={"at": at})
+
+    def worker(self) -> list[str]:
+        return [sys.executable, __file__, "work", self.board.name, self._uri]
+
+
+def work(name: str, uri: str) -> None:
+    handlers = jobboard.Handlers()
+    handlers.handler("no-op")(lambda job: ran())
+    handlers.handler("ping")(lambda job: picked_up(job.details["at"]))
+    with jobboard.backend(name, uri) as board:
+        jobboard.Conductor("bench", board, handlers, concurrency=_SLOTS).run()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "work":
+        work(*sys.argv[2:])
+    else:
+        uri, count, pings = arguments()
+        measure(Jobboard(uri), count, pings)

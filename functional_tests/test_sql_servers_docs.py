@@ -1,0 +1,131 @@
+"""What the pages of the SQL servers' boards say: the example runs, the rights are enough, the numbers are right."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxy import Proxy
+from servers import HOST
+from sql_site import Site
+
+from jobboard import JobBoard, Posting, backend, fetch
+
+pytest_plugins = ("sql_servers",)
+
+_DOC = Path(__file__).parent.parent / "doc"
+LONG = 600.0
+
+
+def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheme, driver = ("postgresql", "psycopg") if site.is_postgresql else ("mysql", "pymysql")
+    monkeypatch.setenv("JOBBOARD_URI", site.server.uri)
+    monkeypatch.setenv("DATABASE_URL", site.server.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"))
+    site.run("DROP TABLE IF EXISTS orders")
+    path = _DOC / "examples/own_transaction.py"
+    exec(compile(path.read_text(), str(path), "exec"), {"__name__": "example"})
+    assert site.run("SELECT number, state FROM orders") == [(7, "invoiced")]
+
+
+def _sql_of(page: str) -> str:
+    """Return the grants of a page."""
+    [block] = re.findall(r"^\.\. code-block:: sql\n\n((?: .*\n)+)", (_DOC / f"backends/{page}.rst").read_text(), re.M)
+    return str(block)
+
+
+def test_the_rights_that_the_page_names_are_enough(site: Site) -> None:
+    with backend("rights", site.server.uri):
+        pass
+    site.run("CREATE USER app" if site.is_postgresql else "CREATE OR REPLACE USER app")
+    try:
+        grants = _sql_of("postgresql" if site.is_postgresql else "mysql").replace("shop.", "jobs.")
+        for grant in grants.split(";\n"):
+            if grant.strip():
+                site.run(grant.replace("%", "%%"))
+        user = "postgres@" if site.is_postgresql else "root@"
+        with backend("rights", site.server.uri.replace(user, "app@") + "?migrate=false") as board:
+            _use_in_every_way(board)
+    finally:
+        if site.is_postgresql:
+            site.run("DROP OWNED BY app")
+        site.run("DROP USER app")
+
+
+def _use_in_every_way(board: JobBoard) -> None:
+    board.post_many([Posting("resize", key="k"), Posting("resize"), Posting("later", delay=LONG)])
+    board.post("resize", key="k", if_exists="replace", priority="high")
+    with board.waiter() as waiter:
+        assert waiter.ready_in() == 0.0
+    unsubscribe = board.subscribe(lambda event: None)
+    jobs = board.claim_next("alice", limit=2, expiry=LONG)
+    board.checkpoint(jobs[0], "alice", {"page": 1})
+    board.extend(jobs[0], "alice")
+    board.consume(jobs[0], "alice")
+    board.trash(jobs[1], "alice")
+    board.purge(jobs[1].uuid)
+    board.pause("resize")
+    board.resume("resize")
+    unsubscribe()
+    assert (board.job_count, board.audit()) == (1, [])
+
+
+def _hold(board: JobBoard, count: int) -> list[Any]:
+    board.post_many([Posting("resize") for _ in range(count)])
+    return board.claim_next("alice", limit=count, expiry=LONG)
+
+
+#: How it is asked, and the most round trips on PostgreSQL and MariaDB that its page says.
+ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object], int, int]] = {
+    "post": (lambda board: None, lambda board, _: board.post("resize"), 1, 7),
+    "post with a key": (lambda board: None, lambda board, _: board.post("resize", key="k"), 1, 8),
+    "post of 100": (
+        lambda board: None, lambda board, _: board.post_many([Posting("resize") for _ in range(100)]), 1, 7,
+    ),
+    "post of 100 with keys": (
+        lambda board: None,
+        lambda board, _: board.post_many([Posting("resize", key=str(n)) for n in range(100)]), 1, 8,
+    ),
+    "claim_next": (lambda board: board.post("resize"), lambda board, _: board.claim_next("alice"), 1, 7),
+    "claim_next of a name": (
+        lambda board: board.post("resize"), lambda board, _: board.claim_next("alice", names=["resize"]), 1, 8,
+    ),
+    "claim_next of 100": (
+        lambda board: board.post_many([Posting("resize") for _ in range(100)]),
+        lambda board, _: board.claim_next("alice", limit=100), 1, 7,
+    ),
+    "consume": (lambda board: _hold(board, 1), lambda board, jobs: board.consume(jobs[0], "alice"), 1, 6),
+    "consume of 10": (lambda board: _hold(board, 10), lambda board, jobs: board.consume_many(jobs, "alice"), 1, 6),
+    "claim": (lambda board: board.post("resize"), lambda board, job: board.claim(job, "alice"), 7, 9),
+    "extend": (lambda board: _hold(board, 1), lambda board, jobs: board.extend(jobs[0], "alice"), 7, 7),
+    "extend of 10": (lambda board: _hold(board, 10), lambda board, jobs: board.extend_many(jobs, "alice"), 7, 7),
+    "abandon": (lambda board: _hold(board, 1), lambda board, jobs: board.abandon(jobs[0], "alice"), 6, 6),
+    "trash": (lambda board: _hold(board, 1), lambda board, jobs: board.trash(jobs[0], "alice"), 6, 6),
+    "job_count": (lambda board: None, lambda board, _: board.job_count, 4, 4),
+    "stats": (lambda board: None, lambda board, _: board.stats(), 5, 5),
+}  # fmt: skip
+
+
+def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site) -> None:
+    taken = {}
+    with Proxy((HOST, site.server.port)) as proxy:
+        board = fetch("round trips", site.server.uri.replace(str(site.server.port), str(proxy.port)))
+        for what, (prepare, act, *most) in ROUND_TRIPS.items():
+            board.connect()
+            prepared = prepare(board)
+            board._tidied = math.inf
+            trips: set[int] = set()
+            # What is sent in several parts, without an answer between them, is one.
+            proxy.matters = lambda _request, trips=trips: bool(trips.add(proxy.replied))  # type: ignore[misc]
+            act(board, prepared)
+            proxy.matters = lambda _request: True
+            if len(trips) > most[0 if site.is_postgresql else 1]:
+                taken[what] = len(trips)
+            for job in board.iterjobs():
+                board.trash(job, "the next case", force=True)
+            # Over a new connection no statement runs for the fifth time, when psycopg prepares it.
+            board.close()
+    assert taken == {}

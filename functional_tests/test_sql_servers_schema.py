@@ -1,0 +1,244 @@
+"""The tables on each server: made, upgraded, refused, and shared with others."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from sql_site import Site
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import Engine
+
+from jobboard import BoardUnavailable, Every, JobBoard, Posting, Schedule, backend, fetch
+from jobboard.cli.app import UNAVAILABLE, run
+from jobboard.testing import eventually
+
+pytest_plugins = ("sql_servers",)
+
+_FIRST = Path(__file__).parent / "first_schema"
+
+
+class Place(NamedTuple):
+    """A database of a case's own on a server."""
+
+    site: Site
+    database: str
+
+    @property
+    def uri(self) -> str:
+        return self.site.server.uri.replace("/jobs", f"/{self.database}")
+
+    def run(self, sql: str, *parameters: Any) -> list[Any]:
+        with self.site.server.client(self.database) as client, client.cursor() as cursor:
+            cursor.execute(sql, parameters or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def run_script(self, path: Path) -> None:
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("--")]
+        for statement in "\n".join(lines).split(";\n"):
+            if statement.strip():
+                self.run(statement)
+
+    def tables(self) -> list[str]:
+        schema = "table_schema NOT IN ('pg_catalog', 'information_schema')"
+        if not self.site.is_postgresql:
+            schema = f"table_schema = '{self.database}'"
+        return sorted(row[0] for row in self.run(f"SELECT table_name FROM information_schema.tables WHERE {schema}"))
+
+    def layout(self) -> Any:
+        """All columns and indexes."""
+        columns = self.run(
+            "SELECT table_name, column_name, data_type, is_nullable, collation_name FROM information_schema.columns"
+            " WHERE table_name LIKE 'jobboard%' AND table_schema IN ('public', DATABASE_NAME) ORDER BY 1, 2".replace(
+                "DATABASE_NAME", f"'{self.database}'"
+            )
+        )
+        if self.site.is_postgresql:
+            return columns, self.run("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexdef")
+        return columns, self.run(
+            "SELECT table_name, index_name, seq_in_index, column_name, non_unique FROM information_schema.statistics"
+            f" WHERE table_schema = '{self.database}' ORDER BY 1, 2, 3"
+        )
+
+    def version(self, prefix: str = "jobboard_") -> str:
+        return str(self.run(f"SELECT value FROM {prefix}meta WHERE name = 'version'")[0][0])
+
+
+@pytest.fixture
+def place(site: Site, request: pytest.FixtureRequest) -> Iterator[Place]:
+    name = f"case_{abs(hash(request.node.name)) % 10**8}"
+    site.run(f"CREATE DATABASE {name}")
+    yield Place(site, name)
+    site.run(f"DROP DATABASE {name} WITH (FORCE)" if site.is_postgresql else f"DROP DATABASE {name}")
+
+
+# -- upgrading ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
+    place.run_script(_FIRST / f"{'postgresql' if place.site.is_postgresql else 'mariadb'}.sql")
+    place.run("INSERT INTO jobboard_boards (id, name) VALUES (7, 'jobs')")
+    place.run(
+        "INSERT INTO jobboard_jobs (id, board, uuid, name, rank, created_on, body, state, attempts, token,"
+        " last_modified, cancel_asked) VALUES (1, 7, 'u', 'resize', -3, 1e9, %s, 1, 0, 0, 1e9, 0)".replace(
+            "name, rank", "name, rank" if place.site.is_postgresql else "name, `rank`"
+        ),
+        bytes.fromhex("9501c0c0c0c080"),
+    )
+    with backend("jobs", place.uri) as board:
+        [job] = board.claim_next("alice")
+        board.consume(job, "alice")
+        board.schedules.add(Schedule("nightly", Every(days=1), "resize"))
+        assert (job.uuid, job.details, [found.id for found in board.schedules]) == ("u", {}, ["nightly"])
+        assert board.audit() == []
+    upgraded = place.layout()
+    assert place.version() == "2"
+    for table in [table for table in place.tables() if table.startswith("jobboard_")]:
+        place.run(f"DROP TABLE {table}")
+    with backend("jobs", place.uri):
+        assert place.layout() == upgraded
+
+
+def test_an_upgrade_that_was_broken_off_is_gone_through_again(place: Place) -> None:
+    with backend("jobs", place.uri) as board:
+        job = board.post("resize")
+    place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
+    # Only MariaDB has half an upgrade: the table, and not yet the version. On PostgreSQL it is one transaction.
+    if place.site.is_postgresql:
+        place.run("DROP TABLE jobboard_schedules")
+    with backend("jobs", place.uri) as board:
+        assert [found.uuid for found in board.iterjobs()] == [job.uuid]
+    assert place.version() == "2"
+
+
+@pytest.mark.parametrize("version", ["3", "999", "alien"])
+def test_a_newer_schema_is_refused_and_left_as_it_is(place: Place, version: str) -> None:
+    with backend("jobs", place.uri) as board:
+        board.post("resize")
+    place.run("UPDATE jobboard_meta SET value = %s WHERE name = 'version'", version)
+    board = fetch("jobs", place.uri)
+    for attempt in (board.connect, board.migrate):
+        with pytest.raises(BoardUnavailable, match=f"made by a newer jobboard .schema {version}, .*; upgrade jobboard"):
+            attempt()
+    assert (place.version(), place.run("SELECT count(*) FROM jobboard_jobs")[0][0]) == (version, 1)
+
+
+def test_whoever_queued_for_the_upgrade_finds_the_work_done_or_refuses_what_is_newer(place: Place) -> None:
+    """A newer jobboard may be what is upgrading."""
+    with backend("jobs", place.uri) as board:
+        mark = board._backend.database.driver.tongue.naming.mark  # type: ignore[attr-defined]
+    place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
+    faults: list[BaseException] = []
+
+    def upgrade() -> None:
+        try:
+            fetch("jobs", place.uri).migrate()
+        except BaseException as fault:
+            faults.append(fault)
+
+    with closing(place.site.server.client(place.database)) as client, client.cursor() as cursor:
+        if place.site.is_postgresql:
+            cursor.execute("SELECT pg_advisory_lock(%s)", (int(mark, 16),))
+            waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        else:
+            cursor.execute("SELECT GET_LOCK(%s, 0)", (f"jobboard_{mark}_{place.database}"[:64],))
+            waiting = "SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock'"
+        thread = threading.Thread(target=upgrade)
+        thread.start()
+        eventually(lambda: place.run(waiting)[0][0] == 1)
+        cursor.execute("UPDATE jobboard_meta SET value = '999' WHERE name = 'version'")
+    thread.join(30)
+    assert [str(fault).partition("made by a newer jobboard")[1] for fault in faults] == ["made by a newer jobboard"]
+    assert place.version() == "999"
+
+
+# -- without the right to make tables ----------------------------------------------------------------------------------
+
+
+def test_the_command_makes_the_tables_for_boards_that_may_not(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    least = f"{place.uri}?migrate=false"
+    with pytest.raises(BoardUnavailable, match=r"has no tables, .*; run `jobboard migrate`"):
+        fetch("jobs", least).connect()
+    assert place.tables() == []
+    assert run(["migrate", "--board", place.uri]) == 0
+    assert capsys.readouterr().out == "the schema is 2; there were no tables\n"
+    assert run(["migrate", "--board", place.uri, "--json"]) == 0
+    store = "postgresql" if place.site.is_postgresql else "mysql"
+    assert json.loads(capsys.readouterr().out) == {"store": store, "found": "2", "now": "2"}
+    with backend("jobs", least) as board:
+        board.post("resize")
+    place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
+    with pytest.raises(BoardUnavailable, match=r"has the tables of schema 1, .*; run `jobboard migrate`"):
+        fetch("jobs", least).connect()
+    place.run("UPDATE jobboard_meta SET value = '3' WHERE name = 'version'")
+    assert run(["migrate", "--board", place.uri]) == UNAVAILABLE
+    assert "made by a newer jobboard (schema 3, this one reads 2); upgrade jobboard" in capsys.readouterr().err
+
+
+# -- several in one database -------------------------------------------------------------------------------------------
+
+
+def test_installations_of_other_prefixes_share_nothing(place: Place) -> None:
+    with backend("jobs", place.uri) as ours, backend("jobs", f"{place.uri}?prefix=queue_") as theirs:
+        _work_in_every_way(theirs)
+        assert (ours.job_count, theirs.job_count, theirs.audit()) == (0, 1, [])
+    assert "queue_jobs" in place.tables()
+
+
+def test_an_installation_lies_in_a_schema_of_its_own(place: Place) -> None:
+    if not place.site.is_postgresql:
+        with pytest.raises(ValueError, match="unknown option 'schema'"):
+            fetch("jobs", f"{place.uri}?schema=queue")
+        return
+    with backend("jobs", place.uri) as ours, backend("jobs", f"{place.uri}?schema=queue") as theirs:
+        _work_in_every_way(theirs)
+        assert (ours.job_count, theirs.job_count, theirs.audit()) == (0, 1, [])
+    assert place.run("SELECT count(*) FROM queue.jobboard_jobs") == [(2,)]
+
+
+def _work_in_every_way(board: JobBoard) -> None:
+    board.post_many([Posting("resize", key="k"), Posting("resize")])
+    board.post("resize", key="k", if_exists="replace", priority="high")
+    [job] = board.claim_next("alice", names=["resize"])
+    board.extend(job, "alice")
+    board.consume(job, "alice")
+    assert len(list(board.iterjobs())) == 1
+    assert board.stats().names["resize"].unclaimed == 1
+
+
+# -- an engine of the user's -------------------------------------------------------------------------------------------
+
+
+def test_an_engine_is_left_as_it_was_found(place: Place) -> None:
+    scheme, driver = ("postgresql", "psycopg") if place.site.is_postgresql else ("mysql", "pymysql")
+    engine = create_engine(place.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"), pool_size=1, max_overflow=0)
+    made = []
+    event.listen(engine, "connect", lambda *_: made.append(1))
+    before = _settings(engine, place.site.is_postgresql)
+    with backend("jobs", scheme, engine=engine) as board:
+        job = board.post("resize")
+        assert board.claim_next("alice") == [job]
+        with engine.begin() as connection:
+            board.consume(job, "alice", connection=connection)
+            pid = connection.connection.driver_connection
+        assert board.job_count == 0
+    assert _settings(engine, place.site.is_postgresql) == before
+    with engine.connect() as connection:
+        assert connection.connection.driver_connection is pid, "its pool holds what it held"
+    assert len(made) >= 2, "the board's own connections are made as the engine makes them"
+    engine.dispose()
+
+
+def _settings(engine: Engine, is_postgresql: bool) -> Any:
+    asked = (
+        "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY 1"
+        if is_postgresql
+        else "SELECT @@autocommit, @@sql_mode, @@time_zone, @@tx_isolation, @@innodb_lock_wait_timeout"
+    )
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(asked)]

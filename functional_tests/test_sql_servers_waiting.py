@@ -1,0 +1,68 @@
+"""What waiting on a SQL server costs while nothing happens, counted by the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sql_site import Site
+
+from jobboard import JobBoard
+
+pytest_plugins = ("sql_servers",)
+
+
+@contextmanager
+def _idle_board(site: Site) -> Iterator[JobBoard]:
+    """A board on which three threads wait, for longer than it takes until nothing is expected any more."""
+    board = site.harness.board()
+    with board.waiter(), board.waiter(), board.waiter():
+        assert list(board.wait(1.5)) == []
+        yield board
+
+
+def _requests(site: Site) -> int:
+    if site.is_postgresql:
+        # Every look of the board is a transaction.
+        return int(site.run("SELECT xact_commit FROM pg_stat_database WHERE datname = 'jobs'")[0][0])
+    return int(site.run("SHOW GLOBAL STATUS LIKE 'Questions'")[0][1])
+
+
+def test_an_idle_board_asks_ten_times_a_second_at_most(site: Site) -> None:
+    with _idle_board(site) as board:
+        before = _requests(site)
+        assert list(board.wait(3.0)) == []
+        # On PostgreSQL a wait looks once when it begins and once when it ends, and a line is asked whether it is alive.
+        assert _requests(site) - before <= (30 if site.is_postgresql else 60)
+
+
+def test_a_look_of_an_idle_board_reads_the_end_of_the_journal_only(site: Site) -> None:
+    if site.is_postgresql:
+        pytest.skip("nothing is looked at there: the server tells")
+    with _idle_board(site) as board:
+        for _ in range(300):
+            board.pause("resize")
+            board.resume("resize")
+        assert list(board.wait(1.5)) == []
+        before = _rows_read(site)
+        assert list(board.wait(2.0)) == []
+        # Twenty looks at a hundred lines each, and what the wait itself looks at.
+        assert _rows_read(site) - before <= 3000
+
+
+def _rows_read(site: Site) -> int:
+    """What was read in indexes; the answer to this question itself comes from a table without one."""
+    by_index = ("Handler_read_key", "Handler_read_next", "Handler_read_prev", "Handler_read_last")
+    return sum(int(row[1]) for row in site.run("SHOW GLOBAL STATUS") if row[0] in by_index)
+
+
+def test_a_post_of_another_client_ends_the_wait_of_an_idle_board(site: Site) -> None:
+    with _idle_board(site) as board:
+        other, found = site.harness.board(board.name), []
+        waiting = threading.Thread(target=lambda: found.extend(job.uuid for job in board.wait(30)))
+        waiting.start()
+        job = other.post("resize")
+        waiting.join(30)
+    assert found == [job.uuid]

@@ -1,0 +1,53 @@
+"""Bringing the tables on a server to the version that this code reads, and refusing those that are newer."""
+
+from __future__ import annotations
+
+from jobboard.backends.sql import schema
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.faults import is_newer
+from jobboard.entry import Migration
+from jobboard.errors import BoardUnavailable
+
+
+def found_version(driver: Driver, version: str | None) -> int:
+    """Return the version that was found, 0 for no tables.
+
+    :raises BoardUnavailable: it is newer than ours.
+    """
+    if version is None:
+        return 0
+    if is_newer(version, schema.VERSION):
+        raise BoardUnavailable(
+            f"{driver.where} was made by a newer jobboard (schema {version}, this one reads {schema.VERSION}); "
+            "upgrade jobboard"
+        )
+    return int(version)
+
+
+def migrate(driver: Driver, timeout: float) -> Migration:
+    """Create or upgrade the tables, over a connection of its own."""
+    connection = driver.connect(timeout)
+    try:
+        return Migration(bring_to_our_version(driver, connection), str(schema.VERSION))
+    except driver.error as error:
+        raise driver.explain(error) from error
+    finally:
+        driver.end(connection)
+
+
+def bring_to_our_version(driver: Driver, connection: object) -> str | None:
+    """Return the version that was found before, None for no tables; raises the driver's own errors."""
+    found = driver.read_version(connection)
+    if found_version(driver, found) < schema.VERSION:
+        driver.upgrade(connection)
+    return found
+
+
+def check_version(driver: Driver, connection: object) -> None:
+    """Refuse tables that are missing, older or newer; raises the driver's own errors too."""
+    found = driver.read_version(connection)
+    if found_version(driver, found) < schema.VERSION:
+        has = "has no tables" if found is None else f"has the tables of schema {found}"
+        raise BoardUnavailable(
+            f"{driver.where} {has}, this jobboard needs schema {schema.VERSION}; run `jobboard migrate`"
+        )
