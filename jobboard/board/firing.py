@@ -12,6 +12,7 @@ from jobboard.backend import Backend
 from jobboard.board.handles import Handles
 from jobboard.board.steps import Stored, most_postings, set_aside, set_aside_unreadable, step_of
 from jobboard.entry import LIVE, ScheduleEntry, ScheduleStep, Verdict
+from jobboard.errors import MissingExtra
 from jobboard.scheduler.planning import plan
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import unpack_schedule
@@ -56,8 +57,9 @@ class Firing:
         """Post the jobs of up to ``limit`` schedules that are due."""
         due = self._board._ask(self._backend.due_schedules, limit)
         made = self._fire(due.entries, due.now)
-        # What was just stepped on may be the next one again, which a new look tells.
-        made.next_in = 0.0 if due.entries else due.next_in
+        # What was just stepped on may be the next one again, which a new look tells; what this host must leave to
+        # others stays due, and is no reason to look at once.
+        made.next_in = 0.0 if made.taken or made.lost else due.next_in
         return made
 
     def fire_waiting(self, ids: Sequence[str]) -> Round:
@@ -111,6 +113,9 @@ class Firing:
         for entry in entries:
             try:
                 readable.append(Stored(unpack_schedule(entry.body), entry.version))
+            except MissingExtra as error:
+                # Whoever has it will post what is due; set aside it would be lost to them as well.
+                logger.error("schedule %r is left to other schedulers: %s", entry.id, error)
             except ValueError as error:
                 logger.warning("schedule %r can't be decoded and is set aside: %s", entry.id, error)
                 steps.append(set_aside_unreadable(entry, f"it can't be decoded: {error}"))
