@@ -12,7 +12,7 @@ import requests
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
 
-from jobboard import Conductor, Handlers, JobBoard, Posting
+from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -55,6 +55,14 @@ class Requests:
         text = requests.get(self._url, timeout=5).text
         found = re.findall(r'^grpc_server_started_total\{grpc_method="(\w+)".*\} (\S+)$', text, re.MULTILINE)
         return {method: int(float(n)) for method, n in found if method not in ("Status", "LeaseLeases")}
+
+
+def sent_by(server: EtcdServer) -> float:
+    """Return the bytes that the server has sent."""
+    text = requests.get(f"{server.url}/metrics", timeout=5).text
+    found = re.search(r"^etcd_network_client_grpc_sent_bytes_total (\S+)$", text, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
 
 
 ONE, TWO = {"Txn": 1}, {"Txn": 2}
@@ -158,20 +166,29 @@ def test_a_claim_reads_no_more_of_a_long_line(server: EtcdServer, harness: EtcdH
     """The server counts the bytes that it sends."""
     board = harness.board()
 
-    def replied() -> float:
-        text = requests.get(f"{server.url}/metrics", timeout=5).text
-        found = re.search(r"^etcd_network_client_grpc_sent_bytes_total (\S+)$", text, re.MULTILINE)
-        assert found is not None
-        return float(found[1])
-
     def cost() -> float:
-        before = replied()
+        before = sent_by(server)
         [job] = board.claim_next("alice", expiry=LONG)
         board.consume(job, "alice")
-        return replied() - before
+        return sent_by(server) - before
 
     board.post_many([Posting("resize") for _ in range(20)])
     cost()
     short = cost()
     board.post_many([Posting("resize") for _ in range(2_000)])
     assert cost() <= 1.2 * short
+
+
+def test_what_is_due_is_found_without_reading_what_is_not(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+
+    def cost() -> float:
+        before = sent_by(server)
+        assert board.schedules.fire_due(100).posted == 0
+        return sent_by(server) - before
+
+    board.schedules.add(Schedule("first", Every(hours=1), "rotate"))
+    few = cost()
+    for number in range(50):
+        board.schedules.add(Schedule(f"later-{number}", Every(days=1), "rotate"))
+    assert cost() <= 1.2 * few

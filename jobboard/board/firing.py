@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from jobboard.backend import Backend
@@ -72,16 +73,28 @@ class Firing:
         made = Round()
         # In any order: of several schedulers each takes what the others have not come to yet.
         random.shuffle(entries)
-        for start in range(0, len(entries), _STEPS_AT_ONCE):
-            part = entries[start : start + _STEPS_AT_ONCE]
-            lost = made.lost
-            self._take(self._steps(part, now, made), made)
-            if made.lost - lost > len(part) // 2:
-                # Somebody else is at the same ones: what is due now is better looked up again.
-                break
+        if len(entries) <= _STEPS_AT_ONCE:
+            self._take(self._steps(entries, now, made), made)
+        else:
+            self._fire_many(entries, now, made)
         return made
 
-    def _take(self, steps: list[ScheduleStep], made: Round) -> None:
+    def _fire_many(self, entries: Sequence[ScheduleEntry], now: float, made: Round) -> None:
+        """Decide about the next schedules while the store takes the steps of those before them."""
+        sent: Future[bool] | None = None
+        with ThreadPoolExecutor(1, "jobboard-steps") as sender:
+            for start in range(0, len(entries), _STEPS_AT_ONCE):
+                steps = self._steps(entries[start : start + _STEPS_AT_ONCE], now, made)
+                if sent is not None and not sent.result():
+                    # Somebody else is at the same ones: what is due now is better looked up again.
+                    return
+                sent = sender.submit(self._take, steps, made)
+            if sent is not None:
+                sent.result()
+
+    def _take(self, steps: Sequence[ScheduleStep], made: Round) -> bool:
+        """Take steps; False if most of them were somebody else's by then."""
+        lost = made.lost
         for group in _by_size(steps, self._backend.capabilities.largest_step):
             verdicts = self._board._ask(self._backend.step_schedules, group)
             for step, verdict in zip(group, verdicts, strict=True):
@@ -90,6 +103,7 @@ class Firing:
                 else:
                     made.taken += 1
                     made.posted += len(step.postings)
+        return made.lost - lost <= len(steps) // 2
 
     def _steps(self, entries: Sequence[ScheduleEntry], now: float, made: Round) -> list[ScheduleStep]:
         steps: list[ScheduleStep] = []
