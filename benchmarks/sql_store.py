@@ -92,8 +92,9 @@ class BareMariadb:
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
             self._cursor.executemany(
-                f"INSERT INTO {self._name} (uuid, name, rank_, body, state, token) VALUES (%s, 'bench', 3, %s, 1, 0)",
-                [(str(uuid.uuid4()), b"\x80") for _ in range(batch)],
+                # PyMySQL makes one statement of many rows only if there is nothing but parameters in them.
+                f"INSERT INTO {self._name} (uuid, name, rank_, body, state, token) VALUES (%s, %s, %s, %s, %s, %s)",
+                [(str(uuid.uuid4()), "bench", 3, b"\x80", 1, 0) for _ in range(batch)],
             )
         return count
 

@@ -162,6 +162,36 @@ def _heartbeat(holder: JobBoard, held: list[Any], span: float) -> None:
     threading.Event().wait(span)
 
 
+@pytest.mark.parametrize("names", [None, ["resize"], ["rotate", "resize"]])
+def test_a_long_line_is_claimed_in_its_order(server: EtcdServer, harness: EtcdHarness, names: list[str] | None) -> None:
+    board = harness.board()
+    other = harness.board(board.name)
+    posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(2_300)])]
+    board.post("rotate", priority="low")
+    claimed: list[str] = []
+    urgent = None
+
+    def claim() -> None:
+        claimed.extend(job.uuid for job in board.claim_next("alice", names, limit=50, expiry=LONG))
+
+    claim()
+    while len(claimed) < 2_000:
+        if len(claimed) == 700:
+            # It stands before all that this client knows of.
+            urgent = other.post("resize", priority="high").uuid
+            posted.insert(700, urgent)
+        counted = Requests(server).of(claim)
+        assert counted == TWO
+    assert claimed == posted[: len(claimed)]
+    # Others take the rest of what this client knows of, and more.
+    taken = 0
+    while taken < 250:
+        taken += len(other.claim_next("bob", names, limit=50, expiry=LONG))
+    claimed.clear()
+    claim()
+    assert claimed[:50] == posted[2_250:2_300]
+
+
 def test_a_claim_reads_no_more_of_a_long_line(server: EtcdServer, harness: EtcdHarness) -> None:
     """The server counts the bytes that it sends."""
     board = harness.board()

@@ -11,6 +11,7 @@ from sql_site import Site
 
 from jobboard import Every, JobBoard, JobState, Schedule
 from jobboard.backends.sql import auditing, statements, timetable
+from jobboard.backends.sql import mysql_shortcuts as mysql
 from jobboard.backends.sql import postgresql_shortcuts as shortcuts
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.statement import Statement
@@ -21,6 +22,8 @@ pytest_plugins = ("sql_servers",)
 BY_INDEX: dict[str, tuple[Statement, str]] = {
     "postgresql: claim_next": (shortcuts.CLAIM_NEXT, "ready"),
     "postgresql: claim_next of a name": (shortcuts.CLAIM_NEXT_OF_NAME, "ready_by_name"),
+    "postgresql: whether to wait": (shortcuts.READY_IN, "ready"),
+    "postgresql: whether to wait for a name": (shortcuts.READY_IN_OF_NAME, "ready_by_name"),
     "postgresql: consume": (shortcuts.CONSUME, "uuid"),
     "postgresql: post": (shortcuts.POST, "key"),
     "many": (statements.FIND_MANY, "uuid"),
@@ -32,6 +35,9 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "letting go": (statements.LET_GO.find, "due"),
     "due or paused": (statements.DUE_OR_PAUSED, "due"),
     "postgresql: claim_next, the long way": (statements.CLAIM_NEXT.at_once, "ready"),
+    "mysql: claim_next, the short way": (mysql.HEADS, "ready"),
+    "mysql: claim_next of a name, the short way": (mysql.HEADS_OF_NAME, "ready_by_name"),
+    "mysql: consume, the short way": (mysql.CONSUME, "uuid"),
     "mysql: claim_next": (statements.CLAIM_NEXT.find, "ready"),
     "the heads of a name": (statements.HEADS_OF_NAME, "ready_by_name"),
     "the next ready name": (statements.NEXT_READY_NAME, "ready_by_name"),
@@ -58,7 +64,7 @@ _VALUES: dict[str, Any] = {
     "ids": [1, 2], "key": "k", "keys": ["k", "l"], "token": 1, "who": "alice", "claim_id": "c", "expiry": 30.0,
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
-    "kinds": ["CLAIMED"], "at": 1.0,
+    "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "holds": ("u", 1, "alice"),
 }  # fmt: skip
 
 
@@ -72,8 +78,11 @@ def _plan(site: Site, board: JobBoard, statement: Statement, **there: Any) -> tu
     sql, constants = statement.on(tongue)
     lists = {name: tongue.as_list(value) if not site.is_postgresql else value for name, value in _VALUES.items()
              if isinstance(value, list)}  # fmt: skip
+    lists["holds"] = ((there.get("uuid"), 1, "alice"),)
     values = {**_VALUES, **lists, **there, **constants, "board": database.board}
     with database._lent() as connection, connection.cursor() as cursor:
+        if not site.is_postgresql:
+            cursor.execute("SET @jobboard_now = 1e9, @jobboard_look = 0")
         cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}" if site.is_postgresql else f"EXPLAIN FORMAT=JSON {sql}", values)
         (plan,) = cursor.fetchone()
     used: set[str] = set()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from mariadb_servers import MariadbServer
 from postgresql_servers import PostgresqlServer
+from pymysql.constants import CLIENT
 from sql_harness import MysqlHarness, PostgresqlHarness
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
@@ -246,6 +247,23 @@ def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(
         assert list(other.wait(0.2)) == []
         connection.commit()
     assert (job.state, job.result) == (JobState.COMPLETE, "done")
+
+
+def test_a_connection_of_pymysql_may_take_several_statements_at_once(mariadb: MariadbServer) -> None:
+    """Then changes are sent together; none of them may be left over, or outlive a part that was undone."""
+    with MysqlHarness(mariadb.uri) as harness:
+        board = harness.board()
+        job = board.post("resize", key="k")
+        board.claim(job, "alice", LONG)
+        with closing(mariadb.client(client_flag=CLIENT.MULTI_STATEMENTS)) as connection:
+            connection.autocommit(False)
+            posted = board.post_many([Posting("resize") for _ in range(3)], connection=connection)
+            with pytest.raises(AlreadyPosted):
+                board.post_many([Posting("resize"), Posting("resize", key="k")], connection=connection)
+            board.consume(job, "alice", connection=connection)
+            connection.commit()
+        assert [found.uuid for found in board.iterjobs()] == [found.uuid for found in posted]
+        assert ([len(found.history) for found in posted], board.audit()) == ([1, 1, 1], [])
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

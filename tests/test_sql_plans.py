@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
 
-from jobboard.backends.sql import SqliteBackend, statements, timetable
+from jobboard.backends.sql import SqliteBackend, news, statements, timetable
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.sqlite_file import TONGUE
 from jobboard.backends.sql.statement import Statement
@@ -57,7 +57,7 @@ BY_INDEX = {
     ),
     "history": (statements.HISTORY, "jobboard_history (job=?)"),
     "trimming": (statements.TRIM_HISTORY, "jobboard_history (job=?)"),
-    "events": (statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
+    "events": (news.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
     "what is over": (statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
     "schedules that are due": (timetable.DUE, "jobboard_next_at (board=? AND next_at<?)"),
     "the next schedule": (timetable.NEXT_AFTER_NOW, "jobboard_next_at (board=? AND next_at>?)"),

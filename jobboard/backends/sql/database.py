@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from jobboard.backends.sql.hub import Hub
+from jobboard.backends.sql.news import EVENTS
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.statements import EVENTS
 from jobboard.backends.sql.transaction import Transaction
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jobboard.backends.sql import statements
+from jobboard.backends.sql import news
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
@@ -33,7 +33,7 @@ class JournalReader:
         """Return lines behind the number ``after``, and those before it that were missed."""
         last = after if self._last is None else max(after, self._last)
         late = self._late()
-        rows = self._ask(statements.EVENTS, last=last)
+        rows = self._ask(news.EVENTS, last=last)
         now = time.monotonic()
         for row in rows:
             for number in range(max(last + 1, row[0] - _MISSED_AT_ONCE), row[0]):
@@ -47,7 +47,7 @@ class JournalReader:
             return []
         long_ago = time.monotonic() - _MISSED_FOR
         wanted = [number for number, since in self._missed.items() if since > long_ago][-_MISSED_AT_ONCE:]
-        rows = self._ask(statements.EVENTS_OF, ids=self._list_of(wanted))
+        rows = self._ask(news.EVENTS_OF, ids=self._list_of(wanted))
         found = {row[0] for row in rows}
         self._missed = {number: self._missed[number] for number in wanted if number not in found}
         return rows

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 from jobboard.address import Address
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.mysql_driver import Connect, MysqlDriver, connector
+from jobboard.backends.sql.mysql_shortcuts import Shortcuts
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.server_backend import ServerBackend, truth
 
@@ -25,7 +26,7 @@ _PYMYSQL: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-class MysqlBackend(ServerBackend):
+class MysqlBackend(Shortcuts):
     """A board in a database of MariaDB (10.6 or later) or MySQL (8): ``mysql://user:password@host:3306/database``."""
 
     scheme: ClassVar[str] = "mysql"

@@ -33,7 +33,7 @@ _OLDEST_MARIADB, _OLDEST_MYSQL = (10, 6), (8, 0)
 _NO_TABLE, _TABLE_EXISTS, _INDEX_EXISTS = 1146, 1050, 1061
 
 #: Statements know a variable's value when they are planned, and so may look it up in an index.
-_SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
+SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
 _LOOK = """
 SELECT @jobboard_now,
     (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
@@ -109,7 +109,7 @@ class MysqlDriver(Driver):
         return self._begin(cursor, _BEGIN_LOOK, board)
 
     def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, Look]:
-        say(cursor, *kind, _SET_NOW, self._look.format(board=board))
+        say(cursor, *kind, SET_NOW, self._look.format(board=board))
         now, due_at, is_any_paused = cursor.fetchone()
         return float(now), Look(due_at is not None, bool(is_any_paused))
 

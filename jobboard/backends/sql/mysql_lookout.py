@@ -11,9 +11,9 @@ import pymysql
 
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.journal_reader import JournalReader
+from jobboard.backends.sql.news import END_OF_JOURNAL
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement, Tongue, literal_list
-from jobboard.backends.sql.statements import END_OF_JOURNAL
 from jobboard.errors import BoardUnavailable
 
 #: Where something happens, something more happens soon: looks are rarer the longer nothing does, in seconds.

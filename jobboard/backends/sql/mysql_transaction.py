@@ -30,6 +30,13 @@ class MysqlTransaction(StepwiseTransaction):
         self._waiting: list[str] = []
         self._size = 0
 
+    def begin_with_next(self, *texts: str) -> None:
+        """Begin by these statements, together with the first that is asked."""
+        if self._defers:
+            self._waiting += texts
+        else:
+            say(self._cursor, *texts)
+
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         self._execute(statement, parameters)
         return list(self._cursor.fetchall())

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import text
 
 from jobboard.backends.sql import statements
+from jobboard.backends.sql.reading import AGAIN
 from jobboard.backends.sql.rows import LARGEST, entry_of, place_of
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_backend import ServerBackend
@@ -48,9 +49,8 @@ WITH {_MOMENT}, look AS MATERIALIZED (
 SELECT job.*, look.is_due_or_paused FROM look LEFT JOIN owned AS job ON true
 """
 CLAIM_NEXT = Statement(text(_CLAIM % ("", "")))
-CLAIM_NEXT_OF_NAME = Statement(
-    text(_CLAIM % ("AND name BETWEEN CAST(:name AS text) AND CAST(:name AS text)", "name,")),
-)
+_OF_NAME = ("AND name BETWEEN CAST(:name AS text) AND CAST(:name AS text)", "name,")
+CLAIM_NEXT_OF_NAME = Statement(text(_CLAIM % _OF_NAME))
 
 CONSUME = Statement(
     text(f"""
@@ -101,6 +101,21 @@ WITH {_MOMENT}, given AS (
 SELECT id, uuid, created_on, state, run_at, (SELECT pg_notify(CAST(:channel AS text), '')) FROM posted
 """)
 )
+
+
+_READY_IN = f"""
+WITH {_MOMENT}
+SELECT now, (
+        SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
+        ORDER BY due_at LIMIT 1
+    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)), (
+        SELECT id FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s
+        ORDER BY %s rank, id LIMIT 1
+    )
+FROM moment
+"""
+READY_IN = Statement(text(_READY_IN % ("", "")))
+READY_IN_OF_NAME = Statement(text(_READY_IN % _OF_NAME))
 
 
 class Shortcuts(ServerBackend):
@@ -165,6 +180,18 @@ class Shortcuts(ServerBackend):
         if owned:
             self.database.wake()
         return [entry_of(row) for row in sorted(owned, key=place_of)]
+
+    def ready_in(self, names: frozenset[str] | None) -> float | None:
+        if names is not None and len(names) != 1:
+            return super().ready_in(names)
+        [(now, due_at, is_paused, head)] = self.database.look_at_once(
+            READY_IN if names is None else READY_IN_OF_NAME, **({} if names is None else {"name": next(iter(names))})
+        )
+        if is_paused or (due_at is not None and due_at <= now):
+            return super().ready_in(names)
+        if head is not None:
+            return 0.0
+        return None if due_at is None else max(AGAIN, float(due_at) - float(now))
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         holds = [end.hold for end in ends]

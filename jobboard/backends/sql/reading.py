@@ -20,7 +20,7 @@ from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.stats import BoardStats, NameStats
 
 #: What is due and was not settled is so new, or so locked, that another look in so many seconds is soon enough.
-_AGAIN = 0.05
+AGAIN = 0.05
 #: Before every rank, which is minus a priority.
 _HEAD = (-1_000_000, 0)
 
@@ -114,7 +114,7 @@ class Reading(Backend):
             if None in paused or (names is not None and names <= paused):
                 return None
             row = transaction.row(statements.NEXT_DUE)
-            return None if row is None or row[0] is None else max(_AGAIN, row[0] - transaction.now)
+            return None if row is None or row[0] is None else max(AGAIN, row[0] - transaction.now)
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return SqlWaiter(self.watcher, lambda: self.ready_in(names))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from jobboard.backends.sql import sidelines
@@ -83,13 +84,20 @@ class Server(Database):
         with self._lent() as connection:
             return self.driver.now(connection.cursor())
 
-    @contextlib.contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self) -> AbstractContextManager[Transaction]:
         """One transaction that sees what others have committed; what it is to change, it locks first."""
+        return self.transaction(self._begin)
+
+    def _begin(self, cursor: Any) -> Transaction:
+        now, look = self.driver.begin(cursor, self.board)
+        return self.driver.transaction(cursor, self.driver.tongue, self.board, now, look)
+
+    @contextlib.contextmanager
+    def transaction(self, begin: Callable[[Any], Transaction]) -> Iterator[Transaction]:
+        """One transaction that is begun in its own way, on a cursor."""
         with self._lent() as connection:
             cursor = connection.cursor()
-            now, look = self.driver.begin(cursor, self.board)
-            transaction = self.driver.transaction(cursor, self.driver.tongue, self.board, now, look)
+            transaction = begin(cursor)
             try:
                 yield transaction
             except Exception as error:
@@ -100,18 +108,26 @@ class Server(Database):
             self.wake()
 
     def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
-        """One statement that is a transaction by itself, in one round trip.
+        """One statement that changes something and is a transaction by itself, in one round trip.
 
         :raises ReplyLost: the connection broke, and whether it took effect is not known.
         """
         with self._lent() as connection:
-            sql, constants = statement.on(self.driver.tongue)
             try:
-                cursor = connection.cursor()
-                cursor.execute(sql, {**constants, "board": self.board, **parameters})
-                rows: list[Row] = cursor.fetchall()
+                return self._rows(connection, statement, parameters)
             except self.driver.error as error:
                 raise self.driver.explain_commit(error) from error
+
+    def look_at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """One statement that only looks, in one round trip."""
+        with self._lent() as connection:
+            return self._rows(connection, statement, parameters)
+
+    def _rows(self, connection: Any, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        sql, constants = statement.on(self.driver.tongue)
+        cursor = connection.cursor()
+        cursor.execute(sql, {**constants, "board": self.board, **parameters})
+        rows: list[Row] = cursor.fetchall()
         return rows
 
     def wake(self) -> None:

@@ -66,8 +66,8 @@ class Returning:
     """A change whose rows are wanted: in one statement, or where there is no RETURNING, locked, changed and read."""
 
     at_once: Statement
-    #: Finds and locks the rows; the first column is the id.
-    find: Statement
+    #: Finds and locks the rows; the first column is the id. None where the ``ids`` are known, and the rows locked.
+    find: Statement | None
     #: Both take the ``ids``.
     change: Statement
     read: Statement

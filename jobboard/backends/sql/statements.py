@@ -214,7 +214,7 @@ HEADS_OF_NAME = Statement(
 )
 CLAIM_IDS = Returning(
     at_once=Statement(update(jobs).where(_these_ids).values(_own).returning(*ENTRY)),
-    find=Statement(select(jobs.c.id).where(_these_ids)),
+    find=None,
     change=_own_ids,
     read=_owned,
 )
@@ -379,23 +379,6 @@ TRIM_HISTORY = Statement(
         " ORDER BY id LIMIT 8"
     ),
 )
-LAST_EVENT = Statement(select(func.coalesce(func.max(journal.c.id), 0)))
-EVENTS_AT_ONCE = 1000
-_events = (
-    select(
-        journal.c.id, journal.c.kind, func.coalesce(journal.c.uuid, jobs.c.uuid),
-        func.coalesce(journal.c.name, jobs.c.name), journal.c.who, journal.c.token, journal.c.at, journal.c.reason,
-        journal.c.board,
-    )
-    .select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id))
-    .order_by(journal.c.id)
-    .limit(EVENTS_AT_ONCE)
-)  # fmt: skip
-EVENTS = Statement(_events.where(journal.c.id > p("last")))
-EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
-#: What differs once anything was written, also if it was numbered earlier than what was there before.
-_last = select(journal.c.id).order_by(journal.c.id.desc()).limit(100).subquery("last_lines")
-END_OF_JOURNAL = Statement(select(func.count(), func.max(_last.c.id), func.sum(_last.c.id)))
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
@@ -409,6 +392,9 @@ OVER = Statement(
         "jobboard_over",
     )
 )
+# They are few; a sum keeps the index of all lines of the board from being taken for theirs.
 FORGET_LOOSE_LINES = Statement(
-    delete(journal).where(journal.c.job.is_(None), journal.c.board == p("board"), journal.c.at <= _long_ago)
+    delete(journal).where(
+        journal.c.job.is_(None), journal.c.board + literal_column("0") == p("board"), journal.c.at <= _long_ago
+    )
 )

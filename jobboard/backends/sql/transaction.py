@@ -106,9 +106,12 @@ class StepwiseTransaction(Transaction):
         return list(super().rows(statement, **parameters))
 
     def change(self, change: Returning, **parameters: Any) -> list[Row]:
-        found = self.rows(change.find, **parameters)
-        if not found:
-            return []
-        ids = self.list_of(row[0] for row in found)
+        if change.find is None:
+            ids = parameters["ids"]
+        else:
+            found = self.rows(change.find, **parameters)
+            if not found:
+                return []
+            ids = self.list_of(row[0] for row in found)
         self.do(change.change, **{**parameters, "ids": ids})
         return self.rows(change.read, ids=ids)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from jobboard.arguments import moment
 from jobboard.backend import Waiter
-from jobboard.backends.sql import statements
+from jobboard.backends.sql import news
 from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.rows import Row
 from jobboard.errors import BoardUnavailable
@@ -157,7 +157,7 @@ class Watcher:
         self.enter()
         try:
             with self._database.read() as transaction:
-                (last,) = transaction.row(statements.LAST_EVENT) or (0,)
+                (last,) = transaction.row(news.LAST_EVENT) or (0,)
         except BaseException:
             self.leave()
             raise
@@ -184,7 +184,7 @@ class Watcher:
                     self._last_event = max(self._last_event, row[0])
                     if row[8] == self._database.board:
                         self._tell(row)
-                if len(rows) < statements.EVENTS_AT_ONCE:
+                if len(rows) < news.EVENTS_AT_ONCE:
                     return
 
     def _tell(self, row: Row) -> None:
