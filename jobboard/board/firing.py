@@ -75,27 +75,32 @@ class Firing:
         made = Round()
         # In any order: of several schedulers each takes what the others have not come to yet.
         random.shuffle(entries)
-        if len(entries) <= _STEPS_AT_ONCE:
-            self._take(self._steps(entries, now, made), made)
-        else:
-            self._fire_many(entries, now, made)
+        parts = [entries[start : start + _STEPS_AT_ONCE] for start in range(0, len(entries), _STEPS_AT_ONCE)]
+        if len(parts) > 1 and self._backend.capabilities.processes:
+            self._fire_ahead(parts, now, made)
+            return made
+        for part in parts:
+            if not self._take(self._steps(part, now, made), made):
+                break
         return made
 
-    def _fire_many(self, entries: Sequence[ScheduleEntry], now: float, made: Round) -> None:
-        """Decide about the next schedules while the store takes the steps of those before them."""
+    def _fire_ahead(self, parts: Sequence[Sequence[ScheduleEntry]], now: float, made: Round) -> None:
+        """Decide about the next part while the store takes the steps of the one before.
+
+        A store within this process has no time of its own, in which something else could be done.
+        """
         sent: Future[bool] | None = None
         with ThreadPoolExecutor(1, "jobboard-steps") as sender:
-            for start in range(0, len(entries), _STEPS_AT_ONCE):
-                steps = self._steps(entries[start : start + _STEPS_AT_ONCE], now, made)
+            for part in parts:
+                steps = self._steps(part, now, made)
                 if sent is not None and not sent.result():
-                    # Somebody else is at the same ones: what is due now is better looked up again.
                     return
                 sent = sender.submit(self._take, steps, made)
             if sent is not None:
                 sent.result()
 
     def _take(self, steps: Sequence[ScheduleStep], made: Round) -> bool:
-        """Take steps; False if most of them were somebody else's by then."""
+        """Take steps; False if most of them were somebody else's by then, so that a new look tells more."""
         lost = made.lost
         for group in _by_size(steps, self._backend.capabilities.largest_step):
             verdicts = self._board._ask(self._backend.step_schedules, group)
