@@ -50,7 +50,8 @@ class Presence:
             logger.debug("%s %s can't register: %s", self._kind, self._who, error)
 
     def leave(self) -> None:
-        """Stopped in good order: be seen no more."""
+        """Stopped in good order: be seen no more, until it registers again."""
+        self._due_at = 0.0
         try:
             self._board.remove_entity(self._entity())
         except BoardUnavailable as error:

@@ -14,7 +14,7 @@ from jobboard.cli.app import cli
 
 ROOT = Path(__file__).parent.parent
 _IN_TEXT = re.compile(r"``(jobboard\s+\w[^`.]*)``")
-_LINE = re.compile(r"^ {2,}(?:ExecStart=\S*/)?(jobboard (?!-).*)$", re.MULTILINE)
+_LINE = re.compile(r"^ {2,}(?:ExecStart=\S*/)?(jobboard [a-z].*)$", re.MULTILINE)
 
 
 def command_lines() -> list[tuple[str, str]]:
