@@ -49,7 +49,7 @@ def _time_of_burst(board: JobBoard, count: int) -> float:
     deadline = due.timestamp() + _LONGEST
     while board.job_count < count:
         assert time.time() < deadline, "not all were posted"
-        time.sleep(0.01)
+        time.sleep(0.02)
     took = time.time() - due.timestamp()
     scheduler.stop()
     assert board.job_count == count

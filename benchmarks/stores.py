@@ -128,18 +128,34 @@ _GOALS = {
     "CPU per no-op job above the board's, 8 slots": "<= 100",
     "10 ms jobs, 8 slots": "ratio >= 0.9",
     "pick-up in one process, p50": "<= 5",
+    "finding 1 due among 100,000 schedules": "ratio <= 1.5",
+    "lateness of a fire, p95": "<= 50",
 }
+_BURST = "10,000 schedules due at once, until all are posted"
 
 STORES = {
     store.name: store
     for store in (
-        Store("memory", _memory_space, {**_GOALS, "claim_next + consume in batches of 100": ">= 30,000/s"}),
+        Store(
+            "memory",
+            _memory_space,
+            {**_GOALS, "claim_next + consume in batches of 100": ">= 30,000/s", _BURST: "<= 1.5"},
+        ),
         Store(
             "sqlite-full",
             lambda: _sqlite_space("FULL"),
-            {**_GOALS, "claim_next + consume one by one": "ratio >= 0.5", "pick-up across processes, p50": "<= 60"},
+            {
+                **_GOALS,
+                "claim_next + consume one by one": "ratio >= 0.5",
+                "pick-up across processes, p50": "<= 60",
+                _BURST: "<= 3",
+            },
         ),
-        Store("sqlite-normal", lambda: _sqlite_space("NORMAL"), {**_GOALS, "pick-up across processes, p50": "<= 60"}),
+        Store(
+            "sqlite-normal",
+            lambda: _sqlite_space("NORMAL"),
+            {**_GOALS, "pick-up across processes, p50": "<= 60", _BURST: "<= 3"},
+        ),
         REDIS,
         POSTGRESQL,
         MARIADB,

@@ -22,8 +22,8 @@ _HOST = "127.0.0.1"
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-#: The bytes that the board writes into a job's znode, and into its line of the log.
-_JOB, _LINE = 150, 110
+#: The bytes that the board writes into a job's znode and into its line of the log: by a post, a claim, a consume.
+_POSTED, _CLAIMED, _CONSUMED = (63, 119), (166, 166), (128, 135)
 
 
 class BareZooKeeper:
@@ -34,8 +34,9 @@ class BareZooKeeper:
     def __init__(self, hosts: str) -> None:
         self._client = KazooClient(hosts=hosts)
         self._client.start()
-        self._root = f"/bare-{uuid.uuid4()}"
-        for folder in ("jobs", "log", "session", "paused", "ready"):
+        # As long as the path of a board.
+        self._root = f"/bare-{uuid.uuid4().hex[:11]}"
+        for folder in ("jobs", "log", "session", "paused", "ready", "deleted"):
             self._client.ensure_path(f"{self._root}/{folder}")
         self._posted: list[str] = []
 
@@ -44,9 +45,9 @@ class BareZooKeeper:
             transaction = self._client.transaction()
             paths = [f"{self._root}/jobs/{uuid.uuid4()}" for _ in range(batch)]
             for path in paths:
-                transaction.create(path, b"x" * _JOB)
+                transaction.create(path, b"x" * _POSTED[0])
             transaction.set_data(f"{self._root}/ready", b"")
-            self._commit(transaction, batch)
+            self._commit(transaction, _POSTED[1] * batch)
             self._posted += paths
         return count
 
@@ -54,19 +55,20 @@ class BareZooKeeper:
         for _ in range(0, count, batch):
             paths, self._posted = self._posted[:batch], self._posted[batch:]
             claim = self._client.transaction()
-            for folder in ("session", "paused", "ready"):
+            for folder in ("deleted", "session", "paused", "ready"):
                 claim.check(f"{self._root}/{folder}", -1)
             for path in paths:
-                claim.set_data(path, b"x" * _JOB, 0)
-            self._commit(claim, batch)
+                claim.set_data(path, b"x" * _CLAIMED[0], 0)
+            self._commit(claim, _CLAIMED[1] * batch)
             consume = self._client.transaction()
+            consume.check(f"{self._root}/deleted", -1)
             for path in paths:
-                consume.set_data(path, b"x" * _JOB, 1)
-            self._commit(consume, batch)
+                consume.set_data(path, b"x" * _CONSUMED[0], 1)
+            self._commit(consume, _CONSUMED[1] * batch)
         return count
 
-    def _commit(self, transaction: object, jobs: int) -> None:
-        transaction.create(f"{self._root}/log/c-", b"x" * _LINE * jobs, sequence=True)  # type: ignore[attr-defined]
+    def _commit(self, transaction: object, line: int) -> None:
+        transaction.create(f"{self._root}/log/c-", b"x" * line, sequence=True)  # type: ignore[attr-defined]
         results = transaction.commit()  # type: ignore[attr-defined]
         if any(isinstance(result, Exception) for result in results):
             raise AssertionError(f"a bare transaction failed in a benchmark: {results}")

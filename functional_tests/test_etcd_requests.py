@@ -12,7 +12,8 @@ import requests
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
 
-from jobboard import Conductor, Handlers, JobBoard, Posting
+from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
+from jobboard.backends.etcd import lines
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -55,6 +56,14 @@ class Requests:
         text = requests.get(self._url, timeout=5).text
         found = re.findall(r'^grpc_server_started_total\{grpc_method="(\w+)".*\} (\S+)$', text, re.MULTILINE)
         return {method: int(float(n)) for method, n in found if method not in ("Status", "LeaseLeases")}
+
+
+def sent_by(server: EtcdServer) -> float:
+    """Return the bytes that the server has sent."""
+    text = requests.get(f"{server.url}/metrics", timeout=5).text
+    found = re.search(r"^etcd_network_client_grpc_sent_bytes_total (\S+)$", text, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
 
 
 ONE, TWO = {"Txn": 1}, {"Txn": 2}
@@ -140,7 +149,7 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_asks_less_than_once_a_seco
     try:
         eventually(holder.entities)
         requests_of = Requests(server)
-        span = 6.0
+        span = 4.0
         counted = requests_of.of(lambda: _heartbeat(holder, held, span))
         # The holder's own renewals are not the idle one's.
         assert sum(counted.values()) - len(held) // 50 < span
@@ -154,24 +163,60 @@ def _heartbeat(holder: JobBoard, held: list[Any], span: float) -> None:
     threading.Event().wait(span)
 
 
+@pytest.mark.parametrize("names", [None, ["resize"], ["rotate", "resize"]])
+def test_a_long_line_is_claimed_in_its_order(
+    server: EtcdServer, harness: EtcdHarness, names: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_REACH", 60)
+    board = harness.board()
+    other = harness.board(board.name)
+    posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(459)])]
+    board.post("rotate", priority="low")
+    claimed: list[str] = []
+
+    def claim(claimer: JobBoard = board) -> None:
+        claimed.extend(job.uuid for job in claimer.claim_next("alice", names, limit=10, expiry=LONG))
+
+    claim()
+    while len(claimed) < 400:
+        if len(claimed) == 140:
+            # It stands before all that this client knows of.
+            posted.insert(140, other.post("resize", priority="high").uuid)
+        assert Requests(server).of(claim) == TWO
+    # Others take the rest of what this client knows of, and more.
+    for _ in range(5):
+        claim(other)
+    claim()
+    assert claimed == posted
+
+
 def test_a_claim_reads_no_more_of_a_long_line(server: EtcdServer, harness: EtcdHarness) -> None:
     """The server counts the bytes that it sends."""
     board = harness.board()
 
-    def replied() -> float:
-        text = requests.get(f"{server.url}/metrics", timeout=5).text
-        found = re.search(r"^etcd_network_client_grpc_sent_bytes_total (\S+)$", text, re.MULTILINE)
-        assert found is not None
-        return float(found[1])
-
     def cost() -> float:
-        before = replied()
+        before = sent_by(server)
         [job] = board.claim_next("alice", expiry=LONG)
         board.consume(job, "alice")
-        return replied() - before
+        return sent_by(server) - before
 
     board.post_many([Posting("resize") for _ in range(20)])
     cost()
     short = cost()
     board.post_many([Posting("resize") for _ in range(2_000)])
     assert cost() <= 1.2 * short
+
+
+def test_what_is_due_is_found_without_reading_what_is_not(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+
+    def cost() -> float:
+        before = sent_by(server)
+        assert board.schedules.fire_due(100).posted == 0
+        return sent_by(server) - before
+
+    board.schedules.add(Schedule("first", Every(hours=1), "rotate"))
+    few = cost()
+    for number in range(50):
+        board.schedules.add(Schedule(f"later-{number}", Every(days=1), "rotate"))
+    assert cost() <= 1.2 * few

@@ -12,7 +12,7 @@ from redis_harness import ClusterHarness, SentinelHarness
 from redis_servers import RedisCluster, RedisSentinel, RedisServer
 from servers import HOST
 
-from jobboard import BoardUnavailable, JobState, Posting
+from jobboard import BoardUnavailable, JobState, Posting, fetch
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -86,6 +86,20 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
         late = board.post("rotate")
         assert next(iter(board.wait(10, ["rotate"]))) == late
         eventually(lambda: board.post("rotate").uuid in heard)
+
+
+def test_a_board_is_found_by_the_nodes_that_others_told_of() -> None:
+    with RedisCluster() as cluster:
+        owner, _ = _owner_of(cluster, "{jobboard:far}")
+        seed = next(node for node in cluster.nodes if node is not owner)
+        with fetch("far", f"redis+cluster://{HOST}:{seed.port}") as board:
+            board.post("resize")
+            with owner.client() as client:
+                client.config_set("cluster-require-full-coverage", "no")
+                seed.kill()
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            board.post("resize")
+            assert board.job_count == 2
 
 
 def _migrate(giver: redis.Redis, target: RedisServer, keys: list[bytes]) -> None:

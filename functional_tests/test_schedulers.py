@@ -22,7 +22,7 @@ from jobboard import AnyOf, BoardUnavailable, Cron, Every, JobBoard, Schedule, f
 from jobboard.testing import eventually
 
 #: How long the schedules fire; ``JOBBOARD_CRASH_SECONDS=30`` for the long run.
-SECONDS = float(os.environ.get("JOBBOARD_CRASH_SECONDS", "6"))
+SECONDS = float(os.environ.get("JOBBOARD_CRASH_SECONDS", "5"))
 KILL_EVERY = max(1.0, SECONDS / 10)
 SCHEDULERS = 5
 
@@ -188,7 +188,7 @@ def test_each_fire_time_is_posted_exactly_once_whoever_dies(
     with Crew(store.uri, board.name, ahead, tmp_path) as crew, Consumer(board) as consumer:
         eventually(lambda: crew.are_at_work(board), within=PATIENCE, every=0.1)
         # Late enough for all to be added before, and for those whose clocks are ahead.
-        first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3 + max(ahead))
+        first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2 + max(ahead))
         schedules = [board.schedules.add(schedule) for schedule in schedules_from(first)]
         crash(crew, store, first)
         eventually(lambda: are_finished(board) and crew.are_at_work(board), within=PATIENCE + SECONDS, every=0.1)

@@ -1,9 +1,9 @@
 """What all tests share."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("jobboard.testing.counting",)
 
 # A busy machine is no failure: no test is timed.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

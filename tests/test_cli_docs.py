@@ -13,12 +13,14 @@ import pytest
 from jobboard.cli.app import cli
 
 ROOT = Path(__file__).parent.parent
+_IN_TEXT = re.compile(r"``(jobboard\s+\w[^`.]*)``")
 _LINE = re.compile(r"^ {2,}(?:ExecStart=\S*/)?(jobboard (?!-).*)$", re.MULTILINE)
 
 
 def command_lines() -> list[tuple[str, str]]:
     pages = [ROOT / "README.rst", *sorted((ROOT / "doc").rglob("*.rst"))]
     found = [(page.name, line) for page in pages for line in _LINE.findall(page.read_text())]
+    found += [(page.name, line) for page in pages for line in _IN_TEXT.findall(page.read_text())]
     for name, command in commands(cli):
         found += [(f"{name} --help", line) for line in _LINE.findall(command.epilog or "")]
     return found

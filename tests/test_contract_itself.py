@@ -18,7 +18,7 @@ from jobboard.testing.counting import count_cases
 pytest_plugins = ("pytester",)
 
 #: Public names of a board that ask nothing of the store, or for which closed is no error.
-QUIET = {"name", "store", "connected", "connect", "close", "capabilities"}
+QUIET = {"name", "store", "connected", "connect", "close", "capabilities", "migrate"}
 #: Those that stand behind the handle, and are called through it.
 BEHIND_THE_HANDLE = {
     "look": "job.state",

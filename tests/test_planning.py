@@ -71,6 +71,14 @@ def test_what_one_step_cannot_post_stays_due(minutes: int, most: int) -> None:
     assert fired == [ZERO + 60 * n for n in range(1, minutes + 1)]
 
 
+def test_what_waits_for_room_is_one_of_those_that_a_step_can_post() -> None:
+    schedule = minutely(coalesce="all", max_instances=50, overlap="buffer_one")
+    progress = progress_of(schedule, 300.0, buffered=ZERO + 300)
+    made = plan(schedule, progress, ZERO + 1200, 10)
+    assert made.fires == [ZERO + 60 * minute for minute in range(5, 15)]
+    assert plan(schedule, made.progress, ZERO + 1200, 10).fires == [ZERO + 60 * minute for minute in range(15, 21)]
+
+
 def test_years_cost_no_more_than_the_cap() -> None:
     schedule = Schedule("a", Every(seconds=1, start=START), "write", coalesce="all", max_instances=None)
     made = plan(schedule, progress_of(schedule), ZERO + 10 * 365 * 86400, MOST_CAUGHT_UP)

@@ -85,7 +85,7 @@ class Consuming(Handles):
             size = min(most - len(jobs), self._backend.capabilities.largest_batch)
             entries = self._claim_batch(claim, wanted, size)
             jobs += self._claimed_handles(entries, who)
-            if len(entries) < size:
+            if len(entries) < size or len(jobs) >= most:
                 break
             claim = self._claim_of(who, expiry)
         return jobs

@@ -114,6 +114,9 @@ def _overdue(schedule: Schedule, made: Plan, now: float, most: int) -> list[floa
         return []
     if schedule.coalesce == "all":
         times, upcoming = _all_of(schedule, made, now)
+        if progress.buffered is not None:
+            # It may be posted as well. One of those that are due is looked at in any case, or else nothing would move.
+            most = max(1, most - 1)
         if len(times) > most:
             times, upcoming = times[:most], times[most]
     else:

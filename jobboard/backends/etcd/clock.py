@@ -31,11 +31,12 @@ class ServerClock:
         """The seconds by which the server is ahead."""
         return min(max(0.0, self._least), self._most)
 
-    def learn(self, date: str | None, sent: float) -> None:
-        """Take in the date of a reply to what was sent at this moment of the client's clock."""
-        if date is None:
+    def learn(self, date: str | None, took: float) -> None:
+        """Take in the date of a reply that has just come, so many seconds after its request was sent."""
+        if not date:
             return
         received = self._clock()
+        sent = received - took
         with self._lock:
             if date != self._date:
                 try:

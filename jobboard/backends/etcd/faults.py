@@ -15,6 +15,7 @@ _HINTS = {
     "too many requests": "it has more to do than it can",
     "database space exceeded": "its space is used up; compact and defragment it, then disarm the alarm",
     "request is too large": "one request may be 1.5 MiB; post less at once, or references to large data",
+    "received message larger than max": "one request may be 1.5 MiB; post less at once, or references to large data",
     "too many operations in txn request": "raise its --max-txn-ops to 128 or more",
     "permission denied": "this user lacks a right; see 'Least rights' in the docs of the etcd board",
     "authentication failed": "it refuses this user and password",

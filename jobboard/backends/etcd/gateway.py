@@ -137,8 +137,7 @@ class Gateway:
         )
 
     def _heard(self, response: requests.Response, *_: Any, **__: Any) -> None:
-        sent = time.time() - response.elapsed.total_seconds()
-        self.clock.learn(response.headers.get("Date"), sent)
+        self.clock.learn(response.headers.get("Date"), response.elapsed.total_seconds())
 
     def _logged_in(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
         """Send a request under a login that holds, renewed if it does not."""

@@ -102,3 +102,7 @@ class Keys:
     def due_at(self, moment: float | None, id: str) -> bytes:
         """The line of schedules, by the moment at which each is due next; those that are not come last."""
         return self.due + (b"9" * 19 if moment is None else moment_of(moment)) + b"/" + id.encode()
+
+    def due_until(self, moment: float) -> bytes:
+        """Return the key before which all schedules stand that are due at this moment."""
+        return self.due + moment_of(moment) + b"0"

@@ -30,6 +30,12 @@ _scalars, _bytes = attrgetter(*_STORED), attrgetter(*_BYTES)
 
 _FORMAT = 1
 
+#: Bytes of texts that come from error messages, which can be of any length: a reason, one in the history, an error.
+LONGEST_REASON, LONGEST_NOTE, LONGEST_ERROR = 4_000, 500, 400_000
+
+#: Bytes of a record; the server takes 1.5 MiB in one request, and with it must go what stands beside the record.
+_MOST_BYTES = 1_300_000
+
 
 @dataclass(slots=True)
 class Grant:
@@ -118,7 +124,7 @@ class Row(Entry):
     def note(self, kind: EventKind, who: str | None, at: float, token: int | None, reason: str | None = None) -> None:
         """Add a line to the history."""
         self.last_modified = at
-        self.notes = (*self.notes, (kind.value, who, at, token, reason))[-HISTORY_LENGTH:]
+        self.notes = (*self.notes, (kind.value, who, at, token, shortened(reason, LONGEST_NOTE)))[-HISTORY_LENGTH:]
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
         """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
@@ -129,7 +135,22 @@ class Row(Entry):
         )
 
     def packed(self) -> bytes:
-        """Return the record as it is stored, without the claim."""
+        """Return the record as it is stored, without the claim.
+
+        One that would be too large to be written, so that its job could never end, leaves out what is worth least.
+        """
+        self.reason, self.last_error = shortened(self.reason, LONGEST_REASON), shortened(self.last_error, LONGEST_ERROR)
+        data = self._packed()
+        if len(data) > _MOST_BYTES:
+            self.progress = None
+            self.last_error = shortened(self.last_error, LONGEST_REASON)
+            data = self._packed()
+        if len(data) > _MOST_BYTES and self.state is JobState.COMPLETE:
+            self.checkpoint = None
+            data = self._packed()
+        return data
+
+    def _packed(self) -> bytes:
         return _pack([_FORMAT, self.state.value, _scalars(self), _bytes(self), self.notes, self.aliases])
 
     # -- moves -----------------------------------------------------------------------------------------------------
@@ -155,6 +176,17 @@ class Row(Entry):
         """Set it aside in the trash."""
         self.state, self.owner = JobState.TRASHED, None
         self.note(EventKind.TRASHED, who, now, token, reason)
+
+
+def shortened(text: str | None, most: int) -> str | None:
+    """Return a text of at most so many bytes; what is longer loses its middle, since errors say most at their ends."""
+    if text is None or len(text) * 4 <= most:
+        return text
+    data = text.encode()
+    if len(data) <= most:
+        return text
+    half = (most - 5) // 2
+    return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
 
 
 def row_of(data: bytes) -> Row:

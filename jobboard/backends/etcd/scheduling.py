@@ -12,7 +12,7 @@ from jobboard.backends.etcd.client import Memory
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.posting import Known, Plan, Posting
 from jobboard.backends.etcd.telling import Told
-from jobboard.backends.etcd.txn import KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan, scan_prefix
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan
 from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 
 _PATIENCE = 10.0
@@ -110,13 +110,12 @@ class Scheduling(Posting):
     def due_schedules(self, limit: int) -> Due:
         self._check_open()
         keys, now = self.keys, self.now()
-        (found,) = self._ask([scan_prefix(keys.due, limit + 1)])
-        if unreadable := [kv for kv in found.kvs if _read(kv) is None]:
-            for kv in unreadable:
-                self._mend_due(kv)
-            (found,) = self._ask([scan_prefix(keys.due, limit + 1)])
-        entries = [self._schedule_of(kv) for kv in found.kvs]
-        for entry, kv in zip(entries, found.kvs, strict=True):
+        until = keys.due_until(now)
+        # What is due, and the first that is not: the others are not read.
+        found = self._look_along([scan(keys.due, until, limit + 1), scan(until, after(keys.due), 1)])
+        kvs = [kv for part in found for kv in part.kvs]
+        entries = [self._schedule_of(kv) for kv in kvs]
+        for entry, kv in zip(entries, kvs, strict=True):
             # Both keys of a schedule are written in one transaction, so they have one revision.
             self._seen.put(entry.id, (entry, kv.modified))
         due = [entry for entry in entries if entry.next_at is not None and entry.next_at <= now][:limit]
@@ -124,6 +123,14 @@ class Scheduling(Posting):
         # One that has been stepped on since the scan is not due any more.
         whole = [entry for entry in self._whole(due) if entry.next_at is not None and entry.next_at <= now]
         return Due(whole, None if behind is None else behind - now, now)
+
+    def _look_along(self, line: Sequence[Op]) -> list[Found]:
+        """Read parts of the line of moments; what stands there and can't be read is put where it belongs first."""
+        found = self._ask(line)
+        unreadable = [kv for part in found for kv in part.kvs if _read(kv) is None]
+        for kv in unreadable:
+            self._mend_due(kv)
+        return self._ask(line) if unreadable else found
 
     def _mend_due(self, place: KeyValue) -> None:
         """Put a schedule where it belongs in the line, since what stands there can't be read."""
@@ -154,7 +161,7 @@ class Scheduling(Posting):
             raise TypeError(f"not a cursor of this backend: {cursor!r}")
         self._check_open()
         start = self.keys.due if cursor is None else cursor + b"\0"
-        (found,) = self._ask([scan(start, after(self.keys.due), size)])
+        (found,) = self._look_along([scan(start, after(self.keys.due), size)])
         entries = [self._schedule_of(kv) for kv in found.kvs]
         return SchedulePage(self._whole(entries), found.kvs[-1].key if found.more else None)
 

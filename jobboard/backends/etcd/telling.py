@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from jobboard.arguments import moment
-from jobboard.backends.etcd.rows import Row
+from jobboard.backends.etcd.rows import LONGEST_NOTE, Row, shortened
 from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
 
@@ -49,7 +49,9 @@ def told_of(
 
 
 def pack_told(events: Sequence[Told]) -> bytes:
-    parts = [(e.kind.value, e.uuid, e.name, e.who, e.token, e.at, e.reason, e.due) for e in events]
+    parts = [
+        (e.kind.value, e.uuid, e.name, e.who, e.token, e.at, shortened(e.reason, LONGEST_NOTE), e.due) for e in events
+    ]
     data: bytes = msgpack.packb(parts)
     return data
 

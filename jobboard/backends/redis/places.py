@@ -128,6 +128,8 @@ class Sharded(Place):
     def __init__(self, network: Network, hosts: list[Host], key: str) -> None:
         self._network = network
         self._hosts = hosts
+        #: Hosts that others have told of, for when all those of the URI are gone.
+        self._told: list[Host] = []
         self._slot = key_slot(key.encode())
         self._node: Host | None = None
 
@@ -146,32 +148,35 @@ class Sharded(Place):
     def _ask(self) -> Host:
         """Ask one host after the other who has the slot."""
         fault: Exception = exceptions.ConnectionError("no hosts")
-        for host in self._hosts:
+        for host in [*self._hosts, *self._told]:
             connection = self._network.connection(host)
             try:
                 connection.connect()
                 connection.send_command("CLUSTER", "SLOTS")
-                node = self._node_of(connection.read_response(), host)
+                owners = _owners_of(connection.read_response(), host)
             except (exceptions.RedisError, OSError) as error:
                 fault = error
                 continue
             finally:
                 connection.disconnect()
-            if node is not None:
-                return node
+            self._told = list(dict.fromkeys(node for _, _, node in owners if node not in self._hosts))
+            for first, last, node in owners:
+                if first <= self._slot <= last:
+                    return node
             fault = exceptions.ClusterDownError(f"no node has the slot {self._slot}")
         raise fault
-
-    def _node_of(self, ranges: Any, asked: Host) -> Host | None:
-        for first, last, (host, port, *_), *_ in ranges:
-            if first <= self._slot <= last:
-                # A node that does not know its own address says so by an empty one: it is the one that was asked.
-                return (host.decode() if host else asked[0]), int(port)
-        return None
 
     def __str__(self) -> str:
         node = f", slot {self._slot} at {text_of(self._node)}" if self._node else ""
         return f"the Cluster {', '.join(map(text_of, self._hosts))}{node}"
+
+
+def _owners_of(ranges: Any, asked: Host) -> list[tuple[int, int, Host]]:
+    """Return the first and the last slot of each range, and its node."""
+    # A node that does not know its own address says so by an empty one: it is the one that was asked.
+    return [
+        (first, last, (host.decode() if host else asked[0], int(port))) for first, last, (host, port, *_), *_ in ranges
+    ]
 
 
 def text_of(host: Host) -> str:

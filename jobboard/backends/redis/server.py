@@ -154,10 +154,17 @@ class Server:
                     raise unreachable(str(self.place), error) from None
             # A line that breaks while hands are shaken may be fine the next time, and nothing was asked yet.
             time.sleep(_FIRST_PAUSE)
-        if self.writes_through and not self.sees_to_its_disk(connection):
-            connection.disconnect()
-            raise BoardUnavailable(f"Redis at {self.place} has appendonly yes and appendfsync always no more")
+        if self.writes_through:
+            self._insist_on_disk(connection)
         return connection
+
+    def _insist_on_disk(self, connection: Connection) -> None:
+        try:
+            if not self.sees_to_its_disk(connection):
+                raise BoardUnavailable(f"Redis at {self.place} has appendonly yes and appendfsync always no more")
+        except BaseException:
+            connection.disconnect()
+            raise
 
     def sees_to_its_disk(self, connection: Connection) -> bool:
         """Whether this server writes to its disk before it answers; False too if this user may not ask."""

@@ -14,7 +14,7 @@ from jobboard.backends.zookeeper.faults import refused
 from jobboard.backends.zookeeper.layout import Layout, parent
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.record import LONG_FIELDS, LONGEST_INLINE, Record, encode
-from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, Stat, fault_in
+from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, Stat, fault_in, pack_acl
 from jobboard.backends.zookeeper.tracker import Tracker
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -72,9 +72,14 @@ class Engine:
         self._line, self._layout, self._tracker, self._clock, self._acl = line, layout, tracker, clock, acl
         #: Buckets that are known to be there.
         self._made: set[str] = set()
+        #: The ACL that was packed last, and as what.
+        self._packed: tuple[Any, bytes] = (None, b"")
 
     def begin(self) -> Writing:
-        return Writing(Multi(self._line.chroot, self._acl()))
+        acl = self._acl()
+        if acl is not self._packed[0]:
+            self._packed = (acl, pack_acl(acl))
+        return Writing(Multi(self._line.chroot, self._packed[1]))
 
     # -- parts -----------------------------------------------------------------------------------------------------
 

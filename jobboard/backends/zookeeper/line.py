@@ -11,6 +11,7 @@ from typing import Any
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from jobboard.backends.zookeeper.faults import refused, translated, unreachable
 from jobboard.backends.zookeeper.requests import DATA_WATCH, MultiRead, RemoveWatches
@@ -306,6 +307,4 @@ def _hang_up(client: KazooClient) -> None:
 
 def acl_of(client: KazooClient, wanted: Sequence[Any] | None) -> Sequence[Any]:
     """Return the ACL of what a board makes: what it was told, or else what the client has as its own."""
-    from kazoo.security import OPEN_ACL_UNSAFE
-
     return wanted or client.default_acl or OPEN_ACL_UNSAFE

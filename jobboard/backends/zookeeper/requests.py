@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 _INT = struct.Struct("!i")
 _HEADER = struct.Struct("!iBi")
+#: A header, and the length of the path that follows it.
+_PART = struct.Struct("!iBii")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _END = _HEADER.pack(-1, 1, -1)
 
@@ -69,7 +71,7 @@ class MultiRead:
 
     def _add(self, kind: int, path: str) -> None:
         name = path.encode()
-        self._parts.append(_HEADER.pack(kind, 0, -1) + _INT.pack(len(name)) + name + b"\0")
+        self._parts.append(_PART.pack(kind, 0, -1, len(name)) + name + b"\0")
 
     def serialize(self) -> bytes:
         return b"".join(self._parts) + _END
@@ -123,9 +125,10 @@ class Multi:
     type = _MULTI
     __slots__ = ("_acl", "_parts", "_root", "size")
 
-    def __init__(self, root: str, acl: Sequence[Any]) -> None:
+    def __init__(self, root: str, acl: Sequence[Any] | bytes) -> None:
+        """``acl`` is that of what is created; packed already, or as kazoo has it."""
         self._root = root
-        self._acl = pack_acl(acl)
+        self._acl = acl if isinstance(acl, bytes) else pack_acl(acl)
         self._parts: list[bytes] = []
         #: How many bytes it has so far.
         self.size = len(_END)
@@ -149,7 +152,7 @@ class Multi:
     def _add(self, kind: int, path: str, rest: bytes) -> int:
         """Add a part, and return its place."""
         name = (self._root + path).encode()
-        part = _HEADER.pack(kind, 0, -1) + _INT.pack(len(name)) + name + rest
+        part = _PART.pack(kind, 0, -1, len(name)) + name + rest
         self._parts.append(part)
         self.size += len(part)
         return len(self._parts) - 1

@@ -1,0 +1,94 @@
+"""How large things may be on etcd, whose requests may be 1.5 MiB: whatever was taken can be ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from etcd_harness import EtcdHarness
+from etcd_servers import EtcdServer
+
+from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting
+from jobboard.testing import eventually
+
+LONG = 600.0
+LARGE = {"data": "x" * 524_000}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
+    with EtcdHarness(server.uri) as harness:
+        yield harness
+
+
+def swollen(board: JobBoard, expiry: float = LONG) -> Job:
+    """A claimed job of which all is as large as it may be."""
+    board.post("resize", details=LARGE)
+    [job] = board.claim_next("alice", expiry=expiry)
+    board.checkpoint(job, "alice", LARGE)
+    board.extend_many([job], "alice", expiry, progress=[LARGE])
+    return job
+
+
+ENDS: dict[str, tuple[Callable[[JobBoard, Job], object], JobState]] = {
+    "consume": (lambda board, job: board.consume(job, "alice", LARGE), JobState.COMPLETE),
+    "abandon": (lambda board, job: board.abandon(job, "alice", reason="r" * 900_000), JobState.UNCLAIMED),
+    "trash": (lambda board, job: board.trash(job, "alice", reason="r" * 900_000), JobState.TRASHED),
+    "release": (lambda board, job: board.release(job, reason="r" * 900_000), JobState.UNCLAIMED),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_job_of_which_all_is_large_can_be_ended(harness: EtcdHarness, end: str) -> None:
+    board = harness.board()
+    job = swollen(board)
+    act, state = ENDS[end]
+    act(board, job)
+    found = harness.board(board.name).get(job.uuid)
+    assert (found.record.state, found.details) == (state, LARGE)
+    assert found.checkpoint == (None if end == "consume" else LARGE)
+    assert found.result == (LARGE if end == "consume" else None)
+
+
+def test_a_job_of_which_all_is_large_is_taken_back(harness: EtcdHarness) -> None:
+    board = harness.board()
+    job = swollen(board, 0.5)
+    eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED)
+    assert board.claim_next("bob", expiry=LONG) == [job]
+    assert job.checkpoint == LARGE
+
+
+def test_the_ends_of_an_endless_error_are_kept(harness: EtcdHarness) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    board.abandon(job, "alice", reason="first " + "x" * 2_000_000 + " last")
+    error = board.get(job.uuid).record.last_error or ""
+    assert error.startswith("first ")
+    assert error.endswith(" last")
+    assert len(error) <= 400_000
+
+
+def test_pages_and_batches_of_large_jobs_go_through(harness: EtcdHarness) -> None:
+    board = harness.board()
+    posted = board.post_many([Posting("resize", details=LARGE) for _ in range(12)])
+    assert list(board.iterjobs()) == posted
+    assert list(board.iterjobs(names=["resize"])) == posted
+    claimed = board.claim_next("alice", limit=12, expiry=LONG)
+    assert claimed == posted
+    assert board.consume_many(claimed, "alice") == [None] * 12
+    assert board.audit() == []
+
+
+def test_what_is_too_large_for_the_server_is_told(harness: EtcdHarness) -> None:
+    board = harness.board(largest_details=5_000_000, patience=0.2)
+    for size in (1_700_000, 3_000_000):
+        with pytest.raises(BoardUnavailable, match="one request may be 1.5 MiB"):
+            board.post("resize", details={"data": "x" * size})
+    assert board.job_count == 0
