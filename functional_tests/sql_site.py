@@ -31,15 +31,17 @@ class Site(NamedTuple):
 
     def fill(self, board: JobBoard, count: int, name: str = "resize") -> None:
         """Put jobs on a board as fast as the server can; they are like those that were posted."""
-        uuids, numbers = (
-            ("gen_random_uuid()::text", f"generate_series(1, {count})")
-            if self.is_postgresql
-            else ("UUID()", f"seq_1_to_{count}")
-        )
         (number,) = self.run("SELECT id FROM jobboard_boards WHERE name = %s", board.name)[0]
-        self.run(
-            "INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
-            f" last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', -3, 1e9, %s, 1, 0, 0, 1e9, 0"
-            f" FROM {numbers}",
-            b"\x95\x01\xc0\xc0\xc0\xc0\x80",
-        )
+        for first in range(0, count, 50_000):
+            some = min(50_000, count - first)
+            uuids, numbers = (
+                ("gen_random_uuid()::text", f"generate_series(1, {some})")
+                if self.is_postgresql
+                else ("UUID()", f"seq_1_to_{some}")
+            )
+            self.run(
+                "INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
+                f" last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', -3, 1e9, %s, 1, 0, 0, 1e9, 0"
+                f" FROM {numbers}",
+                b"\x95\x01\xc0\xc0\xc0\xc0\x80",
+            )
