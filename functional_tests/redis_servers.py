@@ -115,7 +115,8 @@ class RedisSentinel(RunningServer):
         (self.folder / "sentinel.conf").write_text(
             f"port {self.port}\nbind {HOST}\n"
             f"sentinel monitor {self.service} {HOST} {self.primary.port} 1\n"
-            f"sentinel down-after-milliseconds {self.service} 500\n"
+            # Failovers are asked for; a busy machine must not be one.
+            f"sentinel down-after-milliseconds {self.service} 30000\n"
             f"sentinel failover-timeout {self.service} 2000\n"
         )
         super().start()

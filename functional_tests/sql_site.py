@@ -41,5 +41,5 @@ class Site(NamedTuple):
             "INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
             f" last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', -3, 1e9, %s, 1, 0, 0, 1e9, 0"
             f" FROM {numbers}",
-            b"\x80",
+            b"\x95\x01\xc0\xc0\xc0\xc0\x80",
         )

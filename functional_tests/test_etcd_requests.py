@@ -13,6 +13,7 @@ from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
 
 from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
+from jobboard.backends.etcd import lines
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -148,7 +149,7 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_asks_less_than_once_a_seco
     try:
         eventually(holder.entities)
         requests_of = Requests(server)
-        span = 6.0
+        span = 4.0
         counted = requests_of.of(lambda: _heartbeat(holder, held, span))
         # The holder's own renewals are not the idle one's.
         assert sum(counted.values()) - len(held) // 50 < span
@@ -160,6 +161,33 @@ def _heartbeat(holder: JobBoard, held: list[Any], span: float) -> None:
     """Extend all that is held, as its conductor would, within a while."""
     holder.extend_many(held, "holder", 60.0)
     threading.Event().wait(span)
+
+
+@pytest.mark.parametrize("names", [None, ["resize"], ["rotate", "resize"]])
+def test_a_long_line_is_claimed_in_its_order(
+    server: EtcdServer, harness: EtcdHarness, names: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_REACH", 60)
+    board = harness.board()
+    other = harness.board(board.name)
+    posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(459)])]
+    board.post("rotate", priority="low")
+    claimed: list[str] = []
+
+    def claim(claimer: JobBoard = board) -> None:
+        claimed.extend(job.uuid for job in claimer.claim_next("alice", names, limit=10, expiry=LONG))
+
+    claim()
+    while len(claimed) < 400:
+        if len(claimed) == 140:
+            # It stands before all that this client knows of.
+            posted.insert(140, other.post("resize", priority="high").uuid)
+        assert Requests(server).of(claim) == TWO
+    # Others take the rest of what this client knows of, and more.
+    for _ in range(5):
+        claim(other)
+    claim()
+    assert claimed == posted
 
 
 def test_a_claim_reads_no_more_of_a_long_line(server: EtcdServer, harness: EtcdHarness) -> None:

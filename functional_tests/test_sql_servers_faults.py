@@ -155,7 +155,7 @@ def _in_transaction(site: Site) -> Any:
 def test_a_server_that_does_not_reply_is_given_up_after_the_timeout(site: Site) -> None:
     with Proxy((HOST, site.server.port)) as proxy:
         uri = site.server.uri.replace(str(site.server.port), str(proxy.port))
-        with backend("jobs", f"{uri}?socket_timeout=0.5", patience=0.0) as board:
+        with backend("silence", f"{uri}?socket_timeout=0.5", patience=0.0) as board:
             board.post("resize", key="k", if_exists="keep")
             proxy.silence()
             begin = time.monotonic()

@@ -113,7 +113,8 @@ def test_claims_found_again_after_a_lost_reply_can_be_ended(line: Line) -> None:
 def test_a_first_try_that_is_committed_between_two_looks_of_the_second_is_the_same(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board, first = site.harness.board("jobs"), site.harness.board("jobs")
+    board = site.harness.board()
+    first = site.harness.board(board.name)
     uuid, look = str(uuid4()), _Batch._find_known
 
     def look_and_let_the_first_try_end(batch: Any) -> Any:

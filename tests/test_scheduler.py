@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from jobboard import JobBoard, Scheduler, backend
+from jobboard import Cron, JobBoard, MissingExtra, Schedule, Scheduler, backend
+from jobboard.scheduler import stored
+from jobboard.scheduler.triggers import cron_pattern
 from jobboard.testing import eventually
+from jobboard.testing.contract.clockwork import fire, hourly, overdue
 
 
 @pytest.fixture
@@ -60,3 +64,20 @@ def test_a_job_whose_end_nobody_told_of_is_followed_no_more(board: JobBoard) -> 
     made.looked_at, made.waiting = {"report"}, {}
     scheduler._note_waiting(made)
     assert scheduler._unsubscribe_ends is None
+
+
+def test_a_host_without_cronsim_leaves_cron_to_others(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    overdue(board, Schedule("nightly", Cron("0 * * * *"), "write"))
+    overdue(board, hourly())
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "cronsim", None)
+        for cache in (stored._known_trigger, cron_pattern.pattern_of):
+            cache.cache_clear()
+        assert board.schedules.fire_due(10).posted == 1
+        made = board.schedules.fire_due(10)
+        assert (made.posted, made.taken, made.next_in == 0.0) == (0, 0, False)
+        with pytest.raises(MissingExtra):
+            board.schedules.get("nightly")
+    assert board.schedules.get("nightly").state == "active"
+    assert fire(board) == 1
+    assert {job.schedule_id for job in board.iterjobs()} == {"nightly", "report"}

@@ -12,6 +12,7 @@ from jobboard.backend import Backend
 from jobboard.board.handles import Handles
 from jobboard.board.steps import Stored, most_postings, set_aside, set_aside_unreadable, step_of
 from jobboard.entry import LIVE, ScheduleEntry, ScheduleStep, Verdict
+from jobboard.errors import MissingExtra
 from jobboard.scheduler.planning import plan
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import unpack_schedule
@@ -56,8 +57,9 @@ class Firing:
         """Post the jobs of up to ``limit`` schedules that are due."""
         due = self._board._ask(self._backend.due_schedules, limit)
         made = self._fire(due.entries, due.now)
-        # What was just stepped on may be the next one again, which a new look tells.
-        made.next_in = 0.0 if due.entries else due.next_in
+        # What was just stepped on may be the next one again, which a new look tells; what this host must leave to
+        # others stays due, and is no reason to look at once.
+        made.next_in = 0.0 if made.taken or made.lost else due.next_in
         return made
 
     def fire_waiting(self, ids: Sequence[str]) -> Round:
@@ -73,27 +75,32 @@ class Firing:
         made = Round()
         # In any order: of several schedulers each takes what the others have not come to yet.
         random.shuffle(entries)
-        if len(entries) <= _STEPS_AT_ONCE:
-            self._take(self._steps(entries, now, made), made)
-        else:
-            self._fire_many(entries, now, made)
+        parts = [entries[start : start + _STEPS_AT_ONCE] for start in range(0, len(entries), _STEPS_AT_ONCE)]
+        if len(parts) > 1 and self._backend.capabilities.processes:
+            self._fire_ahead(parts, now, made)
+            return made
+        for part in parts:
+            if not self._take(self._steps(part, now, made), made):
+                break
         return made
 
-    def _fire_many(self, entries: Sequence[ScheduleEntry], now: float, made: Round) -> None:
-        """Decide about the next schedules while the store takes the steps of those before them."""
+    def _fire_ahead(self, parts: Sequence[Sequence[ScheduleEntry]], now: float, made: Round) -> None:
+        """Decide about the next part while the store takes the steps of the one before.
+
+        A store within this process has no time of its own, in which something else could be done.
+        """
         sent: Future[bool] | None = None
         with ThreadPoolExecutor(1, "jobboard-steps") as sender:
-            for start in range(0, len(entries), _STEPS_AT_ONCE):
-                steps = self._steps(entries[start : start + _STEPS_AT_ONCE], now, made)
+            for part in parts:
+                steps = self._steps(part, now, made)
                 if sent is not None and not sent.result():
-                    # Somebody else is at the same ones: what is due now is better looked up again.
                     return
                 sent = sender.submit(self._take, steps, made)
             if sent is not None:
                 sent.result()
 
     def _take(self, steps: Sequence[ScheduleStep], made: Round) -> bool:
-        """Take steps; False if most of them were somebody else's by then."""
+        """Take steps; False if most of them were somebody else's by then, so that a new look tells more."""
         lost = made.lost
         for group in _by_size(steps, self._backend.capabilities.largest_step):
             verdicts = self._board._ask(self._backend.step_schedules, group)
@@ -111,6 +118,9 @@ class Firing:
         for entry in entries:
             try:
                 readable.append(Stored(unpack_schedule(entry.body), entry.version))
+            except MissingExtra as error:
+                # Whoever has it will post what is due; set aside it would be lost to them as well.
+                logger.error("schedule %r is left to other schedulers: %s", entry.id, error)
             except ValueError as error:
                 logger.warning("schedule %r can't be decoded and is set aside: %s", entry.id, error)
                 steps.append(set_aside_unreadable(entry, f"it can't be decoded: {error}"))

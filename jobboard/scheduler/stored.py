@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgpack
 
+from jobboard.errors import MissingExtra
 from jobboard.scheduler.progress import Progress
 from jobboard.scheduler.schedule import Schedule, schedule_from_plain
 from jobboard.scheduler.triggers import Trigger, trigger_from_plain
@@ -19,13 +20,16 @@ def pack_schedule(schedule: Schedule, progress: Progress) -> bytes:
 
 
 def unpack_schedule(data: bytes) -> Schedule:
-    """Return the schedule with its progress; raises ``ValueError`` on what :func:`pack_schedule` can't have made."""
+    """Return the schedule with its progress; raises ``ValueError`` on what :func:`pack_schedule` can't have made.
+
+    ``MissingExtra`` is raised as such: nothing is wrong with a schedule of which this host lacks the trigger's package.
+    """
     try:
         form, plain, progress = msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3)
         if form != _FORMAT:
             raise ValueError(f"a schedule of format {form!r}; this version reads {_FORMAT}")
         return schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
-    except ValueError:
+    except (ValueError, MissingExtra):
         raise
     except Exception as error:
         # Whatever bytes do to a decoder, a bad entry must harm nobody.

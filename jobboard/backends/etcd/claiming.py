@@ -6,10 +6,10 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from jobboard.backends.etcd.changing import Changing
 from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import Stored, under
+from jobboard.backends.etcd.lines import Lines
 from jobboard.backends.etcd.rows import Grant, Hint, grant_of
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import (
@@ -60,7 +60,7 @@ class Heads:
     gapless: frozenset[bytes] = frozenset()
 
 
-class Claiming(Changing):
+class Claiming(Lines):
     """A claim leaves the record alone: it takes the job out of the line, and puts a claim beside it."""
 
     def _opened_anew(self) -> None:
@@ -110,16 +110,12 @@ class Claiming(Changing):
         lines = self._lines_of(names)
         if not lines:
             return Heads([])
-        ops = [*(scan_prefix(line, count) for line in lines), scan_prefix(self.keys.paused)]
-        *found, paused = self._look(ops)
-        if bad := [kv.key.rpartition(b"/")[2] for part in found for kv in part.kvs if Hint.of(kv.value) is None]:
-            self._mend_places(bad)
-            *found, paused = self._look(ops)
+        *found, paused = self._first_of(lines, count, [scan_prefix(self.keys.paused)])
         stopped = self._names_of(paused)
         if None in stopped:
             return Heads([])
         heads = _heads_of(found, stopped)
-        if names is None and stopped and found[0].more and len(heads) < count:
+        if names is None and stopped and len(found[0].kvs) == count and len(heads) < count:
             heads += self._heads_behind(found[0].kvs[-1].key, stopped, count - len(heads))
         heads = heads[:count]
         if stopped or len(lines) > 1 or len(heads) < min(count, len(found[0].kvs)):
@@ -188,10 +184,13 @@ class Claiming(Changing):
         keys, heads = self.keys, found.heads
         told = [_told_of(head, grant) for head, grant in zip(heads, grants, strict=True)]
         first, last = heads[0].order, heads[-1].order
-        together = Txn(
-            [none_in(keys.paused), *under(keys, grants[0])],
-            [scan(keys.live + first, keys.live + last + b"\0", 2 * len(heads))],
+        # Between jobs of two priorities may lie all those of the first one that are claimed already.
+        records = (
+            [scan(keys.live + first, keys.live + last + b"\0", 2 * len(heads))]
+            if first[:2] == last[:2]
+            else [get(keys.live + head.order) for head in heads]
         )
+        together = Txn([none_in(keys.paused), *under(keys, grants[0])], records)
         newest = max(head.revision for head in heads)
         for prefix in found.gapless:
             # What came into this part of the line since it was read must not leave it.
@@ -204,10 +203,10 @@ class Claiming(Changing):
         done = self._send(self._whole_of([together, *parts], told))
         if not done.succeeded:
             return self._grab_each(heads, grants, told)
-        records = {kv.key[len(keys.live) :]: kv for part in done.found() for kv in part.kvs}
-        records |= self._records_at([head.order for head in heads if head.order not in records])
+        found_at = {kv.key[len(keys.live) :]: kv for part in done.found() for kv in part.kvs}
+        found_at |= self._records_at([head.order for head in heads if head.order not in found_at])
         return [
-            self._won(head, grant, records.get(head.order), done.revision)
+            self._won(head, grant, found_at.get(head.order), done.revision)
             for head, grant in zip(heads, grants, strict=True)
         ]
 

@@ -91,9 +91,7 @@ class Watching(Claiming):
             return None
         keys = self.keys
         coming = scan_prefix(keys.timers, _MOMENTS)
-        *found, timers, paused = self._look(
-            [*(scan_prefix(line, 1) for line in lines), coming, scan_prefix(keys.paused)]
-        )
+        *found, timers, paused = self._first_of(lines, 1, [coming, scan_prefix(keys.paused)])
         stopped = self._names_of(paused)
         if None in stopped:
             return None

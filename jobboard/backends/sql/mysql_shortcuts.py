@@ -24,10 +24,12 @@ from jobboard.backends.sql.statements import ENTRY
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Claim, Consumption, Entry, JobState, Verdict
 
+# Not by SET, which would lock what it reads.
 _SET_LOOK = """
-SET @jobboard_look = (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
+SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
         WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at LIMIT 1) IS NOT NULL
     OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board})
+INTO @jobboard_look
 """
 LOOK = Statement(text("SELECT @jobboard_look"))
 
