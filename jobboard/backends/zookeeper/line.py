@@ -228,7 +228,7 @@ class Line:
                 answer = _command(self.client, b"srvr", self._patience)
             except Exception:
                 answer = ""
-            # Also a leader may be: it can take in what it has committed later than a follower that has answered by then.
+            # Also a leader may be: it can take in a commit later than a follower that has answered by then.
             mode = self._mode = (session, "Mode: standalone" not in answer)
         return mode[1]
 
