@@ -83,7 +83,12 @@ class RunningServer:
         return self._process
 
     def freeze(self) -> None:
+        """Stop it where it is; on a busy machine its threads go on for a moment after the signal."""
         self.process.send_signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        eventually(
+            lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir())
+        )
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid as uuids
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,7 +146,8 @@ def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
 def test_a_server_that_is_gone_is_unavailable_within_the_patience_and_never_an_empty_list() -> None:
     with ZooKeeperServer() as server:
         board = impatient(server.uri, patience=0.2)
-        board.post("resize")
+        uuid = str(uuids.uuid4())
+        eventually_answers(lambda: board.post("resize", uuid=uuid))
         server.kill()
         eventually(lambda: not board.connected)
         calls: list[Callable[[], Any]] = [
@@ -163,7 +165,7 @@ def test_a_server_that_is_gone_is_unavailable_within_the_patience_and_never_an_e
                 call()
         server.start()
         eventually(lambda: board.connected)
-        assert board.job_count == 1
+        assert eventually_answers(lambda: board.job_count) == 1
         board.close()
 
 

@@ -24,7 +24,7 @@ from jobboard.backends.zookeeper.options import access
 from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, MultiRead, fault_in
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.tracker import Tracker, names_in
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, ReplyLost
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -109,8 +109,10 @@ class Client(Backend):
             self._editor.deletions = 0 if deleted is None else deleted.stat.version
             self._sessions.mine()
             return True
-        except BoardUnavailable:
-            if time.monotonic() < deadline and not self._line.connected:
+        except BoardUnavailable as error:
+            # All of this can be asked again, for as long as there is time: also of a server that is slow.
+            is_open_ended = isinstance(error, ReplyLost) or not self._line.connected
+            if time.monotonic() < deadline and is_open_ended:
                 return False
             raise
         except KazooException as error:

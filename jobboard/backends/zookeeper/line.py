@@ -228,8 +228,8 @@ class Line:
                 answer = _command(self.client, b"srvr", self._patience)
             except Exception:
                 answer = ""
-            is_first = "Mode: standalone" in answer or "Mode: leader" in answer
-            mode = self._mode = (session, not is_first)
+            # Also a leader may be: it can take in a commit later than a follower that has answered by then.
+            mode = self._mode = (session, "Mode: standalone" not in answer)
         return mode[1]
 
     def unwatch(self, path: str, watcher: Callable[..., Any], kind: int) -> None:

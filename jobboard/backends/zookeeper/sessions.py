@@ -56,12 +56,14 @@ class Sessions:
         request.create(self._layout.session(id), b"", ephemeral=True)
         # Only the stat of something set tells when that was, and in whose session.
         request.set(self._layout.session(id), b"")
-        sent = time.monotonic()
+        sent, session = time.monotonic(), self._line.session_id
         try:
             answers = self._line.ask(request)
         except BoardUnavailable:
             # It may be there all the same; it ends with the session, and nothing was claimed under it.
             self._ended.add(id)
+            with self._lock:
+                self._left.append((id, session))
             raise
         fault = fault_in(answers)
         if fault is not None:
