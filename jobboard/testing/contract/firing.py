@@ -63,7 +63,7 @@ class FiringCases(Case):
         assert board.schedules.fire_due(10).next_in is None
 
     def test_a_schedule_that_fired_for_the_last_time_is_finished(self, board: JobBoard) -> None:
-        board.schedules.add(Schedule("once", At(datetime.now(UTC) + timedelta(seconds=0.3)), "write"))
+        board.schedules.add(Schedule("once", At(datetime.now(UTC) + timedelta(seconds=1)), "write"))
         eventually(lambda: fire(board) == 1)
         seen = board.schedules.get("once")
         assert (seen.state, seen.next_fire_time, board.schedules.upcoming("once", 3)) == ("finished", None, [])
