@@ -14,6 +14,7 @@ from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.etcd.keys import order_of
 from jobboard.entry import LIVE, Claim, Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+from jobboard.shortening import shortened
 
 #: A line of the history as it is kept: kind, who, when, token, reason.
 Note = tuple[str, str | None, float, int | None, str | None]
@@ -176,17 +177,6 @@ class Row(Entry):
         """Set it aside in the trash."""
         self.state, self.owner = JobState.TRASHED, None
         self.note(EventKind.TRASHED, who, now, token, reason)
-
-
-def shortened(text: str | None, most: int) -> str | None:
-    """Return a text of at most so many bytes; what is longer loses its middle, since errors say most at their ends."""
-    if text is None or len(text) * 4 <= most:
-        return text
-    data = text.encode()
-    if len(data) <= most:
-        return text
-    half = (most - 5) // 2
-    return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
 
 
 def row_of(data: bytes) -> Row:

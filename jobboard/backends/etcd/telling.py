@@ -9,9 +9,10 @@ from typing import Any
 import msgpack
 
 from jobboard.arguments import moment
-from jobboard.backends.etcd.rows import LONGEST_NOTE, Row, shortened
+from jobboard.backends.etcd.rows import LONGEST_NOTE, Row
 from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
+from jobboard.shortening import shortened
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from jobboard.backends.zookeeper.requests import Stat
 from jobboard.backends.zookeeper.wire import pack, unpack
 from jobboard.entry import LIVE, Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+from jobboard.shortening import shortened
 
 _all_fields = attrgetter(*(field.name for field in fields(Entry)))
 
@@ -119,17 +120,6 @@ class Record(Entry):
             for kind, who, at, token, reason in self.notes
         ]
         self.told, self.orphans, self.forgotten_aliases = [], [], []
-
-
-def shortened(text: str | None, most: int) -> str | None:
-    """Return a text of at most so many bytes; what is longer loses its middle, since errors say most at their ends."""
-    if text is None or len(text) * 4 <= most:
-        return text
-    data = text.encode()
-    if len(data) <= most:
-        return text
-    half = (most - 5) // 2
-    return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
 
 
 def size_of(record: Record) -> int:

@@ -7,12 +7,13 @@ from typing import cast
 
 from jobboard.backends.zookeeper.engine import Conflict, Sent, certain
 from jobboard.backends.zookeeper.posting import Plan, Posting
-from jobboard.backends.zookeeper.record import LONGEST_NOTE, shortened
+from jobboard.backends.zookeeper.record import LONGEST_NOTE
 from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.backends.zookeeper.timetable import Place, stored_schedule
 from jobboard.backends.zookeeper.wire import pack
 from jobboard.entry import Due, NewEntry, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
+from jobboard.shortening import shortened
 
 #: A step, and its place in the batch.
 _Step = tuple[int, ScheduleStep]
