@@ -29,8 +29,10 @@ SCHEDULERS = 5
 #: What processes may take to start, and to catch up, on a machine that is busy with other things.
 PATIENCE = 100.0
 
-SAME = (0.0,) * SCHEDULERS
-APART = (0.0, 2.0, 0.0, 2.0, 1.0)
+#: How far the schedulers' clocks are ahead; a short run tries the harder case only.
+CLOCKS = {"clocks-2s-apart": (0.0, 2.0, 0.0, 2.0, 1.0)}
+if SECONDS >= 30:
+    CLOCKS["one-clock"] = (0.0,) * SCHEDULERS
 
 #: How much too early a store whose own clock judges may be: etcd's is read off dates in whole seconds.
 EARLY = {"etcd": 1.0}
@@ -181,7 +183,7 @@ def are_finished(board: JobBoard) -> bool:
         return False
 
 
-@pytest.mark.parametrize("ahead", [SAME, APART], ids=["one-clock", "clocks-2s-apart"])
+@pytest.mark.parametrize("ahead", CLOCKS.values(), ids=CLOCKS)
 def test_each_fire_time_is_posted_exactly_once_whoever_dies(
     store: Store, board: JobBoard, tmp_path: Path, ahead: tuple[float, ...]
 ) -> None:

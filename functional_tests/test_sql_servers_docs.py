@@ -27,7 +27,9 @@ def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: 
     monkeypatch.setenv("DATABASE_URL", site.server.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"))
     site.run("DROP TABLE IF EXISTS orders")
     path = _DOC / "examples/own_transaction.py"
-    exec(compile(path.read_text(), str(path), "exec"), {"__name__": "example"})
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    names["engine"].dispose()
     assert site.run("SELECT number, state FROM orders") == [(7, "invoiced")]
 
 

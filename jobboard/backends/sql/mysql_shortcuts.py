@@ -56,7 +56,7 @@ SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHER
 )
 CONSUME = Statement(
     text(f"""
-UPDATE jobboard_jobs SET state = {COMPLETE}, claim_id = NULL, due_at = NULL, last_modified = @jobboard_now,
+UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL, last_modified = @jobboard_now,
     result = :result, retain_until = @jobboard_now + :retention
 WHERE board = :board AND uuid IN :uuids AND (uuid, token, owner) IN :holds AND state + 0 = {CLAIMED}
     AND (due_at IS NULL OR due_at > @jobboard_now)
@@ -66,7 +66,7 @@ WHERE board = :board AND uuid IN :uuids AND (uuid, token, owner) IN :holds AND s
 CONSUME_LINES = Statement(
     text("""
 INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-SELECT board, id, 'CONSUMED', owner, token, last_modified FROM jobboard_jobs
+SELECT board, id, 'CONSUMED', owner, token, last_modified FROM jobboard_jobs FORCE INDEX (jobboard_uuid)
 WHERE board = :board AND uuid IN :uuids AND ROW_COUNT() = :count
 """)
 )
