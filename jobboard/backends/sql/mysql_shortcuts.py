@@ -56,8 +56,8 @@ SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHER
 )
 CONSUME = Statement(
     text(f"""
-UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL, last_modified = @jobboard_now,
-    result = :result, retain_until = @jobboard_now + :retention
+UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
+    last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
 WHERE board = :board AND uuid IN :uuids AND (uuid, token, owner) IN :holds AND state + 0 = {CLAIMED}
     AND (due_at IS NULL OR due_at > @jobboard_now)
 """)
