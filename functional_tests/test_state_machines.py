@@ -1,0 +1,51 @@
+"""Random histories on every kind of server, compared with a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etcd_harness import EtcdHarness
+from etcd_servers import EtcdServer
+from hypothesis import HealthCheck, settings
+from mariadb_servers import MariadbServer
+from postgresql_servers import PostgresqlServer
+from redis_harness import RedisHarness
+from redis_servers import RedisServer
+from sql_harness import MysqlHarness, PostgresqlHarness
+from zookeeper_harness import ZooKeeperHarness
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard.testing import Harness
+from jobboard.testing.machine import BoardMachine
+
+
+def machine_test(server_class: Any, harness_class: Any) -> type:
+    """Return a test with one server for all histories, each of which has a board of its own on it."""
+    server = server_class()
+
+    class Machine(BoardMachine):
+        def open_harness(self) -> Harness:
+            harness: Harness = harness_class(server.uri)
+            return harness
+
+    class Test(Machine.TestCase):  # type: ignore[name-defined,misc]
+        settings = settings(
+            max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        )
+
+        @classmethod
+        def setup_class(cls) -> None:
+            server.start()
+
+        @classmethod
+        def teardown_class(cls) -> None:
+            server.stop()
+
+    return Test
+
+
+TestEtcd = machine_test(EtcdServer, EtcdHarness)
+TestMariadb = machine_test(MariadbServer, MysqlHarness)
+TestPostgresql = machine_test(PostgresqlServer, PostgresqlHarness)
+TestRedis = machine_test(RedisServer, RedisHarness)
+TestZooKeeper = machine_test(ZooKeeperServer, ZooKeeperHarness)
