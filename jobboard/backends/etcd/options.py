@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobboard.address import Address
+from jobboard.options import seconds
 
 _PORT = 2379
-
-
-def seconds(value: Any) -> float:
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
-    return number
 
 
 def api_path(value: Any) -> str:

@@ -9,12 +9,13 @@ from jobboard.backend import Capabilities
 from jobboard.backends.redis.claiming import Claiming
 from jobboard.backends.redis.client import key_of
 from jobboard.backends.redis.operating import Operating
-from jobboard.backends.redis.options import OPTIONS, TLS_OPTIONS, database, truth
+from jobboard.backends.redis.options import OPTIONS, TLS_OPTIONS, database
 from jobboard.backends.redis.places import Host, Local, Network, Place, Sharded, Single, Watched
 from jobboard.backends.redis.posting import Posting
 from jobboard.backends.redis.reading import Reading
 from jobboard.backends.redis.scheduling import Scheduling
 from jobboard.backends.redis.watching import Watching
+from jobboard.options import truth
 
 _PORT, _SENTINEL_PORT = 6379, 26379
 _SOCKET_TIMEOUT = 5.0

@@ -6,24 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
-
-
-def truth(value: Any) -> bool:
-    """Return a bool given as such or as a word."""
-    word = str(value).lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    raise ValueError(f"must be true or false, not {value!r}")
-
-
-def seconds(value: Any) -> float:
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
-    return number
+from jobboard.options import seconds, truth
 
 
 def database(value: Any) -> int:

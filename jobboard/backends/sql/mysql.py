@@ -13,7 +13,8 @@ from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.mysql_driver import Connect, MysqlDriver, connector
 from jobboard.backends.sql.mysql_shortcuts import Shortcuts
 from jobboard.backends.sql.naming import Naming
-from jobboard.backends.sql.server_backend import ServerBackend, truth
+from jobboard.backends.sql.server_backend import ServerBackend
+from jobboard.options import truth
 
 #: PyMySQL's own parameters, as they may stand in a URI.
 _PYMYSQL: Mapping[str, Callable[[Any], Any]] = {

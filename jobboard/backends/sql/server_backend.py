@@ -23,16 +23,7 @@ from jobboard.backends.sql.server import Server
 from jobboard.backends.sql.watching import Watcher
 from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable
-
-_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
-
-
-def truth(value: Any) -> bool:
-    """Return a bool given as such or as a word."""
-    word = str(value).lower()
-    if word not in _TRUE | _FALSE:
-        raise ValueError(f"must be true or false, not {value!r}")
-    return word in _TRUE
+from jobboard.options import seconds, truth
 
 
 def check_pool_size(value: Any) -> int:
@@ -40,13 +31,6 @@ def check_pool_size(value: Any) -> int:
     if size < 1:
         raise ValueError(f"must be 1 or more, not {value!r}")
     return size
-
-
-def check_seconds(value: Any) -> float:
-    seconds = float(value)
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
-    return seconds
 
 
 def check_engine(value: Any) -> Engine:
@@ -79,7 +63,7 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         "prefix": check_name,
         "pool_size": check_pool_size,
         "migrate": truth,
-        "socket_timeout": check_seconds,
+        "socket_timeout": seconds,
     }
 
     def __init_subclass__(cls) -> None:

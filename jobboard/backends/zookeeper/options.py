@@ -8,25 +8,9 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id
 
-_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+from jobboard.options import seconds, truth
+
 _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
-
-
-def truth(value: Any) -> bool:
-    """Return a bool given as such or as a word."""
-    word = str(value).lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    raise ValueError(f"must be true or false, not {value!r}")
-
-
-def seconds(value: Any) -> float:
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
-    return number
 
 
 def access(value: Any) -> Sequence[Any]:
