@@ -80,4 +80,4 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections; in a forked child without ending those of the parent."""

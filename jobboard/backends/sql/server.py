@@ -24,6 +24,9 @@ from jobboard.errors import BoardUnavailable
 #: How long a connection that is made later, when one broke, may take.
 _RECONNECT = 10.0
 
+#: What a fork has copied: to close such a connection would end that of the parent.
+_inherited: list[Server] = []
+
 
 class Server(Database):
     """Several transactions at a time, each on a connection of its own; what they change together, they lock.
@@ -78,7 +81,10 @@ class Server(Database):
             raise
 
     def close(self) -> None:
-        self._pool.close()
+        if self.usable:
+            self._pool.close()
+        else:
+            _inherited.append(self)
 
     def now(self) -> float:
         with self._lent() as connection:

@@ -10,19 +10,14 @@ from sqlalchemy.engine import Engine
 
 from jobboard.address import Address
 from jobboard.backend import Backend, Capabilities
-from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.conflicts import taken_again
+from jobboard.backends.sql.connecting import Connecting
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.migrating import migrate
 from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
-from jobboard.backends.sql.operating import Operating
-from jobboard.backends.sql.reading import Reading
-from jobboard.backends.sql.scheduling import Scheduling
 from jobboard.backends.sql.server import Server
-from jobboard.backends.sql.watching import Watcher
 from jobboard.entry import Migration
-from jobboard.errors import BoardUnavailable
 from jobboard.options import seconds, truth
 
 
@@ -39,7 +34,7 @@ def check_engine(value: Any) -> Engine:
     return value
 
 
-class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
+class ServerBackend(Connecting[Server]):
     """A board on an SQL server; every primitive is one transaction: it has happened, or nothing has.
 
     :param engine: an SQLAlchemy engine that makes the connections, instead of the address; it is left as it was found.
@@ -90,54 +85,21 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
         self._pool_size = pool_size
         self._migrate = migrate
         self._socket_timeout = socket_timeout
-        self._database: Server | None = None
-        self._watcher: Watcher | None = None
 
     @abc.abstractmethod
     def _driver(self) -> Driver:
         """Return what speaks to the server; raises ValueError for an address or engine that it can't use."""
 
-    @property
-    def database(self) -> Server:  # type: ignore[override]
-        if self._database is None:
-            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
-        return self._database
-
-    @property
-    def watcher(self) -> Watcher:  # type: ignore[override]
-        if self._watcher is None:
-            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
-        return self._watcher
-
-    def open(self, timeout: float) -> None:
-        if self._database is not None:
-            # A child's open of what its parent opened.
-            self._let_go()
-        self._database = Server(
-            self._driver(), self.board, pool_size=self._pool_size, migrate=self._migrate, timeout=timeout
-        )
-        self._watcher = Watcher(self._database)
-
-    def close(self) -> None:
-        self._let_go()
-
-    def _let_go(self) -> None:
-        database, self._database = self._database, None
-        watcher, self._watcher = self._watcher, None
-        if database is None or watcher is None:
-            return
-        if database.usable:
-            watcher.close()
-            database.close()
-        else:
-            _inherited.append(database)
+    def _connect(self, timeout: float) -> Server:
+        return Server(self._driver(), self.board, pool_size=self._pool_size, migrate=self._migrate, timeout=timeout)
 
     def migrate(self, timeout: float) -> Migration:
         return migrate(self._driver(), timeout)
 
     @property
     def connected(self) -> bool:
-        return self._database is not None and self._database.usable and self._database.reachable
+        database = self._database
+        return database is not None and database.usable and database.reachable
 
     def now(self) -> float:
         return self.database.now()
@@ -145,9 +107,6 @@ class ServerBackend(Scheduling, Claiming, Reading, Operating, Backend):
     def within(self, connection: Any) -> Backend:
         return JoinedBackend(self, self.database.join(connection))
 
-
-#: What a fork has copied: to close such a connection would end that of the parent.
-_inherited: list[Server] = []
 
 #: All that is one transaction, or one look, and may be taken again after it was undone.
 _PRIMITIVES = (

@@ -12,15 +12,10 @@ from jobboard.address import Address
 from jobboard.arguments import check_number
 from jobboard.backend import Backend, Capabilities
 from jobboard.backends.sql import schema
-from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.connecting import Connecting
 from jobboard.backends.sql.joining import JoinedBackend
-from jobboard.backends.sql.operating import Operating
-from jobboard.backends.sql.reading import Reading
-from jobboard.backends.sql.scheduling import Scheduling
 from jobboard.backends.sql.sqlite_file import SqliteFile
-from jobboard.backends.sql.watching import Watcher
 from jobboard.entry import Migration
-from jobboard.errors import BoardUnavailable
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
 
@@ -38,7 +33,7 @@ def _check_busy_timeout(value: Any) -> float:
     return seconds
 
 
-class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
+class SqliteBackend(Connecting[SqliteFile]):
     """A board in an SQLite file: ``sqlite:///jobs.db``, or ``sqlite:////var/lib/jobs.db`` for an absolute path.
 
     Every primitive is one transaction: it has happened, or nothing has. Only a disk that fails in the middle of a
@@ -68,48 +63,14 @@ class SqliteBackend(Scheduling, Claiming, Reading, Operating, Backend):
         self._path = _path_of(address)
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
-        self._database: SqliteFile | None = None
-        self._watcher: Watcher | None = None
 
-    @property
-    def database(self) -> SqliteFile:  # type: ignore[override]
-        if self._database is None:
-            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
-        return self._database
-
-    @property
-    def watcher(self) -> Watcher:  # type: ignore[override]
-        if self._watcher is None:
-            raise BoardUnavailable(f"board {self.board!r} is closed; call connect() first")
-        return self._watcher
-
-    def open(self, timeout: float) -> None:
-        if self._database is not None:
-            # A child's open of what its parent opened.
-            self._let_go()
-        self._database = SqliteFile(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
-        self._watcher = Watcher(self._database)
-
-    def close(self) -> None:
-        self._let_go()
-
-    def _let_go(self) -> None:
-        database, self._database = self._database, None
-        watcher, self._watcher = self._watcher, None
-        # A child hasn't the watcher's thread, and other locks may have been held at the fork.
-        if watcher is not None and database is not None and database.usable:
-            watcher.close()
-        if database is not None:
-            database.close()
+    def _connect(self, timeout: float) -> SqliteFile:
+        return SqliteFile(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
 
     def migrate(self, timeout: float) -> Migration:
-        file = SqliteFile(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
+        file = self._connect(timeout)
         file.close()
         return Migration(file.found_version, str(schema.VERSION))
-
-    @property
-    def connected(self) -> bool:
-        return self._database is not None and self._database.usable
 
     def within(self, connection: Any) -> Backend:
         return JoinedBackend(self, self.database.join(connection))
