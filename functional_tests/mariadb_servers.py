@@ -20,9 +20,13 @@ class MariadbServer(RunningServer):
         super().__init__([])
         self.port = free_port()
         self._data = self.folder / "data"
+        # A server that starts removes what looks like a temporary table: in a shared folder, those of all others.
+        self._temporary = self.folder / "tmp"
+        self._temporary.mkdir()
         settings = {
             "user": "root",
             "datadir": str(self._data),
+            "tmpdir": str(self._temporary),
             "port": str(self.port),
             "bind-address": HOST,
             "socket": str(self.folder / "socket"),
@@ -43,7 +47,8 @@ class MariadbServer(RunningServer):
     def start(self) -> MariadbServer:
         if not self._is_made:
             make = [program("mariadb-install-db", "mariadb-server"), "--no-defaults", "--user=root"]
-            make += [f"--datadir={self._data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+            make += [f"--datadir={self._data}", f"--tmpdir={self._temporary}"]
+            make += ["--auth-root-authentication-method=normal", "--skip-test-db"]
             subprocess.run(make, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         super().start()
         if not self._is_made:

@@ -263,8 +263,8 @@ def test_a_list_that_breaks_off_leaves_nothing_that_is_gone_meanwhile(
         lists += request.count(b"/jobs/") > 100
         if lists == 2:
             # The first five hundred are listed by now; some of these are among them.
-            gone = [job.uuid for job in jobs[:400]]
-            for job in jobs[:400]:
+            gone = [job.uuid for job in jobs[:50]]
+            for job in jobs[:50]:
                 writer.trash(job, "an operator", force=True)
             writer._backend.purge(gone)
             lists += 1
@@ -273,9 +273,9 @@ def test_a_list_that_breaks_off_leaves_nothing_that_is_gone_meanwhile(
 
     proxy.matters = is_second
     proxy.cut("reply")
-    assert reader.job_count == 300
+    assert reader.job_count == 650
     assert proxy.cuts == 1
-    assert len(list(reader.iterjobs())) == 300
+    assert len(list(reader.iterjobs())) == 650
 
 
 def test_claims_of_which_a_part_is_not_certain_are_all_handed_out(
