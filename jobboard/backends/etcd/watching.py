@@ -13,8 +13,9 @@ from jobboard.backends.etcd.ear import Ear, Seen
 from jobboard.backends.etcd.rows import Hint
 from jobboard.backends.etcd.telling import Told, unpack_told
 from jobboard.backends.etcd.txn import KeyValue, scan_prefix
-from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.listener import Listener
+from jobboard.sleeper import Sleeper
 
 #: Nobody sleeps longer than this without looking, in seconds.
 LONGEST_SLEEP = 10.0
@@ -36,14 +37,14 @@ class Watching(Claiming):
         self._watch_lock = threading.Lock()
         self._ear: Ear | None = None
         self._waiters: set[EtcdWaiter] = set()
-        self._listeners: dict[object, tuple[frozenset[EventKind], Callable[[JobEvent], None]]] = {}
+        self._listeners: list[Listener] = []
 
     def close(self) -> None:
         self._is_open = False
         with self._watch_lock:
             ear, self._ear = self._ear, None
             waiters, self._waiters = list(self._waiters), set()
-            self._listeners = {}
+            self._listeners = []
         for waiter in waiters:
             waiter.cut_off()
         if ear is not None:
@@ -58,14 +59,15 @@ class Watching(Claiming):
         return waiter
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
-        listener = object()
+        listener = Listener(tell, kinds)
         self.hear()
         with self._watch_lock:
-            self._listeners[listener] = (kinds, tell)
+            self._listeners.append(listener)
 
         def end() -> None:
             with self._watch_lock:
-                self._listeners.pop(listener, None)
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
 
         return end
 
@@ -123,20 +125,15 @@ class Watching(Claiming):
 
     def _tell(self, told: Told, revision: int) -> None:
         with self._watch_lock:
-            listeners, waiters = list(self._listeners.values()), list(self._waiters)
+            listeners, waiters = list(self._listeners), list(self._waiters)
         if told.due is not None:
             for waiter in waiters:
                 waiter.stir(told.name, told.due)
-        if not any(told.kind in kinds for kinds, _ in listeners):
+        if not any(told.kind in listener.kinds for listener in listeners):
             return
         event = told.event(revision)
-        for kinds, tell in listeners:
-            if event.kind in kinds:
-                try:
-                    tell(event)
-                except Exception:
-                    # A listener's fault must not end the hearing of the others.
-                    logger.exception("a listener failed on %s", event.kind)
+        for listener in listeners:
+            listener.hear(event)
 
     def _missed(self) -> None:
         """Let everybody look for himself."""
@@ -155,17 +152,12 @@ def _moment_of(timer: bytes) -> float:
     return int(timer.split(b"/")[-2]) / 1e6
 
 
-class EtcdWaiter(Waiter):
-    """Asleep until the moment at which a job may be ready; the ear tells it of earlier ones."""
+class EtcdWaiter(Sleeper):
+    """Stirred by the ear."""
 
     def __init__(self, client: Watching, names: frozenset[str] | None) -> None:
+        super().__init__(names, client.now, LONGEST_SLEEP)
         self._client = client
-        self._names = names
-        self._changed = threading.Condition()
-        #: No job is ready before this moment; -inf says that nobody has asked yet.
-        self._earliest = -math.inf
-        self._interrupted = False
-        self._cut_off = False
         self._is_hearing = False
 
     def ready_in(self) -> float | None:
@@ -177,47 +169,12 @@ class EtcdWaiter(Waiter):
                 return 0.0
             self._client.hear()
             self._is_hearing = True
-        with self._changed:
-            self._earliest = math.inf
+        self._begin_to_look()
         due = self._client.next_ready(self._names)
-        with self._changed:
-            self._earliest = earliest = min(self._earliest, math.inf if due is None else due)
-        return None if earliest == math.inf else max(0.0, earliest - self._client.now())
-
-    def wait(self, timeout: float | None) -> None:
-        now = self._client.now
-        deadline = now() + (LONGEST_SLEEP if timeout is None else min(timeout, LONGEST_SLEEP))
-        with self._changed:
-            while not self._interrupted:
-                self._check()
-                left = min(self._earliest, deadline) - now()
-                if left <= 0:
-                    return
-                self._changed.wait(left)
-            self._interrupted = False
-            self._check()
-
-    def _check(self) -> None:
-        if self._cut_off:
-            raise BoardUnavailable("the board was closed while somebody waited on it")
-
-    def stir(self, name: str | None, moment: float) -> None:
-        """Learn that a job of this name (None: any) may be ready at that moment."""
-        with self._changed:
-            if moment < self._earliest and (name is None or self._names is None or name in self._names):
-                self._earliest = moment
-                self._changed.notify_all()
-
-    def cut_off(self) -> None:
-        """Learn that the client was closed."""
-        with self._changed:
-            self._cut_off = True
-            self._changed.notify_all()
-
-    def interrupt(self) -> None:
-        with self._changed:
-            self._interrupted = True
-            self._changed.notify_all()
+        if due is not None:
+            self._expect(due)
+        earliest = self._earliest
+        return None if earliest == math.inf else max(0.0, earliest - self._clock())
 
     def close(self) -> None:
         self._client.leave(self)

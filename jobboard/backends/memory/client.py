@@ -12,6 +12,7 @@ from jobboard.backends.memory.shelf import Shelf
 from jobboard.backends.memory.waiter import ShelfWaiter
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.listener import Listener
 
 
 class Client(Backend):
@@ -23,7 +24,7 @@ class Client(Backend):
         self._lock = self._shelf.lock
         self._is_open = False
         self._waiters: set[ShelfWaiter] = set()
-        self._listening: set[object] = set()
+        self._listening: list[Listener] = []
 
     def open(self, timeout: float) -> None:
         with self._lock:
@@ -35,7 +36,7 @@ class Client(Backend):
             while self._waiters:
                 self._waiters.pop().cut_off()
             while self._listening:
-                self._shelf.listeners.pop(self._listening.pop(), None)
+                self._shelf.listeners.remove(self._listening.pop())
 
     @property
     def shelf(self) -> Shelf:
@@ -64,16 +65,17 @@ class Client(Backend):
             return waiter
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
-        listener = object()
+        listener = Listener(tell, kinds)
         with self._lock:
             self._begin()
-            self._listening.add(listener)
-            self._shelf.listeners[listener] = (kinds, tell)
+            self._listening.append(listener)
+            self._shelf.listeners.append(listener)
 
         def end() -> None:
             with self._lock:
-                self._listening.discard(listener)
-                self._shelf.listeners.pop(listener, None)
+                if listener in self._listening:
+                    self._listening.remove(listener)
+                    self._shelf.listeners.remove(listener)
 
         return end
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from jobboard.arguments import moment
 from jobboard.attempts import is_used_up, used_up
@@ -15,9 +13,9 @@ from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.memory.row import Row, end_claim, state_at
 from jobboard.entry import Claim, EntityEntry, JobState, ScheduleEntry
 from jobboard.events import EventKind, JobEvent
+from jobboard.listener import Listener
 from jobboard.order import Line, Order
-
-logger = logging.getLogger("jobboard.memory")
+from jobboard.sleeper import Sleeper
 
 _FIRST_MOMENT = time.time() - time.monotonic()
 
@@ -25,12 +23,6 @@ _FIRST_MOMENT = time.time() - time.monotonic()
 def steady_now() -> float:
     """Return the wall clock's time at the start plus what has passed since: seconds since the epoch, without jumps."""
     return _FIRST_MOMENT + time.monotonic()
-
-
-class Stirred(Protocol):
-    """Who wants to know that a job may be ready at a moment."""
-
-    def stir(self, name: str | None, moment: float) -> None: ...
 
 
 class Shelf:
@@ -60,8 +52,8 @@ class Shelf:
         self.schedules: dict[str, ScheduleEntry] = {}
         #: (next due time, id) of every schedule.
         self.schedule_order: Order[tuple[float, str]] = Order()
-        self.listeners: dict[object, tuple[frozenset[EventKind], Callable[[JobEvent], None]]] = {}
-        self.waiters: set[Stirred] = set()
+        self.listeners: list[Listener] = []
+        self.waiters: set[Sleeper] = set()
         self.last_sequence = 0
 
     def lines(self) -> Iterator[tuple[JobState, Line[int]]]:
@@ -256,13 +248,8 @@ class Shelf:
 
     def tell(self, event: JobEvent) -> None:
         """Tell everybody who listens; under the lock, which keeps the order of each job."""
-        for kinds, tell in list(self.listeners.values()):
-            if event.kind in kinds:
-                try:
-                    tell(event)
-                except Exception:
-                    # A listener's fault must not leave a change half made.
-                    logger.exception("a listener failed on %s", event.kind)
+        for listener in list(self.listeners):
+            listener.hear(event)
 
     def stir(self, name: str | None, at: float) -> None:
         """Tell those who wait that a job of this name (None: any) may be ready at that moment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 import uuid as uuids
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from jobboard.backends.redis.places import Connection
 from jobboard.backends.redis.wire import events_of, micros, pack
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.listener import Listener
+from jobboard.sleeper import Sleeper
 
 #: Nobody sleeps longer than this without looking, in seconds: a wake-up that got lost costs no more.
 LONGEST_SLEEP = 5.0
@@ -58,13 +61,15 @@ class Watching(Client):
             return waiter
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        listener = Listener(tell, kinds)
+
         def hear(message: bytes) -> None:
             try:
                 for event in events_of(message):
-                    tell(event)
+                    listener.hear(event)
             except Exception:
-                # Neither garbage on the channel nor a listener's fault may end the hearing of the others.
-                logger.exception("a listener failed")
+                # Garbage on the channel must not end the hearing.
+                logger.exception("an event can't be read")
 
         channels = [f"{self.key}:events:{kind.value}".encode() for kind in sorted(kinds)]
         return self._open_ear().hear(channels, hear) if channels else lambda: None
@@ -124,17 +129,13 @@ class Watching(Client):
             raise BoardUnavailable("the board is closed")
 
 
-class RedisWaiter(Waiter):
-    """Armed by every ``ready_in`` that finds nothing, under an id that the scripts know; asleep on a condition."""
+class RedisWaiter(Sleeper):
+    """Armed by every ``ready_in`` that finds nothing, under an id that the scripts know."""
 
     def __init__(self, client: Watching, id: str, names: frozenset[str] | None) -> None:
+        super().__init__(names, time.monotonic, LONGEST_SLEEP)
         self.id = id
         self._client = client
-        self._names = names
-        self._changed = threading.Condition()
-        self._woken = True
-        self._interrupted = False
-        self._cut_off = False
         self._is_armed = False
         self._has_looked = False
 
@@ -147,45 +148,19 @@ class RedisWaiter(Waiter):
                 return due
             self._client.hear_wakes()
             self._has_looked = True
-        with self._changed:
-            self._woken = False
-            self._is_armed = True
+        self._begin_to_look()
+        self._is_armed = True
         due = self._client.look(self._names, self.id)
-        if due is not None and due <= 0:
-            # Who has something to claim is not armed, and has nothing to take back.
-            self._is_armed = False
+        if due is not None:
+            self._expect(self._clock() + due)
+            if due <= 0:
+                # Who has something to claim is not armed, and has nothing to take back.
+                self._is_armed = False
         return due
 
-    def wait(self, timeout: float | None) -> None:
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._woken or self._interrupted or self._cut_off,
-                LONGEST_SLEEP if timeout is None else min(timeout, LONGEST_SLEEP),
-            )
-            self._interrupted = False
-            self._check()
-
-    def _check(self) -> None:
-        if self._cut_off:
-            raise BoardUnavailable("the board was closed while somebody waited on it")
-
     def wake(self) -> None:
-        """Learn that the answer of ``ready_in`` may have changed."""
-        with self._changed:
-            self._woken = True
-            self._is_armed = False
-            self._changed.notify_all()
-
-    def cut_off(self) -> None:
-        """Learn that the client was closed."""
-        with self._changed:
-            self._cut_off = True
-            self._changed.notify_all()
-
-    def interrupt(self) -> None:
-        with self._changed:
-            self._interrupted = True
-            self._changed.notify_all()
+        self._is_armed = False
+        super().wake()
 
     def close(self) -> None:
         self._client.leave(self, self._is_armed)

@@ -14,6 +14,7 @@ from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.rows import Row
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.listener import Listener
 
 logger = logging.getLogger("jobboard.backends.sql")
 
@@ -22,9 +23,12 @@ _LINGER = 1.0
 _PAUSE_AFTER_FAULT = 0.5
 
 
-class _Listener:
+class _Latecomer(Listener):
+    """Hears only of what was written after it came."""
+
     def __init__(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind], after: int) -> None:
-        self.tell, self.kinds, self.after = tell, kinds, after
+        super().__init__(tell, kinds)
+        self.after = after
 
 
 class Watcher:
@@ -44,7 +48,7 @@ class Watcher:
         self._lookout: Lookout | None = None
         #: Set when the thread has something to do before its next look.
         self._nudged = threading.Event()
-        self._listeners: list[_Listener] = []
+        self._listeners: list[_Latecomer] = []
         self._last_event = 0
         # Reentrant, because a listener may end itself when it is told something.
         self._telling = threading.RLock()
@@ -161,7 +165,7 @@ class Watcher:
         except BaseException:
             self.leave()
             raise
-        listener = _Listener(tell, kinds, last)
+        listener = _Latecomer(tell, kinds, last)
         with self._telling:
             if not self._listeners:
                 self._last_event = last
@@ -195,11 +199,8 @@ class Watcher:
             # A line that nobody can read must not stop the others.
             return
         for listener in list(self._listeners):
-            if number > listener.after and event.kind in listener.kinds:
-                try:
-                    listener.tell(event)
-                except Exception:
-                    logger.exception("a listener failed on %s", event.kind)
+            if number > listener.after:
+                listener.hear(event)
 
 
 class SqlWaiter(Waiter):

@@ -6,22 +6,16 @@ import heapq
 import threading
 from collections.abc import Iterator
 from itertools import islice
-from typing import Protocol
 
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.timetable import Timetable
 from jobboard.entry import LIVE, JobState
 from jobboard.order import Line, walk
+from jobboard.sleeper import Sleeper
 
 #: Above every sequence, so that a priority and a sequence make one number.
 _SEQUENCES = 1 << 80
-
-
-class Stirred(Protocol):
-    """Who wants to know that a job may be ready at a moment."""
-
-    def stir(self, name: str | None, moment: float) -> None: ...
 
 
 class Item:
@@ -51,7 +45,7 @@ class Listing:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.waiters: set[Stirred] = set()
+        self.waiters: set[Sleeper] = set()
         self.timetable = Timetable()
         #: Is known at every look at the board, and so outlives what was listed of it.
         self.paused: frozenset[str | None] = frozenset()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import threading
-import time
 from collections.abc import Callable
 
 from kazoo.client import KazooState
@@ -15,12 +12,9 @@ from jobboard.backend import Waiter
 from jobboard.backends.zookeeper.changes import Logged
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.follower import Follower
-from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
-
-logger = logging.getLogger("jobboard.zookeeper")
-
-_Listener = tuple[frozenset[EventKind], Callable[[JobEvent], None]]
+from jobboard.listener import Listener
+from jobboard.sleeper import Sleeper
 
 
 class Watching(Client):
@@ -29,7 +23,7 @@ class Watching(Client):
     def _assemble(self) -> None:
         super()._assemble()
         self._waiters: set[BoardWaiter] = set()
-        self._listeners: dict[object, _Listener] = {}
+        self._listeners: list[Listener] = []
         self._telling = threading.RLock()
         self._follower = Follower(
             self._line, self._layout, self._tracker, self._sessions, f"jobboard-zookeeper-{self.board}", self._tell_lost
@@ -53,7 +47,7 @@ class Watching(Client):
         with self._listing.lock:
             self._waiters.add(waiter)
             self._listing.waiters.add(waiter)
-        self._follower.want(len(self._waiters) + len(self._listeners))
+        self._follow()
         return waiter
 
     def leave(self, waiter: BoardWaiter) -> None:
@@ -61,6 +55,10 @@ class Watching(Client):
         with self._listing.lock:
             self._waiters.discard(waiter)
             self._listing.waiters.discard(waiter)
+        self._follow()
+
+    def _follow(self) -> None:
+        """See to it that the log is followed while somebody wants to know."""
         self._follower.want(len(self._waiters) + len(self._listeners))
 
     def look(self, names: frozenset[str] | None, *, is_first: bool) -> float | None:
@@ -71,7 +69,7 @@ class Watching(Client):
             if not is_first and self._is_any_ready(names):
                 return 0.0
             self._tracker.refresh()
-            self._follower.want(len(self._waiters) + len(self._listeners))
+            self._follow()
         now = self._settle_all()
         with self._listing.lock:
             due = self._listing.next_ready(names, now)
@@ -89,18 +87,19 @@ class Watching(Client):
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         self._begin()
         self._tracker.refresh()
-        listener = object()
+        listener = Listener(tell, kinds)
         with self._telling:
-            self._listeners[listener] = (kinds, tell)
+            self._listeners.append(listener)
             self._tracker.tell = self._tell
-        self._follower.want(len(self._waiters) + len(self._listeners))
+        self._follow()
 
         def end() -> None:
             with self._telling:
-                self._listeners.pop(listener, None)
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
                 if not self._listeners:
                     self._tracker.tell = None
-            self._follower.want(len(self._waiters) + len(self._listeners))
+            self._follow()
 
         return end
 
@@ -110,14 +109,8 @@ class Watching(Client):
 
     def _hand_out(self, event: JobEvent) -> None:
         with self._telling:
-            listeners = list(self._listeners.values())
-            for kinds, tell in listeners:
-                if event.kind in kinds:
-                    try:
-                        tell(event)
-                    except Exception:
-                        # A listener's fault must not keep the others from hearing.
-                        logger.exception("a listener failed on %s", event.kind)
+            for listener in list(self._listeners):
+                listener.hear(event)
 
     # -- the connection --------------------------------------------------------------------------------------------
 
@@ -143,70 +136,21 @@ class Watching(Client):
             )
 
 
-class BoardWaiter(Waiter):
-    """Sleeps until the moment at which a job may be ready; the listing tells of earlier ones."""
+class BoardWaiter(Sleeper):
+    """Stirred by the listing, which the follower keeps up to date."""
 
     def __init__(self, client: Watching, names: frozenset[str] | None) -> None:
+        super().__init__(names, client.clock)
         self._client = client
-        self._names = names
-        self._changed = threading.Condition()
-        #: No job is ready before this moment; -inf says that nobody has asked yet.
-        self._earliest = -math.inf
         self._has_looked = False
-        self._interrupted = False
-        self._cut_off = False
 
     def ready_in(self) -> float | None:
-        self._check()
-        with self._changed:
-            self._earliest = math.inf
+        self._begin_to_look()
         due = self._client.look(self._names, is_first=not self._has_looked)
         self._has_looked = True
         if due is not None:
-            with self._changed:
-                self._earliest = min(self._earliest, self._client.clock() + due)
+            self._expect(self._clock() + due)
         return due
-
-    def wait(self, timeout: float | None) -> None:
-        # The server's clock may be set, or another server may lead, while somebody waits.
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while not self._interrupted:
-                self._check()
-                left = min(self._earliest - self._client.clock(), deadline - time.monotonic())
-                if left <= 0:
-                    return
-                self._changed.wait(min(left, threading.TIMEOUT_MAX) if left < math.inf else None)
-            self._check()
-            self._interrupted = False
-
-    def _check(self) -> None:
-        if self._cut_off:
-            raise BoardUnavailable("the board was closed while somebody waited on it")
-
-    def stir(self, name: str | None, at: float) -> None:
-        """Learn that a job of this name (None: any) may be ready at that moment."""
-        if name is None or self._names is None or name in self._names:
-            with self._changed:
-                if at < self._earliest:
-                    self._earliest = at
-                    self._changed.notify_all()
-
-    def wake(self) -> None:
-        with self._changed:
-            self._earliest = -math.inf
-            self._changed.notify_all()
-
-    def cut_off(self) -> None:
-        """Learn that the client was closed."""
-        with self._changed:
-            self._cut_off = True
-            self._changed.notify_all()
-
-    def interrupt(self) -> None:
-        with self._changed:
-            self._interrupted = True
-            self._changed.notify_all()
 
     def close(self) -> None:
         self._client.leave(self)
