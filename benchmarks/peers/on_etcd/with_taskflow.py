@@ -1,21 +1,18 @@
-"""TaskFlow's etcd job board, by a loop over ``iterjobs``; also what a claim costs with few and with many jobs."""
+"""TaskFlow's etcd job board, by a loop over its jobs; also what a claim costs with few and with many jobs."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import statistics
 import sys
-import time
 from typing import Any
 
+from backlogs import measure_backlog
 from etcd3gw.client import Etcd3Client
-from measuring import System, arguments, measure, picked_up, ran, tell
+from measuring import arguments, measure
 from taskflow.jobs.backends.impl_etcd import EtcdJobBoard
+from taskflows import TaskFlow, work_through
 
-_WHO = "bench"
 _EXPIRY = 30
-_BACKLOGS = (10, 100, 1000)
 
 
 def place_of(uri: str) -> dict[str, Any]:
@@ -29,11 +26,9 @@ def board_on(uri: str) -> Any:
     return board
 
 
-class TaskFlow(System):
-    version = f"taskflow {importlib.metadata.version('taskflow')}"
-
+class OnEtcd(TaskFlow):
     def __init__(self, uri: str) -> None:
-        self._uri = uri
+        super().__init__(uri, expiry=_EXPIRY)
         self._client = Etcd3Client(**place_of(uri))
         self.board = board_on(uri)
 
@@ -41,13 +36,6 @@ class TaskFlow(System):
         self.board.close()
         self._client.delete_prefix("/taskflow")
         self.board = board_on(self._uri)
-
-    def post(self, count: int) -> None:
-        for _ in range(count):
-            self.board.post("no-op")
-
-    def ping(self, at: float) -> None:
-        self.board.post("ping", details={"at": at})
 
     def worker(self) -> list[str]:
         return [sys.executable, __file__, "work", self._uri]
@@ -58,29 +46,8 @@ def work(uri: str) -> None:
     # A wait on a new client finds nothing that was there before it, so it has to look once by itself.
     jobs = board.iterjobs(ensure_fresh=True)
     while True:
-        for job in jobs:
-            if job.name == "ping":
-                picked_up(job.details["at"])
-            board.claim(job, _WHO, expiry=_EXPIRY)
-            if job.name != "ping":
-                ran()
-            board.consume(job, _WHO)
+        work_through(board, jobs, expiry=_EXPIRY)
         jobs = board.wait()
-
-
-def measure_backlog(system: TaskFlow) -> None:
-    """Find and claim the next job, with that many waiting; given back each time."""
-    for backlog in _BACKLOGS:
-        system.clean()
-        system.post(backlog)
-        times = []
-        for _ in range(20):
-            begin = time.perf_counter()
-            job = next(iter(system.board.iterjobs(only_unclaimed=True, ensure_fresh=True)))
-            system.board.claim(job, _WHO, expiry=_EXPIRY)
-            times.append(time.perf_counter() - begin)
-            system.board.abandon(job, _WHO)
-        tell(f"find and claim with {backlog:,} waiting", statistics.median(times) * 1e3, "ms")
 
 
 if __name__ == "__main__":
@@ -88,9 +55,9 @@ if __name__ == "__main__":
         work(sys.argv[2])
     else:
         uri, count, pings = arguments()
-        taskflow = TaskFlow(uri)
+        taskflow = OnEtcd(uri)
         measure(taskflow, count, pings)
-        measure_backlog(taskflow)
+        measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
         sys.stdout.flush()
         # Its watcher threads outlive a close.
         os._exit(0)

@@ -3,7 +3,7 @@
 from benchmarks.peers.peer import Peer
 
 PEERS = [
-    Peer("jobboard", "with_jobboard.py", setting="conductor, 64 threads"),
+    Peer("jobboard", "../with_jobboard.py", setting="conductor, 64 threads"),
     Peer("RQ", "with_rq.py", ("rq",), "SimpleWorker, which forks for no job"),
     Peer("Celery", "with_celery.py", ("celery[redis]",), "solo pool, results ignored, prefetch 64"),
     Peer("Dramatiq", "with_dramatiq.py", ("dramatiq[redis]",), "1 process, 8 threads"),

@@ -1,19 +1,15 @@
-"""TaskFlow's Redis job board, by a loop over ``iterjobs``; also what a claim costs with few and with many jobs."""
+"""TaskFlow's Redis job board, by a loop over its jobs; also what a claim costs with few and with many jobs."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import statistics
 import sys
-import time
 from typing import Any
 
 import redis
-from measuring import System, arguments, measure, picked_up, ran, tell
+from backlogs import measure_backlog
+from measuring import arguments, measure
 from taskflow.jobs.backends.impl_redis import RedisJobBoard
-
-_WHO = "bench"
-_BACKLOGS = (10, 100, 1000)
+from taskflows import TaskFlow, work_through
 
 
 def board_on(uri: str) -> Any:
@@ -23,23 +19,14 @@ def board_on(uri: str) -> Any:
     return board
 
 
-class TaskFlow(System):
-    version = f"taskflow {importlib.metadata.version('taskflow')}"
-
+class OnRedis(TaskFlow):
     def __init__(self, uri: str) -> None:
-        self._uri = uri
+        super().__init__(uri)
         self._redis = redis.Redis.from_url(uri)
         self.board = board_on(uri)
 
     def clean(self) -> None:
         self._redis.flushall()
-
-    def post(self, count: int) -> None:
-        for _ in range(count):
-            self.board.post("no-op")
-
-    def ping(self, at: float) -> None:
-        self.board.post("ping", details={"at": at})
 
     def worker(self) -> list[str]:
         return [sys.executable, __file__, "work", self._uri]
@@ -48,29 +35,7 @@ class TaskFlow(System):
 def work(uri: str) -> None:
     board = board_on(uri)
     while True:
-        # One look at the board serves for all the jobs that it finds.
-        for job in board.wait(timeout=60):
-            if job.name == "ping":
-                picked_up(job.details["at"])
-            board.claim(job, _WHO)
-            if job.name != "ping":
-                ran()
-            board.consume(job, _WHO)
-
-
-def measure_backlog(system: TaskFlow) -> None:
-    """Find and claim the next job, with that many waiting; given back each time."""
-    for backlog in _BACKLOGS:
-        system.clean()
-        system.post(backlog)
-        times = []
-        for _ in range(20):
-            begin = time.perf_counter()
-            job = next(iter(system.board.iterjobs(only_unclaimed=True, ensure_fresh=True)))
-            system.board.claim(job, _WHO)
-            times.append(time.perf_counter() - begin)
-            system.board.abandon(job, _WHO)
-        tell(f"find and claim with {backlog:,} waiting", statistics.median(times) * 1e3, "ms")
+        work_through(board, board.wait(timeout=60))
 
 
 if __name__ == "__main__":
@@ -78,6 +43,6 @@ if __name__ == "__main__":
         work(sys.argv[2])
     else:
         uri, count, pings = arguments()
-        taskflow = TaskFlow(uri)
+        taskflow = OnRedis(uri)
         measure(taskflow, count, pings)
-        measure_backlog(taskflow)
+        measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
