@@ -171,7 +171,7 @@ def test_a_server_that_is_gone_is_unavailable_within_the_patience_and_never_an_e
 
 def test_a_restart_keeps_jobs_claims_and_clients() -> None:
     with ZooKeeperServer() as server:
-        board = impatient(server.uri, patience=20.0, session_timeout=6.0)
+        board = impatient(server.uri, patience=20.0, session_timeout=20.0)
         posted = board.post_many([Posting("resize", details={"n": n}) for n in range(20)])
         [job] = board.claim_next("alice", expiry=LONG)
         board.checkpoint(job, "alice", {"page": 7})
