@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Literal, Self
 
-Cut = Literal["request", "reply"]
+Cut = Literal["request", "reply", "both"]
 
 
 class Proxy:
@@ -35,6 +35,8 @@ class Proxy:
 
     def cut(self, what: Cut, times: int = 1, *, after: int = 0) -> None:
         """Break the next requests: ``"request"`` drops one unsent, ``"reply"`` lets it pass and drops the answer.
+
+        ``"both"`` swallows one, and leaves its connection open without a word.
 
         :param after: how many requests pass unharmed before.
         """
@@ -144,6 +146,9 @@ class _Pair:
                 if cut == "request":
                     self._proxy.cuts += 1
                     break
+                if cut == "both":
+                    self._proxy.cuts += 1
+                    continue
                 self._drops_reply = self._drops_reply or cut == "reply"
                 self._server.sendall(data)
         except OSError:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from email.utils import formatdate
 
 import pytest
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
+from fixtures import a_harness, a_server
 
 from jobboard import JobBoard, JobState
 from jobboard.backends.etcd import EtcdBackend
@@ -81,16 +81,8 @@ def test_a_reply_without_a_date_teaches_nothing(date: str | None) -> None:
 # -- on a server -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
-    with EtcdHarness(server.uri) as harness:
-        yield harness
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
 
 
 def with_clock_off(board: JobBoard, seconds: float) -> JobBoard:

@@ -8,20 +8,12 @@ import pytest
 from deployments import FurtherContract
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdCluster, EtcdServer
+from fixtures import a_server
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
-
-@pytest.fixture(scope="module")
-def single() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EtcdCluster]:
-    with EtcdCluster() as server:
-        yield server
+single = a_server(EtcdServer)
+cluster = a_server(EtcdCluster)
 
 
 class TestEtcd(Contract):

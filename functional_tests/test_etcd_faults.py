@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from etcd_harness import EtcdHarness, overwrite
 from etcd_servers import EtcdCluster, EtcdServer
+from fixtures import a_harness, a_server
 from proxy import Proxy
 from servers import HOST
 
@@ -26,16 +27,8 @@ from jobboard.testing import eventually
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
-    with EtcdHarness(server.uri) as harness:
-        yield harness
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
 
 
 class Patient(EtcdHarness):

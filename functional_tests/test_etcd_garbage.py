@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from etcd_harness import GARBAGE, EtcdHarness
 from etcd_servers import EtcdServer
+from fixtures import a_harness, a_server
 
 from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule
 from jobboard.backends.etcd import EtcdBackend
@@ -15,16 +16,8 @@ from jobboard.backends.etcd.txn import Txn, put, scan_prefix
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
-    with EtcdHarness(server.uri) as harness:
-        yield harness
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
 
 
 @pytest.fixture

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
+from fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from mutations import LONG, MUTATIONS, Act, Prepare, photo_of
 from proxy import Proxy
-from servers import HOST
 
 from jobboard import Cron, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.txn import Done, Txn
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
-    with EtcdHarness(server.uri) as harness:
-        yield harness
-
-
-@pytest.fixture
-def proxy(server: EtcdServer) -> Iterator[Proxy]:
-    with Proxy((HOST, server.port)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def behind(proxy: Proxy) -> Iterator[EtcdHarness]:
-    """Clients whose line goes through the proxy."""
-    with EtcdHarness(f"etcd://{HOST}:{proxy.port}/tests") as harness:
-        yield harness
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
+proxy = a_proxy()
+behind = a_harness_behind(EtcdHarness)
 
 
 def _claimed(board: JobBoard) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import requests
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
+from fixtures import a_harness, a_server
 
 from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import lines
@@ -19,16 +20,8 @@ from jobboard.testing import eventually
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
-    with EtcdHarness(server.uri) as harness:
-        yield harness
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
 
 
 @pytest.fixture

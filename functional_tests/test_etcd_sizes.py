@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
+from fixtures import a_harness, a_server
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.testing import eventually
@@ -15,16 +16,8 @@ LONG = 600.0
 LARGE = {"data": "x" * 524_000}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: EtcdServer) -> Iterator[EtcdHarness]:
-    with EtcdHarness(server.uri) as harness:
-        yield harness
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
 
 
 def swollen(board: JobBoard, expiry: float = LONG) -> Job:

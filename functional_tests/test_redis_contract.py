@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from deployments import FurtherContract
+from fixtures import a_server
 from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
 from redis_rights import USER, allow_least_rights
 from redis_servers import RedisCluster, RedisSentinel, RedisServer
@@ -21,16 +22,8 @@ def single() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RedisCluster]:
-    with RedisCluster() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def sentinel() -> Iterator[RedisSentinel]:
-    with RedisSentinel() as server:
-        yield server
+cluster = a_server(RedisCluster)
+sentinel = a_server(RedisSentinel)
 
 
 class TestRedis(Contract):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from mutations import MUTATIONS, SCHEDULE_MUTATIONS, photo_of
 from proxy import Proxy
 from redis_harness import RedisHarness
 from redis_servers import RedisServer
-from servers import HOST
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
 from jobboard.backends.redis.scripts import load_scripts
@@ -23,29 +23,10 @@ from jobboard.testing import eventually
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: RedisServer) -> Iterator[RedisHarness]:
-    with RedisHarness(server.uri) as harness:
-        yield harness
-
-
-@pytest.fixture
-def proxy(server: RedisServer) -> Iterator[Proxy]:
-    with Proxy((HOST, server.port)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def behind(proxy: Proxy) -> Iterator[RedisHarness]:
-    """Clients whose line goes through the proxy."""
-    with RedisHarness(f"redis://{HOST}:{proxy.port}/0") as harness:
-        yield harness
+server = a_server(RedisServer)
+harness = a_harness(RedisHarness)
+proxy = a_proxy()
+behind = a_harness_behind(RedisHarness)
 
 
 def board_with_timeout(uri: str, seconds: float, name: str, **options: Any) -> JobBoard:

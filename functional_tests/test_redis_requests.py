@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from fixtures import a_harness, a_server
 from redis_harness import RedisHarness
 from redis_servers import RedisServer
 
@@ -21,16 +22,8 @@ from jobboard.testing.faults import LossyBackend
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: RedisServer) -> Iterator[RedisHarness]:
-    with RedisHarness(server.uri) as harness:
-        yield harness
+server = a_server(RedisServer)
+harness = a_harness(RedisHarness)
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgpack
-import pytest
+from fixtures import a_harness, a_server
 from redis_harness import RedisHarness
 from redis_servers import RedisServer
 
@@ -41,16 +40,8 @@ redis.call('HSET', board .. ':counters', 'sequence', first + count - 1)
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: RedisServer) -> Iterator[RedisHarness]:
-    with RedisHarness(server.uri) as harness:
-        yield harness
+server = a_server(RedisServer)
+harness = a_harness(RedisHarness)
 
 
 def load(server: RedisServer, board: JobBoard, count: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from certificates import make_certificates
+from fixtures import a_harness
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
@@ -62,10 +63,7 @@ def server(certificates: Path) -> Iterator[Guarded]:
         yield server
 
 
-@pytest.fixture
-def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
-    with ZooKeeperHarness(server.uri) as harness:
-        yield harness
+harness = a_harness(ZooKeeperHarness)
 
 
 def work(board: JobBoard) -> None:

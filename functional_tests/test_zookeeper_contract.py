@@ -6,22 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 from deployments import FurtherContract
+from fixtures import a_server
 from zookeeper_harness import ZooKeeperHarness
 from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
-
-@pytest.fixture(scope="module")
-def single() -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def ensemble() -> Iterator[ZooKeeperEnsemble]:
-    with ZooKeeperEnsemble() as servers:
-        yield servers
+single = a_server(ZooKeeperServer)
+ensemble = a_server(ZooKeeperEnsemble)
 
 
 class TestZooKeeper(Contract):

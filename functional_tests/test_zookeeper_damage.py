@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from kazoo.client import KazooClient
 from proxy import Proxy
-from servers import HOST
 from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
 from zookeeper_servers import ZooKeeperServer
 
@@ -22,29 +22,10 @@ SHORT = 0.3
 GARBAGE = b"\xc1 nothing of ours"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
-    with ZooKeeperHarness(server.uri) as harness:
-        yield harness
-
-
-@pytest.fixture
-def proxy(server: ZooKeeperServer) -> Iterator[Proxy]:
-    with Proxy((HOST, server.port)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def behind(proxy: Proxy) -> Iterator[ZooKeeperHarness]:
-    """Clients whose line goes through the proxy."""
-    with ZooKeeperHarness(f"zookeeper://{HOST}:{proxy.port}") as harness:
-        yield harness
+server = a_server(ZooKeeperServer)
+harness = a_harness(ZooKeeperHarness)
+proxy = a_proxy()
+behind = a_harness_behind(ZooKeeperHarness)
 
 
 @pytest.fixture

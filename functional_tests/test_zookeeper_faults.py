@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from mutations import MUTATIONS, photo_of
 from proxy import Proxy
-from servers import HOST
 from zookeeper_harness import ZooKeeperHarness, is_mutation
 from zookeeper_servers import ZooKeeperServer
 
@@ -19,29 +19,10 @@ from jobboard.testing import eventually
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
-    with ZooKeeperHarness(server.uri) as harness:
-        yield harness
-
-
-@pytest.fixture
-def proxy(server: ZooKeeperServer) -> Iterator[Proxy]:
-    with Proxy((HOST, server.port)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def behind(proxy: Proxy) -> Iterator[ZooKeeperHarness]:
-    """Clients whose line goes through the proxy."""
-    with ZooKeeperHarness(f"zookeeper://{HOST}:{proxy.port}") as harness:
-        yield harness
+server = a_server(ZooKeeperServer)
+harness = a_harness(ZooKeeperHarness)
+proxy = a_proxy()
+behind = a_harness_behind(ZooKeeperHarness)
 
 
 # -- a lost reply, for every mutation ----------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import a_harness, a_server
 from proxy import Proxy
 from servers import HOST
 from zookeeper_harness import ZooKeeperHarness
@@ -25,10 +25,7 @@ from jobboard.testing import eventually
 LONG = 600.0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(heap=512) as server:
-        yield server
+server = a_server(lambda: ZooKeeperServer(heap=512))
 
 
 class Patient(ZooKeeperHarness):
@@ -37,10 +34,7 @@ class Patient(ZooKeeperHarness):
     backend_options = {"session_timeout": 6.0, "request_timeout": 20.0}
 
 
-@pytest.fixture
-def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
-    with Patient(server.uri) as harness:
-        yield harness
+harness = a_harness(Patient)
 
 
 def fill(board: JobBoard, count: int, **options: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from kazoo.client import KazooClient
 from proxy import Proxy
 from servers import HOST
@@ -36,33 +37,16 @@ LONG = 600.0
 SESSION = 1.2
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def proxy(server: ZooKeeperServer) -> Iterator[Proxy]:
-    with Proxy((HOST, server.port)) as proxy:
-        yield proxy
+server = a_server(ZooKeeperServer)
+proxy = a_proxy()
 
 
 class ShortSessions(ZooKeeperHarness):
     backend_options = {"session_timeout": SESSION, "request_timeout": 0.5}
 
 
-@pytest.fixture
-def behind(proxy: Proxy) -> Iterator[ZooKeeperHarness]:
-    """Clients whose line goes through the proxy, and whose sessions are short."""
-    with ShortSessions(f"zookeeper://{HOST}:{proxy.port}") as harness:
-        yield harness
-
-
-@pytest.fixture
-def harness(server: ZooKeeperServer) -> Iterator[ZooKeeperHarness]:
-    with ZooKeeperHarness(server.uri) as harness:
-        yield harness
+behind = a_harness_behind(ShortSessions)
+harness = a_harness(ZooKeeperHarness)
 
 
 @pytest.fixture
@@ -134,6 +118,23 @@ def test_a_short_break_leaves_the_claims(behind: ZooKeeperHarness, proxy: Proxy,
     board.extend(job, "alice", LONG)
     assert harness.board(board.name).find_owner(job.uuid) == "alice"
     board.consume(job, "alice")
+
+
+def test_a_connect_that_a_starting_server_swallowed_costs_no_claim(server: ZooKeeperServer, proxy: Proxy) -> None:
+    class LongSessions(ZooKeeperHarness):
+        backend_options = {"session_timeout": 8.0, "request_timeout": 0.5}
+
+    with LongSessions(f"zookeeper://{HOST}:{proxy.port}") as behind:
+        board = behind.board()
+        board.post("resize")
+        [job] = board.claim_next("alice", expiry=LONG)
+        # In place of a request's number a connect has its protocol's version.
+        proxy.matters = lambda request: request[4:8] == bytes(4)
+        proxy.cut("both", times=2)
+        proxy.break_all()
+        eventually(lambda: proxy.cuts == 2, within=4)
+        eventually(lambda: board.connected, within=4)
+        board.consume(job, "alice")
 
 
 def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness: ZooKeeperHarness) -> None:

@@ -14,6 +14,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from jobboard.backends.zookeeper.faults import refused, translated, unreachable
+from jobboard.backends.zookeeper.handshake import ask_again
 from jobboard.backends.zookeeper.requests import DATA_WATCH, MultiRead, RemoveWatches
 from jobboard.errors import BoardUnavailable
 
@@ -57,6 +58,7 @@ class Line:
                 connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, max_jitter=0.2),
                 logger=_quiet,
             )
+            ask_again(client)
             self._start(client, timeout)
         self._client = client
         self._suspended_at = None
