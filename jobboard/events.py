@@ -69,6 +69,3 @@ class HistoryEntry:
 
 
 HISTORY_LENGTH = 20
-
-#: Kinds that are told as events but kept out of the history, which they would flush.
-UNRECORDED = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})

@@ -11,7 +11,7 @@ from jobboard.arguments import check_text
 from jobboard.backend import Backend
 from jobboard.board import JobBoard
 from jobboard.errors import UnknownBackend
-from jobboard.plugins import load_plugin, plugin_names
+from jobboard.plugins import load_plugin
 
 _NAMESPACE = "jobboard.backends"
 
@@ -48,11 +48,6 @@ def backend(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> Iterator
     """Fetch a board, connect it, and close it at the end of the ``with`` block; arguments as for :func:`fetch`."""
     with fetch(name, conf, **kwargs) as board:
         yield board
-
-
-def known_backends() -> list[str]:
-    """Return the names of all installed backends."""
-    return plugin_names(_NAMESPACE)
 
 
 def _load(scheme: str) -> type[Backend]:

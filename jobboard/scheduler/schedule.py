@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -107,10 +107,6 @@ class Schedule:
         if self.paused:
             return "paused"
         return "finished" if self.progress.upcoming is None and self.progress.buffered is None else "active"
-
-    def template(self) -> Schedule:
-        """Return it without progress."""
-        return replace(self, progress=None)
 
     def to_plain(self) -> dict[str, Any]:
         """Return what :func:`schedule_from_plain` makes an equal schedule of: text, numbers, lists and dicts.

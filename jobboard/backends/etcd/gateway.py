@@ -50,7 +50,6 @@ class Gateway:
         self._clients: list[Etcd3Client] = []
         self._lock = threading.Lock()
         self._at = 0
-        self._token: str | None = None
         #: Whether the last attempt to reach the server succeeded.
         self.answers = False
 
@@ -62,7 +61,7 @@ class Gateway:
     def open(self, timeout: float) -> None:
         """Reach an endpoint within ``timeout`` seconds; opened anew in a forked child."""
         self._lock = threading.Lock()
-        self._token, self._at = None, 0
+        self._at = 0
         self._clients = [self._client(host, port) for host, port in self._settings.endpoints]
         try:
             self._try_all(lambda client: client.api_path, False, time.monotonic() + timeout)

@@ -20,7 +20,7 @@ _END = _HEADER.pack(-1, 1, -1)
 _CREATE, _DELETE, _GET, _SET, _CHILDREN, _CHECK, _MULTI, _REMOVE_WATCHES, _MULTI_READ = 1, 2, 4, 5, 8, 13, 14, 18, 22
 
 #: Codes of errors, as the server sends them for one part of a request.
-ROLLED_BACK, INCONSISTENT, NO_NODE, NO_AUTH, BAD_VERSION, NODE_EXISTS, NOT_EMPTY = 0, -2, -101, -102, -103, -110, -111
+ROLLED_BACK, INCONSISTENT, NO_NODE, NO_AUTH, NODE_EXISTS = 0, -2, -101, -102, -110
 
 
 class Stat(NamedTuple):

@@ -68,10 +68,6 @@ class Tracker:
         return self._layout.log(self.generation)
 
     @property
-    def is_loaded(self) -> bool:
-        return self._next is not None
-
-    @property
     def is_in_step(self) -> bool:
         """Whether no change of another client is known to be missing."""
         return self._next is not None and not self._own
