@@ -323,3 +323,23 @@ def test_an_audit_mends_what_vanished(harness: RedisHarness) -> None:
     assert board.find("resize", "3") == jobs[3]
     assert board.claim_next("alice", limit=9) == jobs
     assert delayed.state is JobState.DELAYED
+
+
+def test_a_script_that_breaks_off_is_not_said_to_have_changed_nothing(harness: RedisHarness) -> None:
+    """Redis takes nothing back of a script that fails: here somebody else has written under a key of the board."""
+    board = harness.board()
+    job = board.post("resize")
+    backend: Any = harness.backend(board.name)
+    backend.open(5.0)
+    backend.server.send([("SET", f"{backend.key}:claimed:resize", "of somebody else")])
+    with pytest.raises(BoardUnavailable, match="a part may have been done; `jobboard check`"):
+        board.claim(job, "alice", LONG)
+    backend.server.send([("DEL", f"{backend.key}:claimed:resize")])
+    backend.close()
+    board.audit(repair=True)
+    assert board.audit() == []
+    # How far it came is the script's affair; what it began holds or does not, and nothing in between.
+    assert (job.state is JobState.CLAIMED) == (job.owner == "alice")
+    if job.owner:
+        board.release(job, reason="half claimed")
+    assert board.claim_next("bob", expiry=LONG) == [job]

@@ -26,6 +26,9 @@ _HINTS = {
     "BUSY": "somebody's script has been running for too long there",
 }
 
+#: In what a server says of a command that failed within a script (7.0: "... script: HASH, on @user_script:LINE.").
+_IN_A_SCRIPT = " script: "
+
 
 def lacking(rules: str) -> str:
     """Say which rights a user lacks, or that its keys or channels are not the board's."""
@@ -43,8 +46,13 @@ def cut_off(where: str, error: Exception) -> ReplyLost:
 
 
 def refused(where: str, error: Exception) -> BoardUnavailable:
-    """Say that the server answered by an error, and did nothing."""
+    """Say that the server answered by an error: it did nothing, unless a script stopped in the middle."""
     text = _text(error)
+    if _IN_A_SCRIPT in text:
+        return BoardUnavailable(
+            f"Redis at {where} broke off a script, of which a part may have been done; "
+            f"`jobboard check` finds and repairs what is left of it: {text}"
+        )
     hint = next((hint for word, hint in _HINTS.items() if text.startswith(word) or _is(error, word)), None)
     return BoardUnavailable(f"Redis at {where} refuses: " + (f"{hint} ({text})" if hint else text))
 
