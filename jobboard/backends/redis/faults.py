@@ -48,7 +48,8 @@ def cut_off(where: str, error: Exception) -> ReplyLost:
 def refused(where: str, error: Exception) -> BoardUnavailable:
     """Say that the server answered by an error: it did nothing, unless a script stopped in the middle."""
     text = _text(error)
-    if _IN_A_SCRIPT in text:
+    # Out of memory, a script may begin no writing; once it has written, it may go on.
+    if _IN_A_SCRIPT in text and not _is(error, "OOM"):
         return BoardUnavailable(
             f"Redis at {where} broke off a script, of which a part may have been done; "
             f"`jobboard check` finds and repairs what is left of it: {text}"
