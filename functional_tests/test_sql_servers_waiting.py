@@ -48,8 +48,8 @@ def test_a_look_of_an_idle_board_reads_the_end_of_the_journal_only(site: Site) -
         assert list(board.wait(1.5)) == []
         before = _rows_read(site)
         assert list(board.wait(2.0)) == []
-        # Twenty looks at a hundred lines each, and what the wait itself looks at.
-        assert _rows_read(site) - before <= 3000
+        # Twenty looks at a hundred lines each, and some more on a busy machine; the whole journal would be 12,000.
+        assert _rows_read(site) - before <= 6000
 
 
 def _rows_read(site: Site) -> int:
