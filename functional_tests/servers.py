@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -17,11 +18,21 @@ from jobboard.testing import eventually
 HOST = "127.0.0.1"
 
 
+#: Each worker of pytest-xdist has so many ports to itself. A server may bind one of its own only later, such as when it
+#: becomes a leader, and not find it taken by then.
+_PORTS = 1500
+_given: set[int] = set()
+
+
 def free_port(*offsets: int) -> int:
-    """Return a port that nobody listens on, and whose neighbours at these offsets are free too."""
+    """Return a port that nobody listens on or was given, and whose neighbours at these offsets are free too."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 20_000 + worker % 8 * _PORTS
     while True:
-        port = random.randint(20_000, 32_000)
-        if all(_is_free(port + offset) for offset in (0, *offsets)):
+        port = random.randint(first, first + _PORTS - 1)
+        wanted = {port, *(port + offset for offset in offsets)}
+        if _given.isdisjoint(wanted) and all(_is_free(one) for one in wanted):
+            _given.update(wanted)
             return port
 
 

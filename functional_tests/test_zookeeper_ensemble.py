@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ class Patient(ZooKeeperHarness):
 def ensemble() -> Iterator[ZooKeeperEnsemble]:
     with ZooKeeperEnsemble() as servers:
         yield servers
+        # Is shown beside a test that failed.
+        sys.stdout.write(servers.story())
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from jobboard.testing import eventually
 _JAR = Path("/usr/share/java/zookeeper.jar")
 #: What its TLS needs, and Debian's manifest forgets.
 _NETTY = [_JAR.with_name(f"netty-{part}.jar") for part in ("codec", "resolver")]
+#: Without a logger of its own the server says nothing at all.
+_LOGGER = _JAR.with_name("slf4j-simple.jar")
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 #: In milliseconds; sessions last from twice to twenty times of it.
@@ -28,6 +30,9 @@ _SETTINGS = {
     "zookeeper.admin.enableServer": "false",
     "zookeeper.forceSync": "no",
     "zookeeper.preAllocSize": "1024",
+    "org.slf4j.simpleLogger.defaultLogLevel": "warn",
+    "org.slf4j.simpleLogger.showDateTime": "true",
+    "org.slf4j.simpleLogger.dateTimeFormat": "HH:mm:ss.SSS",
 }
 
 
@@ -74,7 +79,7 @@ class ZooKeeperServer(RunningServer):
             f"-Xmx{heap}m",
             *(f"-D{name}={value}" for name, value in settings.items()),
             "-cp",
-            ":".join(map(str, (_JAR, *_NETTY))),
+            ":".join(map(str, (_JAR, *_NETTY, _LOGGER))),
             _MAIN,
             str(path),
         ]
@@ -151,6 +156,13 @@ class ZooKeeperEnsemble:
             self.stop()
             raise
         return self
+
+    def story(self) -> str:
+        """Return how each server is, and what it said last."""
+        return "\n".join(
+            f"{node.place} (status {node.process.poll()}):\n{(node.folder / 'log').read_text()[-6000:]}"
+            for node in self.nodes
+        )
 
     def until_whole(self) -> None:
         """Wait until all three work together."""
