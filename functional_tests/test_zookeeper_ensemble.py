@@ -72,7 +72,7 @@ def test_a_server_that_dies_in_the_midst_of_work_costs_nothing(
     for worker in workers:
         worker.start()
     posted = [producer.post("resize").uuid for _ in range(40)]
-    victim: RunningServer = getattr(ensemble, role)()
+    victim: RunningServer = ensemble.leader() if role == "leader" else ensemble.followers()[0]
     victim.kill()
     posted += [insist(lambda: producer.post("resize")).uuid for _ in range(40)]
     victim.launch()
@@ -93,7 +93,7 @@ def test_without_a_quorum_there_is_no_board_and_with_one_all_is_as_it_was(
 ) -> None:
     board = harness.board(patience=0.5)
     job = board.post("resize", details={"n": 1})
-    dead = [ensemble.leader(), ensemble.follower()]
+    dead = [ensemble.leader(), ensemble.followers()[0]]
     for node in dead:
         node.kill()
     eventually(lambda: not board.connected)
@@ -111,7 +111,8 @@ def test_without_a_quorum_there_is_no_board_and_with_one_all_is_as_it_was(
 
 def test_what_one_client_did_the_next_one_sees_on_another_server(ensemble: ZooKeeperEnsemble) -> None:
     """A follower may be behind; a board asks it to catch up before it looks."""
-    with Patient(ensemble.leader().uri) as first, Patient(ensemble.follower().uri) as second:
+    here, there = ensemble.followers()
+    with Patient(here.uri) as first, Patient(there.uri) as second:
         writer = first.board()
         reader = second.board(writer.name)
         for number in range(30):
@@ -121,6 +122,18 @@ def test_what_one_client_did_the_next_one_sees_on_another_server(ensemble: ZooKe
             assert writer.find_owner(job.uuid) == "alice"
             reader.consume(job, "alice", token=reader.get(job.uuid).record.token)
             assert writer.job_count == 0
+
+
+def test_what_a_client_of_a_follower_did_a_client_of_the_leader_sees_soon(ensemble: ZooKeeperEnsemble) -> None:
+    """The leader tells its followers to commit before it does so itself, and ``sync`` is no wait there."""
+    with Patient(ensemble.leader().uri) as first, Patient(ensemble.followers()[0].uri) as second:
+        reader = first.board()
+        writer = second.board(reader.name)
+        for _ in range(30):
+            job = writer.post("resize")
+            eventually(lambda: reader.job_count == 1, within=5)
+            writer.consume(writer.claim_next("alice", expiry=LONG)[0], "alice")
+            eventually(lambda job=job: reader.get(job).record.state is JobState.COMPLETE, within=5)  # type: ignore[misc]
 
 
 def state_of(board: JobBoard, uuid: str) -> JobState:

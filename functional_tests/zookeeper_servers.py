@@ -140,8 +140,11 @@ class ZooKeeperEnsemble:
         """Return the one that leads; waits until there is one."""
         return eventually(lambda: next((node for node in self.nodes if self._state_of(node) == "leader"), None))
 
-    def follower(self) -> ZooKeeperServer:
-        return eventually(lambda: next((node for node in self.nodes if self._state_of(node) == "follower"), None))
+    def followers(self) -> list[ZooKeeperServer]:
+        """Return those that follow; waits until there are two."""
+        return eventually(
+            lambda: len(found := [node for node in self.nodes if self._state_of(node) == "follower"]) == 2 and found
+        )
 
     def _state_of(self, node: ZooKeeperServer) -> str | None:
         return node.figures().get("server_state")

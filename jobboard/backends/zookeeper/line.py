@@ -206,7 +206,8 @@ class Line:
     def read(self, request: MultiRead, *, is_fresh: bool = True) -> list[Any]:
         """Return what a read finds.
 
-        :param is_fresh: also what any client has done by now; a follower may be behind otherwise.
+        :param is_fresh: also what any client has done by now; a follower may be behind otherwise, and a leader is for a
+            moment, since it tells the others to commit before it does so itself.
         """
         catching_up = self._catch_up() if is_fresh and self._may_be_behind() else None
         pending = self.send(request)
