@@ -133,7 +133,7 @@ def test_what_a_client_of_a_follower_did_a_client_of_the_leader_sees_soon(ensemb
             job = writer.post("resize")
             eventually(lambda: reader.job_count == 1, within=5)
             writer.consume(writer.claim_next("alice", expiry=LONG)[0], "alice")
-            eventually(lambda job=job: reader.get(job).record.state is JobState.COMPLETE, within=5)  # type: ignore[misc]
+            eventually(lambda job=job: state_of(reader, job.uuid) is JobState.COMPLETE, within=5)  # type: ignore[misc]
 
 
 def state_of(board: JobBoard, uuid: str) -> JobState:
