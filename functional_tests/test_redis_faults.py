@@ -343,3 +343,18 @@ def test_a_script_that_breaks_off_is_not_said_to_have_changed_nothing(harness: R
     if job.owner:
         board.release(job, reason="half claimed")
     assert board.claim_next("bob", expiry=LONG) == [job]
+
+
+def test_a_right_that_is_taken_away_in_the_midst_of_work_is_named(server: RedisServer, harness: RedisHarness) -> None:
+    board = harness.board()
+    board.post("resize")
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", "default", "-zadd")
+        try:
+            with pytest.raises(BoardUnavailable, match="a part may have been done.* lacks a right") as caught:
+                board.post("resize")
+        finally:
+            client.execute_command("ACL", "SETUSER", "default", "+zadd")
+    assert "Least rights" in str(caught.value)
+    board.audit(repair=True)
+    assert board.audit() == []

@@ -48,14 +48,15 @@ def cut_off(where: str, error: Exception) -> ReplyLost:
 def refused(where: str, error: Exception) -> BoardUnavailable:
     """Say that the server answered by an error: it did nothing, unless a script stopped in the middle."""
     text = _text(error)
+    hint = next((hint for word, hint in _HINTS.items() if text.startswith(word) or _is(error, word)), None)
+    why = f"{hint} ({text})" if hint else text
     # Out of memory, a script may begin no writing; once it has written, it may go on.
     if _IN_A_SCRIPT in text and not _is(error, "OOM"):
         return BoardUnavailable(
             f"Redis at {where} broke off a script, of which a part may have been done; "
-            f"`jobboard check` finds and repairs what is left of it: {text}"
+            f"`jobboard check` finds and repairs what is left of it: {why}"
         )
-    hint = next((hint for word, hint in _HINTS.items() if text.startswith(word) or _is(error, word)), None)
-    return BoardUnavailable(f"Redis at {where} refuses: " + (f"{hint} ({text})" if hint else text))
+    return BoardUnavailable(f"Redis at {where} refuses: {why}")
 
 
 #: The library cuts the first word off some answers and gives them a class instead.
