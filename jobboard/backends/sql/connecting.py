@@ -60,4 +60,5 @@ class Connecting(Scheduling, Claiming, Reading, Operating, Backend, Generic[D]):
 
     @property
     def connected(self) -> bool:
-        return self._database is not None and self._database.usable
+        database = self._database
+        return database is not None and database.usable and database.reachable

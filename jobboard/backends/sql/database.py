@@ -66,6 +66,11 @@ class Database(abc.ABC):
     def usable(self) -> bool:
         """Whether this process opened it; connections must not cross a fork."""
 
+    @property
+    def reachable(self) -> bool:
+        """Whether there is nothing known against it; a file is always there."""
+        return True
+
     @abc.abstractmethod
     def write(self) -> AbstractContextManager[Transaction]:
         """One transaction whose changes and locks are nobody else's; wakes this process's waiters afterwards."""

@@ -96,11 +96,6 @@ class ServerBackend(Connecting[Server]):
     def migrate(self, timeout: float) -> Migration:
         return migrate(self._driver(), timeout)
 
-    @property
-    def connected(self) -> bool:
-        database = self._database
-        return database is not None and database.usable and database.reachable
-
     def now(self) -> float:
         return self.database.now()
 
