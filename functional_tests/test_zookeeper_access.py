@@ -131,15 +131,13 @@ def test_an_acl_is_that_of_every_znode(server: Guarded) -> None:
     with fetch("acl", uri, acl=text) as board:
         work(board)
         board.post("resize", key="k", details={"text": "x" * 5_000})
-        client = plain_client(server.uri)
         paths = ["/acl/acl"]
-        while paths:
-            path = paths.pop()
-            acl, _ = client.get_acls(path)
-            assert {(str(entry.id.scheme), entry.perms) for entry in acl} == {("digest", 31), ("world", 1)}, path
-            paths += [f"{path}/{name}" for name in client.get_children(path)]
-        client.stop()
-        client.close()
+        with plain_client(server.uri) as client:
+            while paths:
+                path = paths.pop()
+                acl, _ = client.get_acls(path)
+                assert {(str(entry.id.scheme), entry.perms) for entry in acl} == {("digest", 31), ("world", 1)}, path
+                paths += [f"{path}/{name}" for name in client.get_children(path)]
 
 
 def test_a_lent_client_brings_its_rights_with_it(server: Guarded) -> None:
@@ -148,11 +146,8 @@ def test_a_lent_client_brings_its_rights_with_it(server: Guarded) -> None:
     lent.start(15)
     with fetch("rights", "zookeeper:///lent", client=lent) as board:
         work(board)
-        stranger = plain_client(server.uri)
-        with pytest.raises(NoAuthError):
+        with plain_client(server.uri) as stranger, pytest.raises(NoAuthError):
             stranger.get_children("/lent/rights/jobs")
-        stranger.stop()
-        stranger.close()
     lent.stop()
     lent.close()
 
@@ -178,10 +173,8 @@ def test_who_may_only_read_is_told_so_and_changes_nothing(server: ZooKeeperServe
         job = mine.post("resize")
         with pytest.raises(BoardUnavailable, match="may not"):
             fetch("mine", uri.format("")).connect(5)
-        client = plain_client(server.uri)
-        assert client.exists(path_of(mine, job.uuid).replace("/jobboard", "/readable"))
-        client.stop()
-        client.close()
+        with plain_client(server.uri) as client:
+            assert client.exists(path_of(mine, job.uuid).replace("/jobboard", "/readable"))
         assert (mine.job_count, mine.audit()) == (1, [])
 
 
@@ -194,10 +187,8 @@ def test_a_znode_that_this_client_may_not_touch_is_named_as_refused(
 ) -> None:
     board = harness.board()
     job = board.post("resize")
-    client = plain_client(server.uri)
-    client.set_acls(path_of(board, job.uuid), _readable())
+    with plain_client(server.uri) as client:
+        client.set_acls(path_of(board, job.uuid), _readable())
     with pytest.raises(BoardUnavailable, match="may not"):
         board.claim(job, "alice")
     assert (board.get(job.uuid).record.state, board.connected) == (JobState.UNCLAIMED, True)
-    client.stop()
-    client.close()

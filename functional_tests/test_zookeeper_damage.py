@@ -31,10 +31,8 @@ behind = a_harness_behind(ZooKeeperHarness)
 @pytest.fixture
 def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
     """A client of kazoo's own, by which somebody writes past the board."""
-    client = plain_client(server.uri)
-    yield client
-    client.stop()
-    client.close()
+    with plain_client(server.uri) as client:
+        yield client
 
 
 def root_of(board: JobBoard) -> str:

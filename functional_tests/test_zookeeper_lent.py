@@ -23,10 +23,8 @@ harness = a_harness(ZooKeeperHarness)
 
 @pytest.fixture
 def lent(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    client = plain_client(server.uri)
-    yield client
-    client.stop()
-    client.close()
+    with plain_client(server.uri) as client:
+        yield client
 
 
 @pytest.fixture
@@ -37,33 +35,31 @@ def quiet() -> Iterator[ZooKeeperServer]:
 
 
 def test_fifty_boards_leave_a_lent_client_as_they_found_it(quiet: ZooKeeperServer) -> None:
-    lent = plain_client(quiet.uri)
+    with plain_client(quiet.uri) as lent:
 
-    def state() -> Any:
-        figures = quiet.figures()
-        return (
-            len(lent.state_listeners),
-            {path for path, watchers in lent._data_watchers.items() if watchers},
-            {path for path, watchers in lent._child_watchers.items() if watchers},
-            sorted(thread.name for thread in threading.enumerate()),
-            figures["ephemerals_count"],
-            figures["watch_count"],
-        )
+        def state() -> Any:
+            figures = quiet.figures()
+            return (
+                len(lent.state_listeners),
+                {path for path, watchers in lent._data_watchers.items() if watchers},
+                {path for path, watchers in lent._child_watchers.items() if watchers},
+                sorted(thread.name for thread in threading.enumerate()),
+                figures["ephemerals_count"],
+                figures["watch_count"],
+            )
 
-    before = state()
-    for _ in range(50):
-        with fetch("lent", "zookeeper", client=lent) as board:
-            end = board.subscribe(lambda event: None)
-            board.post("resize")
-            [job] = board.claim_next("alice")
-            board.consume(job, "alice")
-            assert list(board.wait(0)) == []
-            end()
-    eventually(lambda: state() == before)
-    assert lent.connected
-    assert lent.get_children("/jobboard") == ["lent"]
-    lent.stop()
-    lent.close()
+        before = state()
+        for _ in range(50):
+            with fetch("lent", "zookeeper", client=lent) as board:
+                end = board.subscribe(lambda event: None)
+                board.post("resize")
+                [job] = board.claim_next("alice")
+                board.consume(job, "alice")
+                assert list(board.wait(0)) == []
+                end()
+        eventually(lambda: state() == before)
+        assert lent.connected
+        assert lent.get_children("/jobboard") == ["lent"]
 
 
 def test_two_boards_on_a_lent_client_do_not_disturb_each_other(lent: KazooClient) -> None:

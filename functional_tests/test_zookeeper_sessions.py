@@ -230,17 +230,15 @@ def test_a_presence_that_somebody_deleted_ends_its_claims(server: ZooKeeperServe
     board = harness.board()
     job = board.post("resize")
     board.claim(job, "alice", LONG)
-    client = plain_client(server.uri)
     sessions = f"/jobboard/{board.name}/sessions"
-    for name in client.get_children(sessions):
-        client.delete(f"{sessions}/{name}")
+    with plain_client(server.uri) as client:
+        for name in client.get_children(sessions):
+            client.delete(f"{sessions}/{name}")
     other = harness.board(board.name)
     assert other.claim_next("bob", expiry=LONG) == [job]
     # It claims on, under a presence of its own that it makes anew.
     again = board.post("resize")
     assert board.claim_next("alice", expiry=LONG) == [again]
-    client.stop()
-    client.close()
 
 
 def test_a_presence_that_was_given_up_in_a_living_session_holds_nothing(harness: ZooKeeperHarness) -> None:

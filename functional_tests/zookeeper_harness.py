@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from kazoo.client import KazooClient
 
 from jobboard.address import Address
@@ -14,12 +17,17 @@ from jobboard.testing import Harness
 GARBAGE = b"\xc1 no posting"
 
 
-def plain_client(uri: str) -> KazooClient:
-    """Return a client of kazoo's own, started."""
+@contextmanager
+def plain_client(uri: str) -> Iterator[KazooClient]:
+    """A client of kazoo's own, started; stopped at the end of the ``with`` block."""
     address = Address.parse(uri)
     client = KazooClient(hosts=",".join(f"{host}:{port}" for host, port in address.hosts))
     client.start(15)
-    return client
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def path_of(board: JobBoard, uuid: str) -> str:
@@ -54,12 +62,10 @@ class ZooKeeperHarness(Harness):
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         """The posting and the record share a znode; only the posting is damaged, and the token stays what it was."""
-        client = plain_client(self._uri)
         path = path_of(board, uuid)
-        data, stat = client.get(path)
-        record = decode(uuid, data, stat)
-        assert isinstance(record, Record)
-        record.body = GARBAGE
-        client.set(path, encode(record), stat.version)
-        client.stop()
-        client.close()
+        with plain_client(self._uri) as client:
+            data, stat = client.get(path)
+            record = decode(uuid, data, stat)
+            assert isinstance(record, Record)
+            record.body = GARBAGE
+            client.set(path, encode(record), stat.version)
