@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from jobboard.backends.memory.shelf import Shelf
@@ -22,8 +21,10 @@ class ShelfWaiter(Sleeper):
             self._begin_to_look()
             now = self._shelf.settle()
             due = self._shelf.next_ready(self._names, now)
-            self._expect(math.inf if due is None else due)
-            return None if due is None else max(0.0, due - now)
+            if due is None:
+                return None
+            self._expect(due)
+            return max(0.0, due - now)
 
     def cut_off(self) -> None:
         super().cut_off()

@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.serialization import Connect
 
 #: Seconds that the first try to connect waits for the server's word; each further one in a row waits twice as long.
-FIRST_PATIENCE = 1.0
+_FIRST_PATIENCE = 1.0
 
 
 def ask_again(client: KazooClient) -> None:
@@ -20,7 +20,7 @@ def ask_again(client: KazooClient) -> None:
     """
     connection = client._connection
     invoke = connection._invoke
-    patience = FIRST_PATIENCE
+    patience = _FIRST_PATIENCE
 
     def invoke_impatiently(timeout: float, request: Any, xid: int | None = None) -> Any:
         nonlocal patience
@@ -29,7 +29,7 @@ def ask_again(client: KazooClient) -> None:
         # A server may be that slow, too: who gave up at the same moment each time would never get in.
         wait, patience = min(timeout, patience), patience * 2
         answer = invoke(wait, request, xid)
-        patience = FIRST_PATIENCE
+        patience = _FIRST_PATIENCE
         return answer
 
     connection._invoke = invoke_impatiently
