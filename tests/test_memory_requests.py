@@ -60,6 +60,9 @@ def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: Memor
     backend.tidy(9)
     assert consume(backend, held) == [Verdict.LOST]
     assert backend.post([new])[0].outcome is PostOutcome.POSTED
+    (again,) = claim_next(backend)
+    assert (again.uuid, again.token > held[0].token) == (new.uuid, True)
+    assert consume(backend, held) == [Verdict.LOST]
 
 
 def test_a_cancel_is_remembered_for_a_while(backend: MemoryBackend, clock: HandClock) -> None:

@@ -156,7 +156,8 @@ def test_no_job_is_granted_to_two_threads(backend: MemoryBackend) -> None:
 
     in_threads(8, work)
     assert (len(granted), set(granted)) == (2_000, posted)
-    assert {entry.token for entry in backend.page([JobState.COMPLETE], None, None, 5_000).entries} == {1}
+    tokens = {entry.token for entry in backend.page([JobState.COMPLETE], None, None, 5_000).entries}
+    assert tokens == set(range(1, 2_001))
 
 
 def test_of_threads_that_want_one_job_one_gets_it(backend: MemoryBackend) -> None:
@@ -175,7 +176,7 @@ def test_of_threads_that_want_one_job_one_gets_it(backend: MemoryBackend) -> Non
         in_threads(6, claim)
         (now,) = backend.read([job.uuid])
         assert now is not None
-        assert (owners, now.attempts, now.token) == ([now.owner], 1, 1)
+        assert (owners, now.attempts) == ([now.owner], 1)
 
 
 def test_every_job_meets_one_end_and_the_shelf_stays_sound_while_all_do_everything(backend: MemoryBackend) -> None:

@@ -58,7 +58,7 @@ def test_a_job_that_comes_back_for_ever_keeps_its_last_twenty_lines(path: Path, 
     for _ in range(3):
         backend.abandon([back(claimed(backend))])
     assert len(backend.history(entry.uuid)) == 20
-    assert [line.token for line in backend.history(entry.uuid)[-2:]] == [43, 43]
+    assert [line.token for line in backend.history(entry.uuid)[-2:]] == [entry.token + 3] * 2
     assert lines(path) < 40
 
 
@@ -110,3 +110,15 @@ def test_tidying_leaves_nothing_of_what_is_over(path: Path, backend: SqliteBacke
     assert backend.audit(False) == []
     assert lines(path) == 1
     assert backend.count() == 1
+
+
+def test_a_token_outlives_the_memory_of_its_job(path: Path, backend: SqliteBackend) -> None:
+    entry = post(backend)
+    backend.abandon([back(claimed(backend))])
+    first = claimed(backend)
+    backend.consume([consumption(first, retention=0.0)])
+    let_time_pass(path)
+    assert backend.tidy(1) == 1
+    backend.post([posting(uuid=entry.uuid)])
+    assert claimed(backend).token > first.token
+    assert backend.consume([consumption(first)]) == [Verdict.LOST]

@@ -55,6 +55,8 @@ class Shelf:
         self.listeners: list[Listener] = []
         self.waiters: set[Sleeper] = set()
         self.last_sequence = 0
+        #: Of all jobs: a job may be posted again under the uuid of one that was forgotten.
+        self.last_token = 0
 
     def lines(self) -> Iterator[tuple[JobState, Line[int]]]:
         """Iterate over the states and where the rows of each stand."""
@@ -125,7 +127,8 @@ class Shelf:
         """Give an unclaimed row to an owner."""
         row.state = JobState.CLAIMED
         row.attempts += 1
-        row.token += 1
+        self.last_token += 1
+        row.token = self.last_token
         row.owner, row.claim_id = claim.who, claim.claim_id
         row.expires_at = end_of_claim(claim.expiry, now)
         row.progress = None

@@ -21,6 +21,7 @@ from jobboard.backends.sql.schema import CLAIMED, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.statements import ENTRY
+from jobboard.backends.sql.tokens import NEXT_TOKEN, next_token
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Claim, Consumption, Entry, JobState, Verdict
 
@@ -43,7 +44,7 @@ HEADS = Statement(text(_HEADS % ("jobboard_ready", "")))
 HEADS_OF_NAME = Statement(text(_HEADS % ("jobboard_ready_by_name", "AND name = :name")))
 OWN = Statement(
     text(f"""
-UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = token + 1, owner = :who,
+UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN}, owner = :who,
     claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now
 WHERE id IN :ids
 """)
@@ -138,7 +139,7 @@ def _owned(entry: Entry, claim: Claim, now: float) -> Entry:
     """Return a locked row's entry as the claim makes it."""
     entry.state = JobState.CLAIMED
     entry.attempts += 1
-    entry.token += 1
+    entry.token = next_token(entry.sequence, entry.token)
     entry.owner, entry.claim_id = claim.who, claim.claim_id
     entry.expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
     entry.last_modified = now

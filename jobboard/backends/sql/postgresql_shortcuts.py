@@ -16,6 +16,7 @@ from jobboard.backends.sql.rows import LARGEST, entry_of, place_of
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.tokens import NEXT_TOKEN
 from jobboard.entry import Claim, Consumption, Entry, IfExists, JobState, NewEntry, Posted, PostOutcome, Verdict
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -38,7 +39,8 @@ WITH {_MOMENT}, look AS MATERIALIZED (
     ORDER BY %s rank, id LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED
 ), owned AS (
     UPDATE jobboard_jobs AS job SET
-        state = {CLAIMED}, attempts = attempts + 1, token = token + 1, owner = CAST(:who AS text),
+        state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN.replace("jobboard_jobs", "job")},
+        owner = CAST(:who AS text),
         claim_id = CAST(:claim_id AS text), due_at = look.now + CAST(:expiry AS float8), last_modified = look.now
     FROM look, heads WHERE job.id = heads.id
     RETURNING {_COLUMNS}

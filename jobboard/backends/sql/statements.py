@@ -26,6 +26,7 @@ from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.schema import jobs, journal, pauses
 from jobboard.backends.sql.statement import Returning, Statement, in_list, p
+from jobboard.backends.sql.tokens import NEXT_TOKEN
 from jobboard.events import HISTORY_LENGTH
 
 # States stand in the text, not in parameters: only then can a partial index serve a statement.
@@ -180,7 +181,7 @@ REPLACED_BY = Statement(select(*ENTRY).where(jobs.c.id == _replaced.scalar_subqu
 _own = {
     "state": CLAIMED,
     "attempts": jobs.c.attempts + 1,
-    "token": jobs.c.token + 1,
+    "token": literal_column(NEXT_TOKEN),
     "owner": p("who"),
     "claim_id": p("claim_id"),
     "due_at": p("due_at"),

@@ -10,6 +10,7 @@ from jobboard.backends.sql import statements
 from jobboard.backends.sql.auditing import MEND
 from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
+from jobboard.backends.sql.tokens import number_of_claims
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Announcement, Entry, JobState, Verdict
 from jobboard.events import EventKind
@@ -154,5 +155,5 @@ def take_off(transaction: Transaction, entry: Entry) -> None:
 
 
 def trim_history(transaction: Transaction, entry: Entry) -> None:
-    if entry.token > _FEW_CLAIMS:
+    if number_of_claims(entry.token) > _FEW_CLAIMS:
         transaction.do(statements.TRIM_HISTORY, id=entry.sequence)
