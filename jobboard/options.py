@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
+
+logger = logging.getLogger("jobboard")
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
@@ -21,3 +25,25 @@ def seconds(value: Any) -> float:
     if not 0 < number < float("inf"):
         raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
     return number
+
+
+def tls_checks(
+    given: Mapping[str, Any], safe: Mapping[str, Any], unsafe: Mapping[str, Any], *, unverified: bool
+) -> dict[str, Any]:
+    """Return what makes a client verify both the authority of a server's certificate and the host's name in it.
+
+    :param given: the options of TLS as the user wrote them.
+    :param safe: the values that verify both, under the client's own names.
+    :param unsafe: the values that verify neither; only ``tls_unverified=true`` allows these, or any between.
+    :raises ValueError: an option would let an impostor pass, and nobody said that it may.
+    """
+    if unverified:
+        logger.warning("tls_unverified=true: nobody verifies who the server is; an impostor gets the password")
+        return {name: given.get(name, value) for name, value in unsafe.items()}
+    for name, value in safe.items():
+        if given.get(name, value) != value:
+            raise ValueError(
+                f"option {name}: {given[name]} lets an impostor pass; leave it out, which means {value},"
+                " or say tls_unverified=true"
+            )
+    return dict(safe)

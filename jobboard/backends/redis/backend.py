@@ -15,10 +15,13 @@ from jobboard.backends.redis.posting import Posting
 from jobboard.backends.redis.reading import Reading
 from jobboard.backends.redis.scheduling import Scheduling
 from jobboard.backends.redis.watching import Watching
-from jobboard.options import truth
+from jobboard.options import tls_checks, truth
 
 _PORT, _SENTINEL_PORT = 6379, 26379
 _SOCKET_TIMEOUT = 5.0
+
+_VERIFIED = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
+_UNVERIFIED = {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
 
 
 class RedisBackend(Posting, Claiming, Reading, Operating, Scheduling, Watching):
@@ -55,6 +58,10 @@ class RedisBackend(Posting, Claiming, Reading, Operating, Scheduling, Watching):
         given = [option for option in options if option in TLS_OPTIONS]
         if given and not tls:
             raise ValueError(f"option {given[0]}: this board's URI is one without TLS")
+        if tls:
+            # Said aloud: redis-py 5 does not check the host's name by itself.
+            unverified = options.pop("tls_unverified", False)
+            options.update(tls_checks(options, _VERIFIED, _UNVERIFIED, unverified=unverified))
         return Network(tls, self._settings_of(address, options))
 
     def _settings_of(self, address: Address, options: dict[str, Any]) -> dict[str, Any]:

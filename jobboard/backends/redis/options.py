@@ -69,6 +69,7 @@ TLS_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "ssl_password": str,
     "ssl_cert_reqs": certificates,
     "ssl_check_hostname": truth,
+    "tls_unverified": truth,
 }
 
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {

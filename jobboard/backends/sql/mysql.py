@@ -12,32 +12,28 @@ from jobboard.address import Address
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.mysql_driver import Connect, MysqlDriver, connector
 from jobboard.backends.sql.mysql_shortcuts import Shortcuts
+from jobboard.backends.sql.mysql_tls import OPTIONS as TLS_OPTIONS
+from jobboard.backends.sql.mysql_tls import context_of
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.server_backend import ServerBackend
-from jobboard.options import truth
-
-#: PyMySQL's own parameters, as they may stand in a URI.
-_PYMYSQL: Mapping[str, Callable[[Any], Any]] = {
-    "ssl_ca": str,
-    "ssl_cert": str,
-    "ssl_key": str,
-    "ssl_verify_cert": truth,
-    "ssl_verify_identity": truth,
-    "unix_socket": str,
-}
 
 
 class MysqlBackend(Shortcuts):
     """A board in a database of MariaDB (10.6 or later) or MySQL (8): ``mysql://user:password@host:3306/database``."""
 
     scheme: ClassVar[str] = "mysql"
-    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {**ServerBackend.options, **_PYMYSQL}
+    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        **ServerBackend.options,
+        **TLS_OPTIONS,
+        "unix_socket": str,
+    }
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
-        parameters = {name: options.pop(name) for name in _PYMYSQL if name in options}
+        tls = {name: options.pop(name) for name in TLS_OPTIONS if name in options}
+        socket = {name: options.pop(name) for name in ("unix_socket",) if name in options}
         super().__init__(board, address, **options)
         if self._engine is None:
-            self._parameters = {**_parameters_of(address), **parameters}
+            self._parameters = {**_parameters_of(address), **socket, "ssl": context_of(tls)}
         else:
             _check_engine(self._engine)
 

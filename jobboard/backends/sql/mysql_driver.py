@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import select
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -172,15 +173,19 @@ class MysqlDriver(Driver):
 
 
 class _Connection(pymysql.connections.Connection):
-    """Reads the certificates once for each set of options: that takes longer than all the rest of a connection."""
+    """Where nothing is said of TLS, PyMySQL takes it if the server has it, and verifies nobody.
 
-    _contexts: ClassVar[dict[str, Any]] = {}
+    The context for that is made once: reading the system's authorities takes longer than all the rest of a connection.
+    """
+
+    _preferred: ClassVar[ssl.SSLContext | None] = None
 
     def _create_ssl_ctx(self, sslp: Any) -> Any:
-        options = repr(sorted(sslp.items()))
-        if options not in self._contexts:
-            self._contexts[options] = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
-        return self._contexts[options]
+        if isinstance(sslp, ssl.SSLContext):
+            return sslp
+        if _Connection._preferred is None:
+            _Connection._preferred = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
+        return _Connection._preferred
 
 
 def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:

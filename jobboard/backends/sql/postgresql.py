@@ -14,6 +14,7 @@ from jobboard.backends.sql.naming import Naming, check_name
 from jobboard.backends.sql.postgresql_driver import Connect, PostgresqlDriver, connector
 from jobboard.backends.sql.postgresql_shortcuts import Shortcuts
 from jobboard.backends.sql.server_backend import ServerBackend
+from jobboard.options import tls_checks, truth
 
 #: libpq's own parameters, as they may stand in a URI.
 _LIBPQ = (
@@ -36,12 +37,14 @@ class PostgresqlBackend(Shortcuts):
         **ServerBackend.options,
         "schema": check_name,
         **dict.fromkeys(_LIBPQ, str),
+        "tls_unverified": truth,
     }
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         parameters = {name: options.pop(name) for name in _LIBPQ if name in options}
+        tls = _tls_of(parameters, options.pop("tls_unverified", False))
         super().__init__(board, address, **options)
-        self._parameters = {**_parameters_of(address), **parameters}
+        self._parameters = {**_parameters_of(address), **parameters, **tls}
         if self._engine is not None:
             _check_engine(self._engine)
 
@@ -68,6 +71,18 @@ def _parameters_of(address: Address) -> dict[str, Any]:
     if len(address.hosts) > 1:
         parameters["target_session_attrs"] = "read-write"
     return {name: value for name, value in parameters.items() if value not in (None, "")}
+
+
+def _tls_of(parameters: Mapping[str, Any], unverified: bool) -> dict[str, Any]:
+    """Return what makes libpq verify the server; nothing if nothing is said of TLS, which leaves it to libpq."""
+    given = [name for name in parameters if name.startswith("ssl")]
+    if parameters.get("sslmode") == "disable":
+        if len(given) > 1 or unverified:
+            raise ValueError("sslmode=disable: there is no TLS, so leave out all other options of it")
+        return {}
+    if not given and not unverified:
+        return {}
+    return tls_checks(parameters, {"sslmode": "verify-full"}, {"sslmode": "require"}, unverified=unverified)
 
 
 def _where(parameters: Mapping[str, Any]) -> str:

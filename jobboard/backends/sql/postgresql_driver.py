@@ -188,6 +188,10 @@ def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
             return super().wait(gen, *args, **kwargs)
 
     def connect(timeout: float) -> psycopg.Connection[Any]:
-        return Connection.connect(**parameters, connect_timeout=max(2, math.ceil(timeout)), autocommit=True)
+        connection = Connection.connect(**parameters, connect_timeout=max(2, math.ceil(timeout)), autocommit=True)
+        if parameters.get("sslmode", "disable") != "disable" and not connection.pgconn.ssl_in_use:
+            connection.close()
+            raise psycopg.OperationalError("TLS is asked for, and a Unix socket has none")
+        return connection
 
     return connect

@@ -20,7 +20,7 @@ from jobboard.backends.zookeeper.faults import refused, translated
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.line import Line, acl_of
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.options import access
+from jobboard.backends.zookeeper.options import TLS_OPTIONS, access, tls_of
 from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, MultiRead, fault_in
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.tracker import Tracker, names_in
@@ -215,7 +215,8 @@ def _settings_of(address: Address, session_timeout: float, options: dict[str, An
     """Return what kazoo's client is made with."""
     hosts = address.hosts or (("localhost", None),)
     settings: dict[str, Any] = {
-        **options,
+        **{name: value for name, value in options.items() if name not in TLS_OPTIONS},
+        **tls_of(options),
         "hosts": ",".join(f"{_bracketed(host or 'localhost')}:{port or _PORT}" for host, port in hosts),
         "timeout": session_timeout,
     }

@@ -8,7 +8,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id
 
-from jobboard.options import seconds, truth
+from jobboard.options import seconds, tls_checks, truth
 
 _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
@@ -51,18 +51,39 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-#: What kazoo's client takes for TLS and SASL, under its own names.
-KAZOO_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "use_ssl": truth,
+#: What kazoo's client takes for TLS beside ``use_ssl``, under its own names, and what lets it verify nobody.
+TLS_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "ca": str,
     "certfile": str,
     "keyfile": str,
     "keyfile_password": str,
     "verify_certs": truth,
     "check_hostname": truth,
+    "tls_unverified": truth,
+}
+
+#: What kazoo's client takes for TLS and SASL, under its own names.
+KAZOO_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    **TLS_OPTIONS,
+    "use_ssl": truth,
     "sasl_options": mapping,
     "randomize_hosts": truth,
 }
+
+_VERIFIED = {"verify_certs": True, "check_hostname": True}
+_UNVERIFIED = dict.fromkeys(_VERIFIED, False)
+
+
+def tls_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what kazoo's client is told of TLS; nothing if there is to be none."""
+    given = {name: options[name] for name in TLS_OPTIONS if name in options}
+    if not options.get("use_ssl"):
+        if given:
+            raise ValueError(f"option {next(iter(given))}: there is no TLS without use_ssl=true")
+        return {}
+    unverified = given.pop("tls_unverified", False)
+    return {"use_ssl": True, **given, **tls_checks(given, _VERIFIED, _UNVERIFIED, unverified=unverified)}
+
 
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     **KAZOO_OPTIONS,
