@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,7 @@ def test_an_impostor_is_refused_and_told_nothing(guarded: Guarded, certificate: 
     uri = guarded.show(certificate)
     said = eventually(lambda: refusal(uri))
     assert PASSWORD not in said
+    assert re.search("certificate|SSL|TLS|Timeout", said)
     assert guarded.heard == b""
 
 

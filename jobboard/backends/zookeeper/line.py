@@ -75,7 +75,9 @@ class Line:
             raise unreachable(self.where, str(error) or type(error).__name__) from None
         why = "it refuses this user and password" if client.client_state == "AUTH_FAILED" else "no connection"
         self._end(client, keep_session=False)
-        raise unreachable(self.where, f"{why} within {timeout:g} seconds")
+        # kazoo does not tell why a handshake failed.
+        hint = "; is its certificate this host's, and of a known authority?" if self._settings.get("use_ssl") else ""
+        raise unreachable(self.where, f"{why} within {timeout:g} seconds{hint}")
 
     def close(self, *, keep_session: bool) -> None:
         """Let go of the client.
