@@ -1,4 +1,4 @@
-"""When a job has used up its attempts, and how stores say so."""
+"""What is said of an attempt that ended, and when a job has used them up."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def used_up(entry: Entry, reason: str | None) -> str:
     """Say why a job goes to the trash by itself."""
     said = f"all {entry.max_attempts} attempts are used up"
     return f"{said}; the last: {reason}" if reason else said
+
+
+def last_error_after(entry: Entry, reason: str | None, error: str | None, *, failed: bool) -> str | None:
+    """Return the last error of a job whose attempt ended: of one that failed, a reason is the error if there is none.
+
+    None says nothing, so that the error before stays; an empty text is what somebody said.
+    """
+    if error is not None:
+        return error
+    return reason if failed and reason is not None else entry.last_error

@@ -46,6 +46,7 @@ class JobEvent:
     ``uuid`` is None for what concerns no single job (PAUSED, RESUMED); ``name`` is None when the whole board is meant.
     Of a schedule's events (SCHEDULED, FIRED, MISSED, ...) ``who`` is the schedule's id, ``name`` its job's name,
     ``uuid`` the job that was posted, and ``reason`` says for which fire time, or why not.
+    ``token`` is that of the claim that it is about: None of a job that nobody held, whoever held it before.
     """
 
     kind: EventKind
@@ -59,7 +60,10 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One line of a job's history; the last :data:`HISTORY_LENGTH` are kept."""
+    """One line of a job's history; the last :data:`HISTORY_LENGTH` are kept.
+
+    ``token`` is that of the claim that it is about: None if nobody held the job then.
+    """
 
     kind: EventKind
     who: str | None

@@ -8,7 +8,7 @@ end
 -- Says why a job goes to the trash by itself.
 local function used_up(job, reason)
   local said = 'all ' .. decimal(job.max_attempts) .. ' attempts are used up'
-  return reason and said .. '; the last: ' .. reason or said
+  return reason and reason ~= '' and said .. '; the last: ' .. reason or said
 end
 
 local function end_claim(job)

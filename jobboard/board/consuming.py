@@ -187,7 +187,8 @@ class Consuming(Handles):
         off the board.
 
         :param delay: seconds before it is claimable again; or ``run_at``: the aware datetime from which it is.
-        :param error: the long form of the reason, such as a traceback; kept as the job's ``last_error``.
+        :param error: the long form of the reason, such as a traceback; kept as the job's ``last_error``. None is the
+            ``reason``, if the attempt is counted; without both, the last error stays what it was.
         :param counted: False gives the attempt back, for a job that did not fail.
         :raises ClaimLost: the claim does not hold.
         """

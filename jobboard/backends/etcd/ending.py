@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import is_used_up, last_error_after, used_up
 from jobboard.backends.etcd.changing import Change, Changing, holds
 from jobboard.backends.etcd.layout import Stored, under
 from jobboard.backends.etcd.rows import Row, end_of_claim, folded
@@ -97,7 +97,7 @@ def _abandoned(end: Return, stored: Stored | None, now: float) -> _Decision:
     if stored is None or not holds(stored, hold):
         return _repeated_or_lost(stored, hold, _RETURNS)
     row = folded(stored.row)
-    _explain(row, end.reason, end.error, as_error=end.counted)
+    _explain(row, end.reason, end.error, failed=end.counted)
     if row.cancel_asked:
         row.take_off(now, hold.who, hold.token, end.reason)
         told = [told_of(row, EventKind.CANCELLED, now, hold.who, hold.token, end.reason)]
@@ -125,7 +125,7 @@ def _trashed(end: Discard, stored: Stored | None, now: float) -> _Decision:
     token = stored.row.granted if stored.row.grant is not None else None
     who = end.by if hold is None else hold.who
     row = folded(stored.row)
-    _explain(row, end.reason, end.error, as_error=True)
+    _explain(row, end.reason, end.error, failed=True)
     row.discard(now, who, token, end.reason)
     told = told_of(row, EventKind.TRASHED, now, who, token, end.reason)
     return Verdict.DONE, Change(row, [told], is_fenced=hold is not None)
@@ -136,10 +136,5 @@ def _repeated_or_lost(stored: Stored | None, hold: Hold, kinds: tuple[EventKind,
     return Verdict.REPEATED if is_known else Verdict.LOST, None
 
 
-def _explain(row: Row, reason: str | None, error: str | None, *, as_error: bool) -> None:
-    """Write down why a claim ended; a reason is the error too if there is none and the job failed."""
-    row.reason = reason
-    if error is not None:
-        row.last_error = error
-    elif as_error and reason is not None:
-        row.last_error = reason
+def _explain(row: Row, reason: str | None, error: str | None, *, failed: bool) -> None:
+    row.reason, row.last_error = reason, last_error_after(row, reason, error, failed=failed)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from jobboard.arguments import moment
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import is_used_up, last_error_after, used_up
 from jobboard.backends.memory.client import Client
 from jobboard.backends.memory.row import Row, sequence_of
 from jobboard.backends.memory.shelf import end_of_claim
@@ -102,7 +102,7 @@ class Claiming(Client):
         row = self._held(hold)
         if row is None:
             return self._repeated_or_lost(hold, _RETURNS)
-        _explain(row, end.reason, end.error, as_error=end.counted)
+        _explain(row, end.reason, end.error, failed=end.counted)
         if row.cancel_asked:
             self._shelf.take_off(row, now, hold.who, hold.token, end.reason)
         elif end.counted and is_used_up(row):
@@ -128,7 +128,7 @@ class Claiming(Client):
             return Verdict.REPEATED if row.line is shelf.trashed else Verdict.LOST
         if row is None:
             return Verdict.LOST if hold is None else self._repeated_or_lost(hold, (EventKind.TRASHED,))
-        _explain(row, end.reason, end.error, as_error=True)
+        _explain(row, end.reason, end.error, failed=True)
         token = row.token if row.line is shelf.claimed else None
         shelf.discard(row, now, end.by if hold is None else hold.who, token, end.reason)
         return Verdict.DONE
@@ -156,10 +156,5 @@ class Claiming(Client):
         return Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
 
 
-def _explain(row: Row, reason: str | None, error: str | None, *, as_error: bool) -> None:
-    """Write down why a claim ended; a reason is the error too if there is none and the job failed."""
-    row.reason = reason
-    if error is not None:
-        row.last_error = error
-    elif as_error and reason is not None:
-        row.last_error = reason
+def _explain(row: Row, reason: str | None, error: str | None, *, failed: bool) -> None:
+    row.reason, row.last_error = reason, last_error_after(row, reason, error, failed=failed)

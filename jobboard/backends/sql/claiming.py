@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import is_used_up, last_error_after, used_up
 from jobboard.backend import Backend
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.database import Database
@@ -211,18 +211,18 @@ def _abandon(transaction: Transaction, held: Held, end: Return) -> Verdict:
         return _repeated(transaction, hold, EventKind.ABANDONED, EventKind.CANCELLED)
     entry = entry_of(row)
     entry.reason = end.reason
-    entry.last_error = end.error or (end.reason if end.counted else None) or entry.last_error
+    entry.last_error = last_error_after(entry, end.reason, end.error, failed=end.counted)
     if not end.counted:
         entry.attempts -= 1
     if entry.cancel_asked:
-        take_off(transaction, entry)
+        take_off(transaction, entry, hold.who, end.reason)
         return Verdict.DONE
     write_down(transaction, EventKind.ABANDONED, entry, hold.who, end.reason)
     trim_history(transaction, entry)
     if end.counted and is_used_up(entry):
         put_aside(transaction, entry, hold.who, used_up(entry, end.reason), entry.last_error)
     else:
-        put_back(transaction, entry, transaction.now + end.delay if end.run_at is None else end.run_at)
+        put_back(transaction, entry, transaction.now + end.delay if end.delay > 0 else end.run_at)
     return Verdict.DONE
 
 
@@ -231,11 +231,16 @@ def _trash(transaction: Transaction, held: Held, end: Discard) -> Verdict:
         row = held.take(end.hold)
         if row is None:
             return _repeated(transaction, end.hold, EventKind.TRASHED)
-        put_aside(transaction, entry_of(row), end.by, end.reason, end.error)
+        _put_aside(transaction, entry_of(row), end)
         return Verdict.DONE
     entry = find(transaction, end.uuid)
     if entry is not None and entry.state in LIVE:
         held.forget(end.uuid)
-        put_aside(transaction, entry, end.by, end.reason, end.error)
+        _put_aside(transaction, entry, end)
         return Verdict.DONE
     return Verdict.REPEATED if entry is not None and entry.state is JobState.TRASHED else Verdict.LOST
+
+
+def _put_aside(transaction: Transaction, entry: Entry, end: Discard) -> None:
+    error = last_error_after(entry, end.reason, end.error, failed=True)
+    put_aside(transaction, entry, end.by, end.reason, error)

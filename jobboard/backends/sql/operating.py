@@ -127,5 +127,5 @@ def _purge(transaction: Transaction, uuid: str) -> Restored:
     transaction.do(statements.DELETE_HISTORY, ids=ids)
     transaction.do(statements.DELETE, ids=ids)
     # Of a purged job only the event is left; it belongs to no job, and goes in its time.
-    write_loose(transaction, EventKind.PURGED, entry.uuid, entry.name, entry.token or None)
+    write_loose(transaction, EventKind.PURGED, entry.uuid, entry.name)
     return Restored.DONE

@@ -91,7 +91,7 @@ DUE_OR_PAUSED = Statement(
 )
 _delayed = _due & (jobs.c.state == DELAYED)
 _let_go = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
-_moved = (jobs.c.id, jobs.c.token)
+_moved = (jobs.c.id,)
 # Here and below, what somebody else has locked is passed over: it is about to change, and whoever has a claim ended or
 # extended in a transaction of their own may take their time.
 _free_delayed = by_index(

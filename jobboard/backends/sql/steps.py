@@ -30,23 +30,16 @@ def line(
 def write_down(
     transaction: Transaction, kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None
 ) -> None:
+    """Write a line about an entry as it was read: with the token of its claim, if it is claimed."""
     transaction.stirs = True
-    transaction.do(statements.WRITE, **line(kind, entry.sequence, who, entry.token or None, reason))
+    token = entry.token if entry.state is JobState.CLAIMED else None
+    transaction.do(statements.WRITE, **line(kind, entry.sequence, who, token, reason))
 
 
-def write_loose(
-    transaction: Transaction,
-    kind: EventKind,
-    uuid: str | None,
-    name: str | None,
-    token: int | None = None,
-    *,
-    who: str | None = None,
-    reason: str | None = None,
-) -> None:
+def write_loose(transaction: Transaction, kind: EventKind, uuid: str | None, name: str | None) -> None:
     """Write a line that belongs to no job (any more)."""
     transaction.stirs = True
-    transaction.do(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=who, token=token, reason=reason)
+    transaction.do(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=None, token=None, reason=None)
 
 
 def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -> None:
@@ -96,7 +89,7 @@ def is_any_due(transaction: Transaction) -> bool:
 def settle_due(transaction: Transaction) -> None:
     let_go = transaction.change(statements.LET_GO)
     transaction.stirs = transaction.stirs or bool(let_go)
-    transaction.run_many(statements.WRITE, [line(EventKind.DUE, job, None, token or None) for job, token in let_go])
+    transaction.run_many(statements.WRITE, [line(EventKind.DUE, job) for (job,) in let_go])
     while rows := transaction.rows(statements.DUE):
         for row in rows:
             _take_back_expired(transaction, entry_of(row))
@@ -118,7 +111,8 @@ def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: s
     if entry.cancel_asked:
         take_off(transaction, entry)
     elif kind is EventKind.EXPIRED and is_used_up(entry):
-        put_aside(transaction, entry, None, used_up(entry, reason), None)
+        why = used_up(entry, reason)
+        put_aside(transaction, entry, None, why, why)
     else:
         put_back(transaction, entry, None)
 
@@ -134,7 +128,7 @@ def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
         id=entry.sequence,
         state=CODES[JobState.DELAYED if is_delayed else JobState.UNCLAIMED],
         due_at=due if is_delayed else None,
-        run_at=due if is_delayed else entry.run_at,
+        run_at=entry.run_at if due is None else due,
         attempts=entry.attempts,
         reason=entry.reason,
         last_error=entry.last_error,
@@ -142,16 +136,15 @@ def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
 
 
 def put_aside(transaction: Transaction, entry: Entry, who: str | None, reason: str | None, error: str | None) -> None:
-    """Move a job to the trash."""
-    last_error = error or reason or entry.last_error
-    transaction.do(statements.PUT_ASIDE, id=entry.sequence, reason=reason, last_error=last_error)
+    """Move a job to the trash; ``error`` is its last one from now on."""
+    transaction.do(statements.PUT_ASIDE, id=entry.sequence, reason=reason, last_error=error)
     write_down(transaction, EventKind.TRASHED, entry, who, reason)
 
 
-def take_off(transaction: Transaction, entry: Entry) -> None:
+def take_off(transaction: Transaction, entry: Entry, who: str | None = None, reason: str | None = None) -> None:
     """Take a cancelled job off the board; it is remembered for a while, so that a repeat finds it."""
     transaction.do(statements.TAKE_OFF, id=entry.sequence)
-    write_down(transaction, EventKind.CANCELLED, entry)
+    write_down(transaction, EventKind.CANCELLED, entry, who, reason)
 
 
 def trim_history(transaction: Transaction, entry: Entry) -> None:

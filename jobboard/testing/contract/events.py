@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid as uuids
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
@@ -95,6 +96,64 @@ class EventCases(Case):
         other.purge(purged.uuid)
         heard.until(K.CANCELLED, uuid=cancelled.uuid)
         heard.until(K.PURGED, uuid=purged.uuid)
+
+    def test_an_event_has_the_token_of_the_claim_that_it_is_about(self, board: JobBoard, other: JobBoard) -> None:
+        """What befalls a job that nobody holds is about no claim, whoever held it before."""
+        heard = Heard(board)
+        job = other.post("resize", key="a")
+        first = other.claim(job, "alice", LONG)
+        other.abandon(job, "alice", delay=SHORT, reason="later")
+        [again] = eventually(lambda: other.claim_next("bob", expiry=LONG))
+        other.release(job, reason="its host is gone")
+        replaced_by = other.post("resize", key="a", if_exists="replace", uuid=(new := str(uuids.uuid4())))
+        other.trash(job, "an operator", reason="runaway", force=True)
+        other.restore(job.uuid)
+        third = other.claim(job, "alice", LONG)
+        other.trash(job, "an operator", reason="again", force=True)
+        history = [(line.kind, line.who, line.token, line.reason) for line in other.get(job.uuid).history]
+        other.restore(job.uuid)
+        fourth = other.claim(job, "alice", LONG)
+        other.cancel(job)
+        other.abandon(job, "alice", reason="as you like")
+        until_trashed: list[tuple[EventKind, str | None, int | None, str | None]] = [
+            (K.POSTED, None, None, None),
+            (K.CLAIMED, "alice", first, None),
+            (K.ABANDONED, "alice", first, "later"),
+            (K.DUE, None, None, None),
+            (K.CLAIMED, "bob", again.token, None),
+            (K.RELEASED, "bob", again.token, "its host is gone"),
+            (K.REPLACED, None, None, new),
+            (K.TRASHED, "an operator", None, "runaway"),
+            (K.RESTORED, None, None, None),
+            (K.CLAIMED, "alice", third, None),
+            (K.TRASHED, "an operator", third, "again"),
+        ]
+        assert (replaced_by, history) == (job, until_trashed)
+        all_of_it = [
+            *until_trashed,
+            (K.RESTORED, None, None, None),
+            (K.CLAIMED, "alice", fourth, None),
+            (K.CANCEL_ASKED, "alice", fourth, None),
+            (K.CANCELLED, "alice", fourth, "as you like"),
+        ]
+        eventually(lambda: len(heard.events) >= len(all_of_it))
+        assert [(event.kind, event.who, event.token, event.reason) for event in heard.events] == all_of_it
+
+    @pytest.mark.parametrize("kind", [K.CANCELLED, K.PURGED])
+    def test_a_job_that_was_held_before_goes_without_a_token(
+        self, board: JobBoard, other: JobBoard, kind: EventKind
+    ) -> None:
+        heard = Heard(board, [kind])
+        job = other.post("resize")
+        other.claim(job, "alice", LONG)
+        if kind is K.CANCELLED:
+            other.abandon(job, "alice")
+            other.cancel(job)
+        else:
+            other.trash(job, "alice", reason="broken")
+            other.purge(job.uuid)
+        heard.until(kind, uuid=job.uuid)
+        assert [(event.who, event.token, event.reason) for event in heard.events] == [(None, None, None)]
 
     @pytest.mark.parametrize("name", [None, "resize"])
     def test_a_pause_and_its_end_are_heard(self, board: JobBoard, other: JobBoard, name: str | None) -> None:

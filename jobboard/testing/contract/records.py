@@ -10,11 +10,13 @@ from jobboard.board import JobBoard
 from jobboard.entry import JobState
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry
-from jobboard.testing.contract.case import LONG, Case, claim_one
+from jobboard.testing.contract.case import LONG, Case, claim_one, state_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
 
 ANSWERS = ("state", "owner", "last_modified", "attempts", "last_error", "result", "checkpoint", "history", "cancelled")
+
+each_end = pytest.mark.parametrize("end", ["abandon", "trash"])
 
 
 class RecordCases(Case):
@@ -123,3 +125,47 @@ class RecordCases(Case):
         assert (record.state, record.owner, record.attempts, record.last_error) == (
             JobState.COMPLETE, "bob", 2, "Traceback",
         )  # fmt: skip
+
+    @each_end
+    def test_an_empty_error_is_an_error(self, board: JobBoard, end: str) -> None:
+        job = board.post("resize")
+        board.claim(job, "alice")
+        getattr(board, end)(job, "alice", reason="why", error="")
+        record = board.get(job.uuid).record
+        assert (record.reason, record.last_error) == ("why", "")
+
+    @each_end
+    def test_an_empty_reason_is_a_reason(self, board: JobBoard, end: str) -> None:
+        job = board.post("resize")
+        board.claim(job, "alice")
+        getattr(board, end)(job, "alice", reason="")
+        record = board.get(job.uuid).record
+        assert (record.reason, record.last_error, record.history[-1].reason) == ("", "", "")
+
+    @each_end
+    def test_an_end_without_a_word_keeps_the_last_error(self, board: JobBoard, end: str) -> None:
+        job = board.post("resize")
+        board.claim(job, "alice")
+        board.abandon(job, "alice", reason="why", error="Traceback")
+        board.claim(job, "bob")
+        getattr(board, end)(job, "bob")
+        record = board.get(job.uuid).record
+        assert (record.reason, record.last_error, record.history[-1].reason) == (None, "Traceback", None)
+
+    @pytest.mark.parametrize("reason", [None, ""])
+    def test_the_last_attempt_is_no_error_by_itself(self, board: JobBoard, reason: str | None) -> None:
+        """The reason says why the job is in the trash; the error is what its owners said of their attempts."""
+        job = board.post("resize", max_attempts=1)
+        board.claim(job, "alice")
+        board.abandon(job, "alice", reason=reason)
+        record = board.get(job.uuid).record
+        assert (record.state, record.reason) == (JobState.TRASHED, "all 1 attempts are used up")
+        assert record.last_error == reason
+        assert [line.reason for line in record.history[-2:]] == [reason, record.reason]
+
+    def test_a_moment_that_is_over_is_kept_as_the_last_one(self, board: JobBoard) -> None:
+        job = board.post("resize", run_at=datetime.now(UTC) - timedelta(hours=2))
+        board.claim(job, "alice")
+        run_at = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+        board.abandon(job, "alice", run_at=run_at)
+        assert (state_of(board, job), board.get(job.uuid).run_at) == (JobState.UNCLAIMED, run_at)
