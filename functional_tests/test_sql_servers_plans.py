@@ -44,7 +44,7 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "is anything ready": (statements.IS_READY, "ready"),
     "is a name ready": (statements.IS_NAME_READY, "ready_by_name"),
     "is anything due": (statements.IS_ANY_DUE, "due"),
-    "what is due": (statements.DUE, "due"),
+    "what is due": (statements.OVERDUE, "due"),
     "the next due": (statements.NEXT_DUE, "due"),
     "a fence": (statements.FENCE, "uuid"),
     "fences": (statements.FENCES, "uuid"),

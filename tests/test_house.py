@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [
@@ -25,3 +28,36 @@ def test_nothing_is_pickled_from_the_wire() -> None:
     """Workers of the process executor get plain data and functions from their own parent by multiprocessing."""
     wire = [path for path in SOURCES if "jobboard/backends" in str(path) or "jobboard/board" in str(path)]
     assert [path for path in wire if "pickle" in path.read_text().replace("never pickle", "")] == []
+
+
+#: Every ``while`` of these backends with what ends it, which is known before it begins. A ``while`` whose end the store
+#: decides can't join the list: it becomes a ``for`` over a range.
+LOOPS = {
+    "sql": {
+        "conflicts.py: while True": "a deadline, which stands from the first failure on",
+        "pool.py: while self._idle": "each turn takes one of the idle connections away, and none joins",
+        "postgresql_lookout.py: while self._connection.pgconn.notifies() is not None": "what was received before",
+        "sqlite_file.py: while True": "a deadline",
+        "sqlite_handle.py: while _held": "each turn takes one of the locks away",
+        "watching.py: while self._is_wanted()": "a thread's own, which pauses after each look and each failure",
+    },
+}
+#: What would make a ``for`` of one.
+ENDLESS = {"count", "cycle", "repeat"}
+
+
+@pytest.mark.parametrize("backend", sorted(LOOPS))
+def test_no_loop_of_a_backend_depends_on_the_store_to_end_it(backend: str) -> None:
+    nodes = [
+        (path.name, node)
+        for path in (ROOT / "jobboard" / "backends" / backend).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+    ]
+    loops = {f"{name}: while {ast.unparse(node.test)}" for name, node in nodes if isinstance(node, ast.While)}
+    assert loops == set(LOOPS[backend])
+    assert [(name, node.lineno) for name, node in nodes if isinstance(node, ast.Call) and _is_endless(node)] == []
+
+
+def _is_endless(call: ast.Call) -> bool:
+    called = ast.unparse(call.func).removeprefix("itertools.")
+    return called in ENDLESS or (called == "iter" and len(call.args) == 2)

@@ -40,7 +40,7 @@ BY_INDEX = {
     "is a name ready": (statements.IS_NAME_READY, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
     "is anything due": (statements.IS_ANY_DUE, "jobboard_due (board=? AND due_at<?)"),
     "due or paused": (statements.DUE_OR_PAUSED, "jobboard_due (board=? AND due_at<?)"),
-    "what is due": (statements.DUE, "jobboard_due (board=? AND due_at<?)"),
+    "what is due": (statements.OVERDUE, "jobboard_due (board=? AND due_at<?)"),
     "let go": (statements.LET_GO.at_once, "jobboard_due (board=? AND due_at<?)"),
     "the next due": (statements.NEXT_DUE, "jobboard_due (board=?"),
     "a fence": (statements.FENCE, "jobboard_uuid (board=? AND uuid=?)"),
@@ -215,7 +215,7 @@ def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBacke
 
 
 def test_nothing_large_is_read_to_settle_or_end(backend: SqliteBackend) -> None:
-    assert "body" not in statements.DUE.on(TONGUE)[0].split("WHERE")[0].replace("NULL AS body", "")
+    assert "body" not in statements.OVERDUE.on(TONGUE)[0].split("WHERE")[0].replace("NULL AS body", "")
     for end in (
         lambda entry: backend.abandon([back(entry)]),
         lambda entry: backend.trash([Discard(entry.uuid, hold_of(entry))]),

@@ -29,6 +29,9 @@ from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind
 
+#: With a name paused and no filter of names, so many names are chosen from at most.
+_MOST_NAMES = 10_000
+
 
 class Claiming(Backend):
     """Claim, extend, checkpoint, and the ends of a claim."""
@@ -151,8 +154,11 @@ def claimable_names(transaction: Transaction, names: frozenset[str] | None, paus
 
 def _ready_names(transaction: Transaction) -> Iterable[str]:
     name = ""
-    while (row := transaction.row(statements.NEXT_READY_NAME, name=name)) is not None and row[0] is not None:
-        name = row[0]
+    for _ in range(_MOST_NAMES):
+        row = transaction.row(statements.NEXT_READY_NAME, name=name)
+        if row is None:
+            return
+        (name,) = row
         yield name
 
 

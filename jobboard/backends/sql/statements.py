@@ -89,28 +89,36 @@ IS_ANY_DUE = Statement(_first_due)
 DUE_OR_PAUSED = Statement(
     select(_first_due.scalar_subquery().is_not(None), exists().where(pauses.c.board == p("board")))
 )
+#: So many of each kind are settled at once.
+SETTLED_AT_ONCE = 1000
 _delayed = _due & (jobs.c.state == DELAYED)
 _let_go = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
 _moved = (jobs.c.id,)
 # Here and below, what somebody else has locked is passed over: it is about to change, and whoever has a claim ended or
 # extended in a transaction of their own may take their time.
 _free_delayed = by_index(
-    select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(1000).with_for_update(skip_locked=True),
+    select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(SETTLED_AT_ONCE).with_for_update(skip_locked=True),
     "jobboard_due",
 )
 _these_ids = in_list(jobs.c.id, "ids")
 LET_GO = Returning(
     at_once=Statement(
-        _let_go.where(_delayed).returning(*_moved),
+        _let_go.where(jobs.c.id.in_(_free_delayed)).returning(*_moved),
         postgresql=_let_go.where(jobs.c.id == any_(func.array(_free_delayed.scalar_subquery()))).returning(*_moved),
     ),
     find=Statement(_free_delayed),
     change=Statement(_let_go.where(_these_ids)),
     read=Statement(select(*_moved).where(_these_ids)),
 )
-DUE = Statement(
+#: What is due and no delayed job, which LET_GO alone moves: the claims that are over, and rows that are due by mistake.
+OVERDUE = Statement(
     by_index(
-        select(*RECORD).where(_due).order_by(jobs.c.due_at).limit(500).with_for_update(skip_locked=True), "jobboard_due"
+        select(*RECORD)
+        .where(_due, jobs.c.state != DELAYED)
+        .order_by(jobs.c.due_at)
+        .limit(SETTLED_AT_ONCE)
+        .with_for_update(skip_locked=True),
+        "jobboard_due",
     )
 )
 

@@ -20,6 +20,9 @@ Line = dict[str, Any]
 #: A job that was claimed so seldom has no history that needs trimming.
 _FEW_CLAIMS = 5
 
+#: One transaction settles so many times :data:`statements.SETTLED_AT_ONCE` jobs at most.
+_MOST_ROUNDS = 10
+
 
 def line(
     kind: EventKind, job: int, who: str | None = None, token: int | None = None, reason: str | None = None
@@ -87,12 +90,24 @@ def is_any_due(transaction: Transaction) -> bool:
 
 
 def settle_due(transaction: Transaction) -> None:
+    """Settle what is due, up to a bound; the transactions after this one go on with the rest."""
+    for _ in range(_MOST_ROUNDS):
+        if max(_let_go(transaction), _take_back_overdue(transaction)) < statements.SETTLED_AT_ONCE:
+            return
+
+
+def _let_go(transaction: Transaction) -> int:
     let_go = transaction.change(statements.LET_GO)
     transaction.stirs = transaction.stirs or bool(let_go)
     transaction.run_many(statements.WRITE, [line(EventKind.DUE, job) for (job,) in let_go])
-    while rows := transaction.rows(statements.DUE):
-        for row in rows:
-            _take_back_expired(transaction, entry_of(row))
+    return len(let_go)
+
+
+def _take_back_overdue(transaction: Transaction) -> int:
+    rows = transaction.rows(statements.OVERDUE)
+    for row in rows:
+        _take_back_expired(transaction, entry_of(row))
+    return len(rows)
 
 
 def _take_back_expired(transaction: Transaction, entry: Entry) -> None:

@@ -136,9 +136,9 @@ class Watcher:
             has_changed = lookout.has_changed()
             if has_changed:
                 self._tell_waiters()
-            if nudged or has_changed or not lookout.notices_all:
-                self._tell_listeners(lookout)
-            if self._users:
+            if (nudged or has_changed or not lookout.notices_all) and not self._tell_listeners(lookout):
+                self._nudged.set()
+            elif self._users:
                 lookout.rest(self._nudged, bool(self._listeners))
             else:
                 self._nudged.wait(_LINGER)
@@ -180,16 +180,17 @@ class Watcher:
 
         return unlisten
 
-    def _tell_listeners(self, lookout: Lookout) -> None:
+    def _tell_listeners(self, lookout: Lookout) -> bool:
+        """Tell one batch of events; return whether it was the last one."""
         with self._telling:
-            while self._listeners:
-                rows = lookout.events(self._last_event)
-                for row in rows:
-                    self._last_event = max(self._last_event, row[0])
-                    if row[8] == self._database.board:
-                        self._tell(row)
-                if len(rows) < news.EVENTS_AT_ONCE:
-                    return
+            if not self._listeners:
+                return True
+            rows = lookout.events(self._last_event)
+            for row in rows:
+                self._last_event = max(self._last_event, row[0])
+                if row[8] == self._database.board:
+                    self._tell(row)
+            return len(rows) < news.EVENTS_AT_ONCE
 
     def _tell(self, row: Row) -> None:
         try:

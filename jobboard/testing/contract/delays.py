@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 
@@ -13,12 +14,14 @@ from jobboard.testing.contract.case import (
     LONG,
     SHORT,
     Case,
+    drain,
     let_a_claim_run_out,
     needs,
     state_of,
     uuids_of,
 )
-from jobboard.testing.deadline import eventually
+from jobboard.testing.deadline import DEADLINE, ends_within, eventually
+from jobboard.testing.harness import Harness
 
 
 def _in(seconds: float) -> datetime:
@@ -78,6 +81,24 @@ class DelayCases(Case):
         jobs = board.post_many([Posting("resize", delay=SHORT) for _ in range(250)])
         eventually(lambda: board.stats().delayed == 0)
         assert board.claim_next("alice", limit=250, expiry=LONG) == jobs
+
+    def test_more_due_jobs_than_are_settled_at_once_stop_nobody(self, board: JobBoard) -> None:
+        moment = _in(1.5)
+        board.post_many([Posting("resize", run_at=moment) for _ in range(1500)])
+        ends_within(3 * DEADLINE, lambda: eventually(lambda: board.stats().unclaimed == 1500, 2 * DEADLINE))
+        assert len(ends_within(3 * DEADLINE, lambda: board.claim_next("alice", limit=3, expiry=LONG))) == 3
+
+    def test_jobs_that_become_due_beside_claims_and_ends_stop_nobody(self, harness: Harness, board: JobBoard) -> None:
+        def work(client: JobBoard, who: str) -> None:
+            for _ in range(25):
+                client.post("resize", delay=0.02)
+                for job in client.claim_next(who, limit=3, expiry=LONG):
+                    client.consume(job, who)
+
+        clients = [board] + [harness.board(board.name) for _ in range(3)]
+        works = [partial(work, client, f"worker {n}") for n, client in enumerate(clients)]
+        ends_within(3 * DEADLINE, *works)
+        ends_within(3 * DEADLINE, lambda: eventually(lambda: [*drain(board)] == [] and board.job_count == 0))
 
     @needs(expiry="time")
     def test_a_longer_delay_is_not_cut_short(self, board: JobBoard) -> None:
