@@ -70,6 +70,22 @@ class TestHandlersFaults:
             assert len(progress["text"]) == 500
             assert job.wait(10)
 
+    def test_a_result_that_cannot_be_stored_sets_its_job_aside_though_batches_fail(
+        self, board: JobBoard, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise RuntimeError("a fault that nobody foresaw")
+
+        monkeypatch.setattr(board, "consume_many", fail)
+        handlers.add("bad", lambda job: {"call": 1j})
+        with conducting(board, handlers):
+            bad, good = board.post("bad"), board.post("echo")
+            eventually(lambda: state_of(board, bad) is JobState.TRASHED)
+            assert good.wait(10)
+            assert (bad.attempts, bad.record.reason) == (
+                1, "its result can't be kept: result.call can't travel: a builtins.complex is no plain data",
+            )  # fmt: skip
+
     @pytest.mark.parametrize("executor", ["thread", "asyncio"])
     @pytest.mark.parametrize("error", [Cancelled, asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
     def test_no_exception_is_more_than_a_failure(

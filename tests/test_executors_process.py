@@ -125,7 +125,14 @@ class TestWhatCrossesThePipe:
     def test_a_result_that_no_other_process_can_have_is_a_failure(self, shared: JobBoard) -> None:
         job = shared.post("odd results")
         eventually(lambda: state_of(shared, job) is JobState.TRASHED)
-        assert (shared.get(job.uuid).record.reason or "").startswith("its result can't be kept: result can't travel")
+        record = shared.get(job.uuid).record
+        assert (record.reason or "").startswith("its result can't be kept: result can't travel")
+        assert record.attempts == 1
+
+    def test_a_result_that_only_the_store_can_have_gets_there(self, shared: JobBoard) -> None:
+        job = shared.post("raw results")
+        assert job.wait(20)
+        assert (job.result, job.attempts) == ({"raw": b"\xff"}, 1)
 
     def test_a_checkpoint_that_cannot_travel_is_refused_in_the_handler(self, shared: JobBoard) -> None:
         job = shared.post("odd checkpoints")

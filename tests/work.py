@@ -125,7 +125,7 @@ def progress(job: RunningJob) -> None:
     raise Cancelled
 
 
-@handlers.handler("bad result", max_attempts=1)
+@handlers.handler("bad result", backoff=QUICK)
 def bad_result(_job: RunningJob) -> object:
     return {"call": 1j}
 

@@ -130,9 +130,16 @@ class Ends:
         elif isinstance(outcome, GivenUp):
             self._board.abandon(task.job, self._who, reason=outcome.reason, counted=False)
         elif isinstance(outcome, Done):
-            self._board.consume(task.job, self._who, outcome.result)
+            self._complete(task, outcome)
         elif not isinstance(outcome, Dropped):
             raise AssertionError(f"no end for {outcome!r}")
+
+    def _complete(self, task: Task, done: Done) -> None:
+        try:
+            self._board.consume(task.job, self._who, done.result)
+        except InvalidPosting as error:
+            task.outcome = failed = result_that_cannot_travel(error)
+            self._fail(task, failed)
 
     def _fail(self, task: Task, failed: Failed) -> None:
         attempts = task.facts.attempts

@@ -99,8 +99,8 @@ def outcome_of_error(error: BaseException) -> Outcome:
 
 
 def result_that_cannot_travel(error: Exception) -> Failed:
-    """The work is done, but that is the handler's fault, and has to be seen."""
-    return Failed(f"its result can't be kept: {error}")
+    """The work is done: it must be seen that its result is lost, and must not be done again for the same result."""
+    return Failed(f"its result can't be kept: {error}", final=True)
 
 
 #: The end of a traceback says most; more than this would only fill the store.

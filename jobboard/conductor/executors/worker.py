@@ -15,7 +15,7 @@ from typing import Any
 
 from jobboard.board import JobBoard
 from jobboard.book import LogBook
-from jobboard.codec import encode
+from jobboard.codec import decode, encode
 from jobboard.conductor.outcome import Done, Outcome, outcome_of_call, result_that_cannot_travel
 from jobboard.conductor.running import Facts, RunningJob
 from jobboard.errors import InvalidPosting
@@ -104,8 +104,7 @@ class Worker:
 
     def checkpoint(self, state: Any) -> None:
         # Found out here already, since not everything that can't travel to the store can travel to the conductor.
-        encode("checkpoint", state, largest=_UNLIMITED)
-        self._ask("checkpoint", state)
+        self._ask("checkpoint", _as_it_arrives("checkpoint", state))
 
     def report(self, report: dict[str, Any]) -> None:
         self._send("report", report)
@@ -121,7 +120,12 @@ class Worker:
 def _fit_to_travel(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Done) and outcome.result is not None:
         try:
-            encode("result", outcome.result, largest=_UNLIMITED)
+            return Done(_as_it_arrives("result", outcome.result))
         except InvalidPosting as error:
             return result_that_cannot_travel(error)
     return outcome
+
+
+def _as_it_arrives(what: str, value: Any) -> Any:
+    """Return a value as its reader will get it, which a pipe can carry: not all that msgpack takes can be pickled."""
+    return decode(encode(what, value, largest=_UNLIMITED))
