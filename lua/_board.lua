@@ -9,10 +9,13 @@ local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 local RETRY_WINDOW = 60 * 1000000
 local SOON = 6 * 1000000
+local PRIORITIES = 5
 local PLACES_OF_PRIORITY = 281474976710656
 local LINE_PARTS = 5
 local RECORD_FIELDS = 23
 local RECORD_HEAD = '\220\0\23'
+-- So far a script looks past jobs that it has to leave alone.
+local LOOK_PAST = 1000
 local HISTORY_LENGTH = 20
 local LIVE = {DELAYED = true, UNCLAIMED = true, CLAIMED = true}
 local ORDERS = {
@@ -21,7 +24,7 @@ local ORDERS = {
 local TIMERS = {DELAYED = 'delayed', CLAIMED = 'leases'}
 
 -- Jobs as this script sees them, by uuid, and what else is known of them: see _jobs.lua and _changes.lua.
-local jobs, histories, before, finished = {}, {}, {}, {}
+local jobs, histories, before, finished, newer = {}, {}, {}, {}, {}
 local changed, is_changed, bodies, packed, results, moved = {}, {}, {}, {}, {}, {}
 local heard, events, latest, decimals = {}, {}, {}, {}
 
@@ -51,4 +54,9 @@ local function decimal(number)
     decimals[number] = text
   end
   return text
+end
+
+-- Neither infinity nor what is no number is left over from itself.
+local function is_number(value)
+  return type(value) == 'number' and value - value == 0
 end

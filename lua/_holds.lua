@@ -2,7 +2,7 @@
 -- Fences: without uuid, owner and token being the present ones, nothing is changed.
 
 local function holds(job, who, token)
-  return job and job.state == 'CLAIMED' and job.token == token and job.owner == who
+  return job and not newer[job.uuid] and job.state == 'CLAIMED' and job.token == token and job.owner == who
 end
 
 -- Load the jobs of these holds ({uuid, who, token, ...} each) and settle them. A claim whose owner key is gone is over,

@@ -25,7 +25,7 @@ local function merge(keys, after, most)
 
   local function sink(heap, at)
     local stream, count = heap[at], #heap
-    while true do
+    for _ = 1, count do
       local child = at * 2
       if child < count and heap[child + 1].score < heap[child].score then
         child = child + 1
@@ -50,8 +50,11 @@ local function merge(keys, after, most)
   for at = math.floor(#heap / 2), 1, -1 do
     sink(heap, at)
   end
-  while #heap > 0 and #members < most do
+  for _ = 1, most do
     local stream = heap[1]
+    if not stream then
+      break
+    end
     members[#members + 1] = stream.buffer[stream.at]
     last = stream.buffer[stream.at + 1]
     if not advance(stream) then

@@ -84,7 +84,7 @@ local function plan(items, postings)
       end
     elseif item[5] == 'keep' then
       outcomes[index], found[index] = 'KEPT', holder
-    elseif item[5] == 'replace' and holder.state ~= 'CLAIMED' then
+    elseif item[5] == 'replace' and holder.state ~= 'CLAIMED' and not newer[holder.uuid] then
       outcomes[index], found[index] = 'REPLACED', holder
       aliases[uuid] = holder.uuid
     else

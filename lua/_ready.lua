@@ -1,5 +1,5 @@
 -- include: merge
--- Which names have claimable jobs: `heads` has the place of each name's best job.
+-- Which names have claimable jobs: `heads` has the place of each name's best job; and the best of these jobs.
 
 local function paused_names()
   local paused = {}
@@ -39,4 +39,19 @@ local function ready_names(names, most)
     found[index] = nil
   end
   return found
+end
+
+-- The best jobs of these names (nil: of all), loaded; and the orders that they stand in.
+local function best(names, count)
+  local orders, uuids = {}, {}
+  for index, name in ipairs(ready_names(names, count)) do
+    orders[index] = order('UNCLAIMED', name)
+  end
+  if #orders == 1 or #orders > 0 and count == 1 then
+    uuids = redis.call('ZRANGE', orders[1], 0, count - 1)
+  elseif #orders > 0 then
+    uuids = merge(orders, nil, count)
+  end
+  fetch(uuids)
+  return uuids, orders
 end

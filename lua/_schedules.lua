@@ -2,12 +2,21 @@
 -- Schedules: `schedules` (a hash) has msgpack [version, next_at or false] and the body of each by id; `due` (a sorted
 -- set) has every id by the moment at which it is due next, infinity for never.
 
--- The version and the moment of a schedule, and its body; nothing if there is none.
+local UNREADABLE = 'unreadable '
+
+-- The version and the moment of a schedule, and its body; nothing if there is none. What can't be taken apart is a
+-- schedule too, whose body are all its bytes, so that it can be listed, set aside and removed like any other whose body
+-- can't be decoded.
 local function unfold_schedule(value)
-  if value then
-    local rest, head = cmsgpack.unpack_one(value)
-    return head[1], head[2], rest >= 0 and string.sub(value, rest + 1) or ''
+  if not value then
+    return
   end
+  local readable, rest, head = pcall(cmsgpack.unpack_one, value)
+  if not readable or type(head) ~= 'table' or type(head[1]) ~= 'string' or string.find(head[1], '[^%w%p ]')
+    or head[2] and not is_number(head[2]) then
+    return UNREADABLE .. redis.sha1hex(value), false, value
+  end
+  return head[1], head[2], rest >= 0 and string.sub(value, rest + 1) or ''
 end
 
 -- Four parts for each: id, version, moment or false, body; all false for those that there are not.
@@ -23,4 +32,9 @@ local function show_schedules(ids)
     end
   end
   return parts
+end
+
+local function write_schedule(id, version, at, body)
+  redis.call('HSET', key('schedules'), id, cmsgpack.pack({version, at or false}) .. body)
+  redis.call('ZADD', key('due'), at and decimal(at) or '+inf', id)
 end

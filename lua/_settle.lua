@@ -3,12 +3,34 @@
 -- Returns whether there may be more; whoever looks at the whole board answers MORE then and is called again, while a
 -- script that is about certain jobs settles those by itself and goes on.
 
-local function settle_timer(timer, most)
-  local uuids = redis.call('ZRANGEBYSCORE', key(timer), '-inf', now_text, 'LIMIT', '0', most)
-  if #uuids == 0 then
-    return 0
+local function due_in(timer, from, most)
+  local uuids = redis.call('ZRANGEBYSCORE', key(timer), '-inf', now_text, 'LIMIT', from, most)
+  if #uuids > 0 then
+    fetch(uuids)
   end
-  fetch(uuids)
+  return uuids
+end
+
+-- What is of a newer format stays where it is; there is a look past it.
+local function due_here(timer, most)
+  local found, passed = {}, 0
+  for _, from in ipairs({'0', most}) do
+    for _, uuid in ipairs(due_in(timer, from, from == '0' and most or LOOK_PAST)) do
+      if newer[uuid] then
+        passed = passed + 1
+      elseif #found < tonumber(most) then
+        found[#found + 1] = uuid
+      end
+    end
+    if passed == 0 then
+      break
+    end
+  end
+  return found
+end
+
+local function settle_timer(timer, most)
+  local uuids = due_here(timer, most)
   local strays = {}
   for _, uuid in ipairs(uuids) do
     local job = jobs[uuid]

@@ -38,10 +38,12 @@ end
 -- Show the first jobs of a list, and at least one, up to about so many bytes; returns how many it were, too.
 local function show_within(list, most)
   local shown, count = {}, 0
-  while count < #list and most > 0 do
-    local final = math.min(count + SLICE, #list)
-    most = most - show_slice(list, count + 1, final, shown)
-    count = final
+  for first = 1, #list, SLICE do
+    if most <= 0 then
+      break
+    end
+    count = math.min(first + SLICE - 1, #list)
+    most = most - show_slice(list, first, count, shown)
   end
   return shown, count
 end

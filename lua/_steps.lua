@@ -81,9 +81,12 @@ end
 
 -- Bring one job up to this moment.
 local function settle_job(job)
-  if job and job.state == 'CLAIMED' and job.expires and job.expires <= now then
+  if not job or newer[job.uuid] or not due(job) or due(job) > now then
+    return job
+  end
+  if job.state == 'CLAIMED' then
     take_back(job)
-  elseif job and job.state == 'DELAYED' and job.run_at <= now then
+  else
     job.state = 'UNCLAIMED'
     tell(job, 'DUE')
   end

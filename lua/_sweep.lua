@@ -13,7 +13,7 @@ local function check_owners(uuids)
   fetch(uuids)
   for index, uuid in ipairs(uuids) do
     local job = jobs[uuid]
-    if job and job.state == 'CLAIMED' and redis.call('EXISTS', keys[index]) == 0 then
+    if job and job.state == 'CLAIMED' and not newer[uuid] and redis.call('EXISTS', keys[index]) == 0 then
       take_back(job)
     end
   end
@@ -21,10 +21,14 @@ end
 
 local function sweep()
   local last = redis.call('HMGET', key('swept'), 'at', 'name', 'place')
-  if last[1] and now - tonumber(last[1]) < 1000000 then
+  if math.abs(now - (tonumber(last[1] or '') or 0)) < 1000000 then
     return
   end
   local left, name, spot = 500, last[2] or '', last[3] or '-inf'
+  local place = tonumber((string.gsub(spot, '^%(', '')))
+  if not place or place ~= place then
+    spot = '-inf'
+  end
   local names = redis.call('ZRANGEBYLEX', key('names'), '[' .. name, '+', 'LIMIT', 0, 100)
   local reached, at = '', '-inf'
   for _, other in ipairs(names) do

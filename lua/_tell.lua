@@ -48,7 +48,8 @@ local function tell(job, kind, who, token, reason)
   if job.lines < HISTORY_LENGTH then
     job.lines = job.lines + 1
   else
-    lines = string.sub(lines, cmsgpack.unpack_limit(lines, LINE_PARTS) + 1)
+    local readable, rest = pcall(cmsgpack.unpack_limit, lines, LINE_PARTS)
+    lines = readable and rest > 0 and string.sub(lines, rest + 1) or lines
   end
   histories[uuid] = lines
   announce(kind, uuid, job.name, line)

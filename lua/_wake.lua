@@ -10,8 +10,9 @@ local function disarm(id)
   end
   redis.call('HDEL', key('waiters'), id)
   redis.call('ZREM', key('armed'), id)
-  for _, name in ipairs(cmsgpack.unpack(names)) do
-    redis.call('ZREM', key('waiting', name), id)
+  local readable, list = pcall(cmsgpack.unpack, names)
+  for _, name in ipairs(readable and type(list) == 'table' and list or {}) do
+    redis.call('ZREM', key('waiting', tostring(name)), id)
   end
 end
 
@@ -26,8 +27,9 @@ local function stir(ready, soon)
 
   local function wake(name, count)
     for _, room in ipairs({name, ''}) do
-      while count > 0 do
-        local id = redis.call('ZRANGEBYSCORE', key('waiting', room), now_text, '+inf', 'LIMIT', '0', '1')[1]
+      for _ = 1, redis.call('ZCARD', key('waiting', room)) do
+        local id = count > 0
+          and redis.call('ZRANGEBYSCORE', key('waiting', room), now_text, '+inf', 'LIMIT', '0', '1')[1]
         if not id then
           break
         end

@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, ...]
--- Returns: OK, and for each CANCELLED, ASKED, REPEATED or MISSING
+-- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each CANCELLED, ASKED, REPEATED or MISSING
 -- A repeat finds the mark, or the cancelled job, which is remembered as `done:<uuid>`.
 --
 -- include: settle
@@ -11,6 +11,9 @@ settle('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)
+if newer_of(uuids) then
+  return {'NEWER', newer_of(uuids)}
+end
 local answers = {}
 for index, uuid in ipairs(uuids) do
   local job = settle_job(recall(uuid))

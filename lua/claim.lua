@@ -2,7 +2,8 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, who, claim id, expiry in microseconds or nil for never]
--- Returns: MISSING, or OK and the job as it stands now; it is granted if it has this claim id
+-- Returns: MISSING; NEWER and the uuid, for a job of a newer format; or OK and the job as it stands now, which is
+--       granted if it has this claim id
 -- A repeat finds its own claim id and grants nothing a second time.
 --
 -- include: settle
@@ -14,6 +15,9 @@ settle('50')
 local request = cmsgpack.unpack(ARGV[1])
 local uuid = request[1]
 local job = settle_job(recall(uuid))
+if newer[uuid] then
+  return {'NEWER', uuid}
+end
 if not job or is_hidden(job) then
   return {'MISSING'}
 end

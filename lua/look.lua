@@ -20,7 +20,9 @@ local names, id, longest = request[1], request[2], request[3]
 -- The first moment among the heads of a timer that is of a wanted name. Many others before it hide it; then the
 -- last one seen is the answer: nothing wanted is due before.
 local function next_due(timer, wanted)
-  local members = redis.call('ZRANGE', key(timer), 0, wanted and 99 or 0, 'WITHSCORES')
+  -- What is overdue is of a newer format, and not for this client.
+  local members = redis.call(
+    'ZRANGEBYSCORE', key(timer), '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', 0, wanted and 100 or 1)
   local uuids = {}
   for index = 1, #members, 2 do
     uuids[#uuids + 1] = members[index]
@@ -38,12 +40,26 @@ local function next_due(timer, wanted)
   return #uuids == 100 and tonumber(members[200]) or nil
 end
 
+-- Whether there is something to claim, be it behind jobs of a newer format.
+local function is_ready()
+  local uuids, orders = best(names, 1)
+  if not newer[uuids[1] or ''] then
+    return #orders > 0
+  end
+  for _, uuid in ipairs((best(names, LOOK_PAST))) do
+    if not newer[uuid] then
+      return true
+    end
+  end
+  return false
+end
+
 local function next_moment()
   local paused, count = paused_names()
   if paused[''] then
     return nil
   end
-  if #ready_names(names, 1) > 0 then
+  if is_ready() then
     return now
   end
   local wanted

@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, ...]
--- Returns: OK, and for each DONE or MISSING
+-- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE or MISSING
 -- A repeat finds nothing, and answers MISSING.
 --
 -- include: settle
@@ -10,8 +10,13 @@
 
 settle('50')
 
+local uuids = cmsgpack.unpack(ARGV[1])
+fetch(uuids)
+if newer_of(uuids) then
+  return {'NEWER', newer_of(uuids)}
+end
 local answers = {}
-for index, uuid in ipairs(cmsgpack.unpack(ARGV[1])) do
+for index, uuid in ipairs(uuids) do
   local job = load(uuid)
   if job and job.state == 'TRASHED' then
     for _, hash in ipairs({'records', 'listings', 'checkpoints', 'progress'}) do

@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, token, reason]
--- Returns: OK, and DONE, REPEATED or LOST
+-- Returns: NEWER and the uuid, if it is of a newer format, or OK, and DONE, REPEATED or LOST
 -- A repeat finds the token in the history.
 --
 -- include: settle
@@ -13,6 +13,9 @@ settle('50')
 local request = cmsgpack.unpack(ARGV[1])
 local token, reason = request[2], request[3]
 local job = settle_job(recall(request[1]))
+if newer[request[1]] then
+  return {'NEWER', request[1]}
+end
 local answer
 if not job or job.state ~= 'CLAIMED' or job.token ~= token then
   answer = job and has_line(job, {RELEASED = true}, token) and 'REPEATED' or 'LOST'

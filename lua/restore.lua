@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, ...]
--- Returns: OK, and for each DONE, REPEATED, TAKEN or MISSING
+-- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED, TAKEN or MISSING
 -- A repeat finds the restoring in the history.
 --
 -- include: settle
@@ -12,6 +12,9 @@ settle('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)
+if newer_of(uuids) then
+  return {'NEWER', newer_of(uuids)}
+end
 
 local function restore(job)
   if not job then

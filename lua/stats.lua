@@ -13,20 +13,23 @@ if settle('100') then
 end
 
 -- Sequences grow with time, so the oldest is at the head of one of the priorities.
+-- What stands beyond all priorities is no place of a job, and passed over.
 local function oldest_of(name)
-  local oldest, low = nil, '-inf'
-  while true do
-    local head = redis.call('ZRANGEBYSCORE', order('UNCLAIMED', name), low, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local oldest, low = nil, -PRIORITIES * PLACES_OF_PRIORITY
+  for _ = 1, PRIORITIES do
+    local head = redis.call(
+      'ZRANGEBYSCORE', order('UNCLAIMED', name), decimal(low), '(0', 'WITHSCORES', 'LIMIT', 0, 1)
     if not head[1] then
-      return oldest
+      break
     end
     local score = tonumber(head[2])
     local sequence = score % PLACES_OF_PRIORITY
     if not oldest or sequence < oldest.sequence then
       oldest = {sequence = sequence, uuid = head[1]}
     end
-    low = decimal(score - sequence + PLACES_OF_PRIORITY)
+    low = score - sequence + PLACES_OF_PRIORITY
   end
+  return oldest
 end
 
 local counts, oldest = {}, nil

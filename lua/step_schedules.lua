@@ -26,19 +26,13 @@ local function versions()
   return found
 end
 
-local function write_schedule(step, body)
-  local id, version, at = step[1], step[3], step[4]
-  if version then
-    redis.call('HSET', key('schedules'), id, cmsgpack.pack({version, at or false}) .. body)
-    redis.call('ZADD', key('due'), at and decimal(at) or '+inf', id)
-  else
-    redis.call('HDEL', key('schedules'), id)
-    redis.call('ZREM', key('due'), id)
-  end
-end
-
 local function take(step, at)
-  write_schedule(step, ARGV[at])
+  if step[3] then
+    write_schedule(step[1], step[3], step[4], ARGV[at])
+  else
+    redis.call('HDEL', key('schedules'), step[1])
+    redis.call('ZREM', key('due'), step[1])
+  end
   for index, item in ipairs(step[5]) do
     items[#items + 1] = item
     postings[#postings + 1] = ARGV[at + index]

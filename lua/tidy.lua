@@ -8,6 +8,7 @@
 -- include: settle
 -- include: prune
 -- include: sweep
+-- include: entities
 
 settle('50')
 sweep()
@@ -19,8 +20,9 @@ local count = prune(math.min(most, 1000))
 
 local seen = redis.call('HGETALL', key('seen'))
 for index = 1, #seen, 2 do
-  local when = cmsgpack.unpack(seen[index + 1])
-  if count < most and when[1] + when[2] + DAY <= now then
+  local when, ttl = unfold_seen(seen[index + 1])
+  -- What can't be read is of nobody who still renews it.
+  if count < most and (not when or when + ttl + DAY <= now) then
     redis.call('HDEL', key('seen'), seen[index])
     redis.call('HDEL', key('entities'), seen[index])
     count = count + 1

@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token or nil for an operator's, reason or nil, error or nil], ...]
--- Returns: OK, and for each DONE, REPEATED or LOST
+-- Returns: NEWER and the uuid, if an operator's is of a newer format, or OK, and for each DONE, REPEATED or LOST
 -- A repeat finds the job in the trash, or the token in its history.
 --
 -- include: settle
@@ -33,6 +33,12 @@ end
 local ends = cmsgpack.unpack(ARGV[1])
 heed(ends)
 local answers = {}
+for _, item in ipairs(ends) do
+  if not item[3] and newer[item[1]] then
+    flush()
+    return {'NEWER', item[1]}
+  end
+end
 for index, item in ipairs(ends) do
   answers[index] = item[3] and trash(item) or not item[3] and trash_by_force(item)
 end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobboard.backends.redis.client import Client
+from jobboard.backends.redis.client import MOST_STEPS, Client, endless
 from jobboard.backends.redis.wire import entries_of, hold_of, micros, pack, span
 from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, Renewal, Return, Verdict
 
@@ -21,17 +21,20 @@ class Claiming(Client):
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
         wanted = None if names is None else list(names)
         request = pack([claim.who, claim.claim_id, span(claim.expiry), limit, wanted])
-        return entries_of(self._until_settled("claim_next", request, changes=True)[1])
+        _, parts, passed = self._until_settled("claim_next", request, changes=True)
+        self._leave(passed)
+        return entries_of(parts)
 
     def claimed_under(self, claim_id: str) -> list[Entry]:
         found: list[Entry] = []
         place = b""
-        while True:
+        for _ in range(MOST_STEPS):
             # What was claimed when the reply got lost is a change all the same, and may still have to reach replicas.
             _, place, parts = self._change("claimed_under", claim_id, place)
             found += entries_of(parts)
             if not place:
                 return found
+        raise endless("claimed_under")
 
     def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         items = [[*hold_of(renewal.hold), span(renewal.expiry), renewal.progress] for renewal in renewals]

@@ -22,8 +22,15 @@ logger = logging.getLogger("jobboard.redis")
 
 _OPENING_PAUSE = 0.1
 
+#: So many calls of a script go through a board of any size.
+MOST_STEPS = 10_000_000
+
 #: For how long a look at the whole board helps to settle what has become due, in seconds.
 _SETTLING = 60.0
+
+
+def endless(script: str) -> BoardUnavailable:
+    return BoardUnavailable(f"{script} does not come to an end; `jobboard check --repair` may help")
 
 
 def key_of(board: str) -> str:
@@ -53,6 +60,7 @@ class Client(Backend):
         self._durability = Durability.parse(durability)
         self._allow_eviction = allow_eviction
         self._is_open = False
+        self._has_met_newer = False
         self.server = Server(self._place_of(address, options), self._durability)
 
     def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
@@ -114,7 +122,12 @@ class Client(Backend):
 
     def _change(self, script: str, *arguments: Argument) -> list[Any]:
         """Call a script that is a mutation."""
-        return self.server.run(self._scripts[script], (self.key, *arguments), changes=True)
+        reply = self.server.run(self._scripts[script], (self.key, *arguments), changes=True)
+        if reply[0] == b"NEWER":
+            raise BoardUnavailable(
+                f"job {reply[1].decode()} was written by a newer jobboard, and nothing was done; upgrade this one"
+            )
+        return reply
 
     def _look(self, script: str, *arguments: Argument) -> list[Any]:
         """Call a script that looks, or changes what nobody relies on."""
@@ -126,6 +139,16 @@ class Client(Backend):
             return []
         answers: list[Any] = self._change(script, pack(items))[1]
         return answers
+
+    def _leave(self, uuid: bytes | None) -> None:
+        """Say once that there is what only a newer jobboard may touch."""
+        if uuid is not None and not self._has_met_newer:
+            self._has_met_newer = True
+            logger.warning(
+                "board %s: job %s was written by a newer jobboard; it and its like are left alone. Upgrade this one",
+                self.board,
+                uuid.decode(),
+            )
 
     def _until_settled(self, script: str, *arguments: Argument, changes: bool = False) -> list[Any]:
         """Call a script that works on the whole board: each call settles some of what is due, the last one works."""

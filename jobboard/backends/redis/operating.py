@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgpack
-
-from jobboard.backends.redis.client import Client
-from jobboard.backends.redis.wire import micros, pack
+from jobboard.backends.redis.client import MOST_STEPS, Client, endless
+from jobboard.backends.redis.wire import micros, pack, text_of
 from jobboard.entry import EntityEntry, Finding, Restored, Verdict
 
 _RESTORED = {restored.name.encode(): restored for restored in Restored}
@@ -33,7 +31,7 @@ class Operating(Client):
         self._change("resume", name or "")
 
     def paused(self) -> frozenset[str | None]:
-        return frozenset(name.decode() or None for name in self._look("paused")[1])
+        return frozenset(text_of(name) or None for name in self._look("paused")[1])
 
     def tidy(self, limit: int) -> int:
         return int(self._look("tidy", limit)[1])
@@ -42,14 +40,16 @@ class Operating(Client):
         """Look at every record first, and then at whatever leads to records."""
         findings: list[Finding] = []
         step: bytes = b""
-        while True:
-            _, step, found = self._change("audit", int(repair), step)
+        for _ in range(MOST_STEPS):
+            _, step, found, newer = self._change("audit", int(repair), step)
+            self._leave(newer)
             findings += [
-                Finding(uuid.decode() or None, problem.decode("utf-8", "replace"), repaired=repair)
+                Finding(text_of(uuid) or None, text_of(problem), repaired=repair)
                 for uuid, problem in zip(found[::2], found[1::2], strict=True)
             ]
             if not step:
                 return findings
+        raise endless("audit")
 
     # -- participants and books ------------------------------------------------------------------------------------
 
@@ -62,9 +62,9 @@ class Operating(Client):
     def entities(self) -> list[EntityEntry]:
         _, now, found = self._look("entities")
         entities = []
-        for who, body, times in zip(found[::3], found[1::3], found[2::3], strict=True):
-            kind, name = who.decode().split("\n")
-            seen, ttl = msgpack.unpackb(times)
+        for who, body, *times in zip(*[iter(found)] * 4, strict=True):
+            kind, _, name = text_of(who).partition("\n")
+            seen, ttl = map(int, times)
             left = (seen + ttl - now) / 1e6
             entities.append(EntityEntry(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
         return entities
@@ -74,7 +74,7 @@ class Operating(Client):
 
     def load_book(self, uuid: str) -> tuple[bytes, str] | None:
         status, *book = self._look("load_book", uuid)
-        return None if status == b"MISSING" else (book[0], book[1].decode())
+        return None if status == b"MISSING" else (book[0], text_of(book[1]))
 
     def destroy_book(self, uuid: str) -> bool:
         return bool(self._change("destroy_book", uuid)[0] == b"OK")

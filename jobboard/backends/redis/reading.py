@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from jobboard.backends.redis.client import Client
-from jobboard.backends.redis.wire import entries_of, history_of, pack
+from jobboard.backends.redis.wire import entries_of, history_of, pack, text_of
 from jobboard.entry import Entry, JobState, Page
 from jobboard.events import HistoryEntry
 from jobboard.stats import BoardStats, NameStats
@@ -41,7 +41,7 @@ class Reading(Client):
 
     def stats(self) -> BoardStats:
         _, counts, age = self._until_settled("stats")
-        names = {name.decode(): NameStats(*numbers) for name, numbers in zip(counts[::2], counts[1::2], strict=True)}
+        names = {text_of(name): NameStats(*numbers) for name, numbers in zip(counts[::2], counts[1::2], strict=True)}
         return BoardStats(
             delayed=sum(stats.delayed for stats in names.values()),
             unclaimed=sum(stats.unclaimed for stats in names.values()),

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from jobboard.backends.redis.client import Client
 from jobboard.backends.redis.posting import item_of
-from jobboard.backends.redis.wire import micros, pack
+from jobboard.backends.redis.wire import is_text, micros, pack
 from jobboard.entry import Due, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 
 _VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
 
 #: Where a page ended: the last schedule's moment as the sorted set has it, and its id.
-Place = tuple[str, str]
+Place = tuple[bytes, bytes]
 
 
 class Scheduling(Client):
@@ -41,10 +41,9 @@ class Scheduling(Client):
         return Due(entries, next_in, int(now) / 1e6)
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        moment, id = cast(Place, cursor or ("", ""))
-        found = _schedules_of(self._look("page_schedules", moment, id, size)[1])
-        entries = [entry for entry in found if entry is not None]
-        return SchedulePage(entries, _place_of(entries[-1]) if len(found) == size else None)
+        _, moment, id, parts = self._look("page_schedules", *cast(Place, cursor or (b"", b"")), size)
+        entries = [entry for entry in _schedules_of(parts) if entry is not None]
+        return SchedulePage(entries, (moment, id) if moment else None)
 
 
 def _plain(step: ScheduleStep) -> list[Any]:
@@ -60,13 +59,10 @@ def _plain(step: ScheduleStep) -> list[Any]:
 
 
 def _schedules_of(parts: Sequence[Any]) -> list[ScheduleEntry | None]:
+    """Return what there is; an id that is no text is nobody's, and an audit finds it."""
     return [
         None
-        if version is None
+        if version is None or not is_text(id)
         else ScheduleEntry(id.decode(), version.decode(), None if at is None else int(at) / 1e6, body)
         for id, version, at, body in zip(*[iter(parts)] * 4, strict=True)
     ]
-
-
-def _place_of(entry: ScheduleEntry) -> Place:
-    return ("+inf" if entry.next_at is None else str(micros(entry.next_at)), entry.id)

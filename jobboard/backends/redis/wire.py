@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,8 +13,13 @@ from jobboard.arguments import moment
 from jobboard.entry import Entry, Hold, JobState
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 
+logger = logging.getLogger("jobboard.redis")
+
 _STATES = {state.value: state for state in JobState}
 _KINDS = {kind.value: kind for kind in EventKind}
+
+#: How bytes that are no text are shown.
+_LENIENT = "backslashreplace"
 
 #: Above this, in microseconds, an expiry or a retention is as good as none: it is beyond what a double holds exactly.
 _FOREVER = 2**52
@@ -50,7 +56,7 @@ def entry_of(
     (
         uuid, name, priority, sequence, _place, created, modified, state, attempts, token, _lines, key, max_attempts,
         run_at, owner, claim_id, expires, cancel, reason, error, _has_checkpoint, _has_progress, _retained,
-    ) = msgpack.unpackb(record, use_list=False)  # fmt: skip
+    ) = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)  # fmt: skip
     # False stands for what there is not, and an empty text is one.
     return Entry(
         uuid, name, priority, sequence, created / 1e6, body,
@@ -72,20 +78,38 @@ def entry_of(
 
 
 def history_of(lines: bytes) -> list[HistoryEntry]:
-    parts = _objects(lines)
-    return [
-        HistoryEntry(_KINDS[kind], who or None, moment(at / 1e6), token or None, _text(reason))
-        for kind, at, who, token, reason in zip(*[parts] * 5, strict=True)
-    ]
+    """Return the lines up to the first one that can't be read; those of kinds that newer versions tell are left out."""
+    found = []
+    try:
+        for kind, at, who, token, reason in zip(*[_objects(lines)] * 5, strict=True):
+            if kind in _KINDS:
+                found.append(HistoryEntry(_KINDS[kind], who or None, moment(at / 1e6), token or None, _text(reason)))
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        logger.debug("a history can't be read to its end: %r", error)
+    return found
 
 
 def events_of(message: bytes) -> Iterable[JobEvent]:
     """Return the events of one message: uuid, name and line of each."""
     parts = _objects(message)
     for uuid, name, kind, at, who, token, reason in zip(*[parts] * 7, strict=True):
-        yield JobEvent(
-            _KINDS[kind], uuid or None, name or None, who or None, token or None, moment(at / 1e6), _text(reason)
-        )
+        if kind in _KINDS:
+            yield JobEvent(
+                _KINDS[kind], uuid or None, name or None, who or None, token or None, moment(at / 1e6), _text(reason)
+            )
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def text_of(data: bytes) -> str:
+    """Return a text of the store's, whatever has become of it."""
+    return data.decode("utf-8", _LENIENT)
 
 
 def _text(value: Any) -> str | None:
@@ -94,6 +118,6 @@ def _text(value: Any) -> str | None:
 
 
 def _objects(data: bytes) -> Any:
-    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker = msgpack.Unpacker(max_buffer_size=0, unicode_errors=_LENIENT)
     unpacker.feed(data)
     return iter(unpacker)

@@ -1,0 +1,349 @@
+"""Harm done by hand in the keys of a board: it hurts nobody but what was hit, and an audit mends it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+import pytest
+from fixtures import a_harness, a_server
+from redis_harness import RedisHarness
+from redis_servers import RedisServer
+
+from jobboard import BoardUnavailable, Every, JobBoard, JobState, Posting, Schedule
+from jobboard.errors import UnreadableSchedule
+from jobboard.testing import eventually
+
+LONG = 600.0
+#: The first two are no msgpack: one never is, one ends too soon. The others are, but not what should stand there.
+GARBAGE = [b"\xc1", b"\xdc\x00\x17", msgpack.packb(7), msgpack.packb([]), msgpack.packb([{}, "soon"])]
+
+server = a_server(RedisServer)
+harness = a_harness(RedisHarness)
+
+
+class Hand:
+    """Somebody who writes into the keys of a board."""
+
+    def __init__(self, server: RedisServer, board: JobBoard) -> None:
+        self._client = server.client()
+        self._key = f"{{jobboard:{board.name}}}"
+
+    def key(self, kind: str) -> str:
+        return f"{self._key}:{kind}"
+
+    def __call__(self, command: str, kind: str, *arguments: object) -> Any:
+        return self._client.execute_command(command, self.key(kind), *arguments)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.fixture
+def board(harness: RedisHarness) -> JobBoard:
+    return harness.board()
+
+
+@pytest.fixture
+def hand(server: RedisServer, board: JobBoard) -> Iterator[Hand]:
+    hand = Hand(server, board)
+    yield hand
+    hand.close()
+
+
+def is_mended(board: JobBoard) -> bool:
+    """Whether an audit finds something, repairs it, and finds nothing more."""
+    found = board.audit()
+    board.audit(repair=True)
+    return found != [] and board.audit() == []
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", GARBAGE, ids=repr)
+def test_a_schedule_that_the_server_cannot_unpack_stops_no_other(board: JobBoard, hand: Hand, value: bytes) -> None:
+    for id in ("spoilt", "sound"):
+        board.schedules.add(Schedule(id, Every(hours=1), "report"))
+    hand("HSET", "schedules", "spoilt", value)
+    hand("ZADD", "due", 1, "spoilt", 2, "sound")
+    board.schedules.fire_due(10)
+    assert hand("ZSCORE", "due", "spoilt") == math.inf
+    assert hand("ZSCORE", "due", "sound") not in (2, math.inf)
+    assert [schedule.id for schedule in board.schedules] == ["sound"]
+    assert [broken.id for broken in board.schedules.unreadable()] == ["spoilt"]
+    with pytest.raises(UnreadableSchedule):
+        board.schedules.get("spoilt")
+    assert value in hand("HGET", "schedules", "spoilt")
+    board.schedules.remove("spoilt")
+    assert board.schedules.unreadable() == []
+    assert board.audit() == []
+
+
+@pytest.mark.parametrize("value", GARBAGE, ids=repr)
+def test_an_audit_sets_aside_a_schedule_that_is_not_due(board: JobBoard, hand: Hand, value: bytes) -> None:
+    for id in ("spoilt", "sound"):
+        board.schedules.add(Schedule(id, Every(hours=1), "report"))
+    hand("HSET", "schedules", "spoilt", value)
+    assert [broken.id for broken in board.schedules.unreadable()] == ["spoilt"]
+    assert [found.problem for found in board.audit()] == ["the schedule spoilt can not be read"]
+    assert is_mended(board)
+    assert value in hand("HGET", "schedules", "spoilt")
+    assert [broken.id for broken in board.schedules.unreadable()] == ["spoilt"]
+    board.schedules.add(Schedule("spoilt", Every(hours=1), "report"), if_exists="replace")
+    assert sorted(schedule.id for schedule in board.schedules) == ["sound", "spoilt"]
+
+
+def test_what_is_due_and_no_schedule_keeps_nothing_from_firing(board: JobBoard, hand: Hand) -> None:
+    board.schedules.add(Schedule("sound", Every(hours=1), "report"))
+    hand("ZADD", "due", *(part for n in range(300) for part in (1, f"stray {n}")), 2, "sound", 1e300, "far")
+    assert [schedule.id for schedule in board.schedules] == ["sound"]
+    for _ in range(4):
+        board.schedules.fire_due(100)
+    assert hand("ZSCORE", "due", "sound") != 2
+    assert is_mended(board)
+    assert hand("ZCARD", "due") == 1
+
+
+@pytest.mark.parametrize("score", ["1e300", "-inf", "+inf", "5"])
+def test_an_audit_puts_a_schedule_back_to_its_own_moment(board: JobBoard, hand: Hand, score: str) -> None:
+    board.schedules.add(Schedule("hourly", Every(hours=1), "report"))
+    due = hand("ZSCORE", "due", "hourly")
+    hand("ZADD", "due", score, "hourly")
+    assert [schedule.id for schedule in board.schedules] == ["hourly"]
+    assert is_mended(board)
+    assert hand("ZSCORE", "due", "hourly") == due
+    hand("ZREM", "due", "hourly")
+    assert is_mended(board)
+    assert hand("ZSCORE", "due", "hourly") == due
+
+
+def test_a_schedule_whose_id_is_no_text_is_kept_apart(board: JobBoard, hand: Hand) -> None:
+    board.schedules.add(Schedule("hourly", Every(hours=1), "report"))
+    hand("HSET", "schedules", b"\xff", msgpack.packb(["v", False]))
+    hand("ZADD", "due", 1, b"\xff")
+    assert [schedule.id for schedule in board.schedules] == ["hourly"]
+    assert is_mended(board)
+    assert hand("HKEYS", "schedules") == [b"hourly"]
+    assert hand("HKEYS", "unreadable") == [b"\xff"]
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", ["1e300", "-1e300", "+inf", "-inf", "0", "7"])
+def test_a_score_out_of_range_ends_no_server(board: JobBoard, hand: Hand, score: str) -> None:
+    jobs = board.post_many([Posting("resize", priority=priority) for priority in ("high", "low", "normal")])
+    for kind in ("ready:resize", "heads"):
+        hand("ZADD", kind, score, jobs[1].uuid if kind != "heads" else "resize")
+    began = time.monotonic()
+    stats = board.stats()
+    assert (stats.unclaimed, {job.uuid for job in board.iterjobs()}) == (3, {job.uuid for job in jobs})
+    assert stats.oldest_unclaimed is not None
+    assert {job.uuid for job in board.wait(1)} == {job.uuid for job in jobs}
+    assert time.monotonic() - began < 5
+    assert is_mended(board)
+    assert board.claim_next("alice", limit=3) == [jobs[0], jobs[2], jobs[1]]
+
+
+@pytest.mark.parametrize("score", ["1e300", "+inf", "-inf"])
+def test_other_scores_out_of_range_are_mended(board: JobBoard, hand: Hand, score: str) -> None:
+    delayed = board.post("rotate", delay=LONG)
+    claimed = board.post("resize")
+    board.claim(claimed, "alice", LONG)
+    hand("ZADD", "leases", score, claimed.uuid)
+    hand("ZADD", "delayed", score, delayed.uuid)
+    hand("ZADD", "claimed:resize", score, claimed.uuid)
+    hand("ZADD", "names", score, "resize")
+    assert list(board.wait(0.1)) == []
+    board.stats()
+    assert is_mended(board)
+    board.consume(claimed, "alice")
+    assert delayed.state is JobState.DELAYED
+
+
+def test_strays_in_a_ready_order_are_passed_over(board: JobBoard, hand: Hand) -> None:
+    job = board.post("resize")
+    hand("ZADD", "ready:resize", *(part for n in range(3000) for part in ("-inf", f"stray {n}")))
+    assert board.claim_next("alice") == [job]
+    assert hand("ZCARD", "ready:resize") == 0
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+#: Where a record has what, and what can't stand there.
+FIELDS = {2: "x", 3: None, 4: 1.5e308 * 10, 5: "x", 7: "NOWHERE", 8: [], 9: "x", 10: {}, 13: "x", 14: 7, 16: "x", 18: 5}
+
+
+def spoil(hand: Hand, uuid: str, at: int, value: object) -> None:
+    stored = hand("HGET", "records", uuid)
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(stored)
+    record = unpacker.unpack()
+    rest = stored[unpacker.tell() :]
+    record[at] = value
+    hand(
+        "HSET",
+        "records",
+        uuid,
+        b"\xdc\x00\x17" + b"".join(msgpack.packb(field, use_bin_type=False) for field in record) + rest,
+    )
+
+
+def look_everywhere(board: JobBoard) -> None:
+    board.stats()
+    list(board.iterjobs(states=list(JobState)))
+    list(board.wait(0.1))
+    board._backend.tidy(100)
+    list(board.trashed())
+
+
+@pytest.mark.parametrize("at", FIELDS)
+def test_a_field_that_is_none_harms_one_job_only(board: JobBoard, hand: Hand, at: int) -> None:
+    bad, good = board.post("resize", priority="high"), board.post("resize")
+    spoil(hand, bad.uuid, at, FIELDS[at])
+    look_everywhere(board)
+    assert board.claim_next("alice") == [good]
+    assert is_mended(board)
+    [trashed] = board.trashed()
+    assert (trashed.uuid, trashed.record.reason) == (bad.uuid, "its record could not be read")
+    assert hand("HEXISTS", "unreadable", bad.uuid)
+    board.purge(bad.uuid)
+
+
+def test_texts_that_are_none_are_shown(board: JobBoard, hand: Hand) -> None:
+    bad, good = board.post("resize", priority="high", key="k"), board.post("resize")
+    spoil(hand, bad.uuid, 18, b"\xff reason")
+    look_everywhere(board)
+    assert board.claim_next("alice", limit=2) == [bad, good]
+    assert board.get(bad.uuid).record.reason == "\\xff reason"
+
+
+@pytest.mark.parametrize("value", GARBAGE, ids=repr)
+def test_a_value_that_cannot_be_unpacked_harms_nobody(board: JobBoard, hand: Hand, value: bytes) -> None:
+    done, bad, good = (board.post("resize", priority=priority) for priority in ("very_high", "high", "normal"))
+    board.claim_next("alice")
+    board.consume(done, "alice")
+    hand("SET", f"done:{done.uuid}", value)
+    hand("HSET", "records", bad.uuid, value)
+    hand("HSET", "waiters", "somebody/1", value)
+    hand("ZADD", "armed", 1, "somebody/1")
+    hand("HSET", "swept", "at", value, "place", value)
+    hand("HSET", "entities", value, value)
+    hand("HSET", "seen", value, value)
+    hand("SADD", "paused", b"\xff")
+    hand("ZADD", "names", 0, b"\xff")
+    hand("ZADD", f"trash:{'resize'}", 1, "stray")
+    look_everywhere(board)
+    assert board.entities() == []
+    assert board.claim_next("alice", limit=9) == [good]
+    assert is_mended(board)
+    assert hand("HGET", "unreadable", bad.uuid) == value
+
+
+@pytest.mark.parametrize("lines", [b"\xc1", b"\xdc\xff", msgpack.packb("POSTED")], ids=repr)
+def test_a_history_that_cannot_be_read_stops_no_end(board: JobBoard, hand: Hand, lines: bytes) -> None:
+    job = board.post("resize")
+    stored = hand("HGET", "records", job.uuid)
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(stored)
+    unpacker.unpack()
+    hand("HSET", "records", job.uuid, stored[: unpacker.tell()] + lines)
+    assert list(job.history) == []
+    assert is_mended(board)
+    hand("HSET", "records", job.uuid, stored[: unpacker.tell()] + lines)
+    for _ in range(25):
+        board.claim(job, "alice", LONG)
+        board.abandon(job, "alice")
+    board.claim(job, "alice", LONG)
+    board.consume(job, "alice", "done")
+    assert job.result == "done"
+
+
+def test_a_sequence_that_is_no_number_is_mended(board: JobBoard, hand: Hand) -> None:
+    first = board.post("resize")
+    hand("HSET", "counters", "sequence", "many")
+    with pytest.raises(BoardUnavailable):
+        board.post("resize")
+    assert is_mended(board)
+    second = board.post("resize")
+    assert board.claim_next("alice", limit=2) == [first, second]
+
+
+def test_a_record_under_a_name_that_is_no_uuid_is_kept_apart(board: JobBoard, hand: Hand) -> None:
+    hand("HSET", "records", b"\xff", b"\xc1")
+    look_everywhere(board)
+    assert is_mended(board)
+    assert (hand("HGET", "unreadable", b"\xff"), board.job_count) == (b"\xc1", 0)
+
+
+# -- a newer format ----------------------------------------------------------------------------------------------------
+
+
+def renew(hand: Hand, *uuids: str) -> dict[str, bytes]:
+    """Write records as a later version might: with more fields behind those of today."""
+    for uuid in uuids:
+        stored = hand("HGET", "records", uuid)
+        unpacker = msgpack.Unpacker()
+        unpacker.feed(stored)
+        unpacker.unpack()
+        end = unpacker.tell()
+        hand(
+            "HSET", "records", uuid, b"\xdc\x00\x19" + stored[3:end] + msgpack.packb(["after"]) + b"\x07" + stored[end:]
+        )
+    return records_of(hand)
+
+
+def records_of(hand: Hand) -> dict[str, bytes]:
+    uuids = hand("HKEYS", "records")
+    return {uuid.decode(): hand("HGET", "records", uuid) for uuid in uuids}
+
+
+def test_a_job_of_a_newer_format_is_left_to_newer_readers(
+    board: JobBoard, hand: Hand, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = board.post("resize", priority="high", key="new")
+    late, held = board.post("resize", delay=0.05), board.post("resize", priority="very_high")
+    [claimed] = board.claim_next("alice", expiry=0.05)
+    old = board.post("resize")
+    records = renew(hand, new.uuid, late.uuid, held.uuid)
+    orders = {name: hand("ZRANGE", name, 0, -1) for name in ("ready:resize", "delayed", "leases", "claimed:resize")}
+    eventually(lambda: board.stats() is not None and late.record.run_at is not None, within=1)
+    time.sleep(0.1)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert [job.uuid for job in board.claim_next("bob", limit=3, expiry=LONG)] in ([old.uuid], [])
+            assert list(board.wait(0.1)) == []
+            board._backend.tidy(100)
+            assert board.audit(repair=True) == []
+    [warning] = [record for record in caplog.records if "newer jobboard" in record.message]
+    assert "left alone" in warning.message
+    for request in (
+        lambda: board.claim(new, "bob"),
+        lambda: board.cancel(new),
+        lambda: board.trash(new, "bob", force=True),
+        lambda: board.release(claimed, reason="gone"),
+    ):
+        with pytest.raises(BoardUnavailable, match="newer jobboard, and nothing was done"):
+            request()
+    assert board.find("resize", "new").state is JobState.UNCLAIMED
+    assert {uuid: value for uuid, value in records_of(hand).items() if uuid != old.uuid} == {
+        uuid: value for uuid, value in records.items() if uuid != old.uuid
+    }
+    for name, members in orders.items():
+        assert set(members) - {old.uuid.encode()} <= set(hand("ZRANGE", name, 0, -1))
+
+
+def test_jobs_of_a_newer_format_stand_in_nobodys_way(board: JobBoard, hand: Hand) -> None:
+    newer = board.post_many([Posting("resize", priority="high") for _ in range(300)])
+    older = board.post_many([Posting("resize") for _ in range(5)])
+    renew(hand, *(job.uuid for job in newer))
+    assert {job.uuid for job in board.wait(1)} >= {job.uuid for job in older}
+    assert board.claim_next("alice", limit=2) == older[:2]
+    assert board.claim_next("alice", limit=9) == older[2:]
+    assert board.claim_next("alice") == []
+    assert (board.job_count, hand("ZCARD", "ready:resize")) == (305, 300)
