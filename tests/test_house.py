@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def test_nothing_is_pickled_from_the_wire() -> None:
 #: Every ``while`` of these backends with what ends it, which is known before it begins. A ``while`` whose end the store
 #: decides can't join the list: it becomes a ``for`` over a range.
 LOOPS = {
+    "redis": {
+        "client.py: while not self._is_prepared(deadline)": "a deadline",
+        "client.py: while True": "a deadline",
+        "ear.py: while not self._closed": "a thread's own, which pauses after each failure, and blocks for each message",
+    },
     "sql": {
         "conflicts.py: while True": "a deadline, which stands from the first failure on",
         "pool.py: while self._idle": "each turn takes one of the idle connections away, and none joins",
@@ -56,6 +62,17 @@ def test_no_loop_of_a_backend_depends_on_the_store_to_end_it(backend: str) -> No
     loops = {f"{name}: while {ast.unparse(node.test)}" for name, node in nodes if isinstance(node, ast.While)}
     assert loops == set(LOOPS[backend])
     assert [(name, node.lineno) for name, node in nodes if isinstance(node, ast.Call) and _is_endless(node)] == []
+
+
+def test_no_loop_of_a_lua_script_goes_on_until_something_happens() -> None:
+    """The whole server waits for a script; a ``for`` is counted before it begins."""
+    literal = re.compile(r"'[^'\n]*'|--.*")
+    assert [
+        f"{path.name}: {line}"
+        for path in (ROOT / "lua").glob("*.lua")
+        for line in path.read_text().splitlines()
+        if re.search(r"\b(while|repeat|goto)\b", literal.sub("", line))
+    ] == []
 
 
 def _is_endless(call: ast.Call) -> bool:
