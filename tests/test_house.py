@@ -37,7 +37,7 @@ LOOPS = {
     "redis": {
         "client.py: while not self._is_prepared(deadline)": "a deadline",
         "client.py: while True": "a deadline",
-        "ear.py: while not self._closed": "a thread's own, which pauses after each failure, and blocks for each message",
+        "ear.py: while not self._closed": "a thread's own, which pauses after each failure and waits for each message",
     },
     "sql": {
         "conflicts.py: while True": "a deadline, which stands from the first failure on",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 import uuid as uuids
@@ -31,7 +30,7 @@ class Watching(Client):
         self._watch_lock = threading.Lock()
         self._ear: Ear | None = None
         self._waiters: dict[bytes, RedisWaiter] = {}
-        self._numbers = itertools.count(1)
+        self._number = 0
         self._me = ""
         self._is_hearing = False
 
@@ -56,7 +55,8 @@ class Watching(Client):
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         with self._watch_lock:
             self._check_open()
-            waiter = RedisWaiter(self, f"{self._me}/{next(self._numbers)}", names)
+            self._number += 1
+            waiter = RedisWaiter(self, f"{self._me}/{self._number}", names)
             self._waiters[waiter.id.encode()] = waiter
             return waiter
 
