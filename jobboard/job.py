@@ -26,7 +26,7 @@ class Home(Protocol):
     def look_back(self, uuid: str) -> tuple[HistoryEntry, ...]: ...
     def load_book(self, uuid: str) -> LogBook: ...
     def seconds_left(self, uuid: str) -> float | None: ...
-    def wait_for_end(self, uuid: str, timeout: float | None) -> bool: ...
+    def wait_for_end(self, known: Entry, timeout: float | None) -> tuple[bool, Entry]: ...
     def extend(self, job: Job, who: str, expiry: float | None = None, *, token: int | None = None) -> None: ...
     def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
 
@@ -177,9 +177,13 @@ class Job:
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the job has ended, or ``timeout`` seconds; True if it is complete.
 
-        False too if it was trashed or cancelled. Asks the store when an event says so, and every few seconds.
+        :attr:`record` is fresh then, and tells what False means: its ``state`` is live after a timeout, and TRASHED for
+        a job in the trash. Of one that is gone it is COMPLETE, with ``cancel_asked`` if it was cancelled meanwhile.
+        Asks the store when an event says so, and every few seconds.
         """
-        return self.board.wait_for_end(self.uuid, check_timeout(timeout))
+        is_complete, entry = self.board.wait_for_end(self._entry, check_timeout(timeout))
+        self.saw(entry)
+        return is_complete
 
     def __eq__(self, other: object) -> bool:
         return self.uuid == other.uuid if isinstance(other, Job) else NotImplemented

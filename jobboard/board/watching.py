@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 
 from jobboard.arguments import check_names, check_text, check_timeout, check_uuid
 from jobboard.backend import Waiter
@@ -134,28 +135,35 @@ class Watching(Handles):
 
         return unsubscribe
 
-    def wait_for_end(self, uuid: str, timeout: float | None) -> bool:
-        """Block until a job has ended; True if it is complete, False if not, or after ``timeout`` seconds."""
+    def wait_for_end(self, known: Entry, timeout: float | None) -> tuple[bool, Entry]:
+        """Block until a job has ended, or ``timeout`` seconds; whether it is complete, and what is known of it then.
+
+        :param known: what the caller knows of the job.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
-        changed, consumed = threading.Event(), threading.Event()
+        changed, told = threading.Event(), list[JobEvent]()
 
         def tell(event: JobEvent) -> None:
-            if event.uuid == uuid:
-                if event.kind is EventKind.CONSUMED:
-                    consumed.set()
+            if event.uuid == known.uuid:
+                told.append(event)
                 changed.set()
 
         self._check_open()
         unlisten = self._backend.listen(tell, _ENDS)
         try:
+            was_seen = False
             while True:
                 changed.clear()
-                ended = self._has_ended(uuid, consumed)
-                if ended is not None:
-                    return ended
+                (entry,) = self._ask(self._backend.read, [known.uuid])
                 left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
+                if entry is None:
+                    if was_seen and not told:
+                        # Only its event tells how it ended, and may still be on its way.
+                        changed.wait(_LOOK_EVERY if left is None else min(max(left, 0.0), _LOOK_EVERY))
+                    return _gone(known, told[-1] if told else None)
+                known, was_seen = entry, True
+                if entry.state not in LIVE or (left is not None and left <= 0):
+                    return entry.state is JobState.COMPLETE, entry
                 changed.wait(_LOOK_EVERY if left is None else min(left, _LOOK_EVERY))
         finally:
             unlisten()
@@ -192,13 +200,16 @@ class Watching(Handles):
         jobs = self.iterjobs(only_unclaimed=True, names=names)
         return (job for job in jobs if job.name not in paused) if paused else jobs
 
-    def _has_ended(self, uuid: str, consumed: threading.Event) -> bool | None:
-        try:
-            state = self.look(uuid).state
-        except NotFound:
-            # Without retention nothing is left of a consumed job but the event that told of it.
-            return consumed.is_set()
-        return None if state in LIVE else state is JobState.COMPLETE
+
+def _gone(known: Entry, end: JobEvent | None) -> tuple[bool, Entry]:
+    """Whether a job is complete that the store shows no more, and what it was in the end, as far as its event tells."""
+    gone = replace(known, owner=None, claim_id=None, expires_at=None, state=JobState.COMPLETE)
+    if end is not None:
+        gone.last_modified, gone.reason = end.at.timestamp(), end.reason
+        gone.cancel_asked = end.kind is EventKind.CANCELLED
+        if end.kind in (EventKind.TRASHED, EventKind.PURGED):
+            gone.state = JobState.TRASHED
+    return end is not None and end.kind is EventKind.CONSUMED, gone
 
 
 def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> frozenset[JobState]:

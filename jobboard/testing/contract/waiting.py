@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
+from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable
 from jobboard.job import Job
 from jobboard.posting import Posting
@@ -190,11 +191,22 @@ class WaitingCases(Case):
     def test_the_handle_waits_for_the_end_of_its_job(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         assert job.wait(0) is False
+        assert job.record.state is JobState.UNCLAIMED
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(job.wait, 60)
             other.consume(claim_one(other), "alice", "done")
             assert ended.result(DEADLINE) is True
+        assert (job.record.state, job.record.owner, job.record.result) == (JobState.COMPLETE, "alice", "done")
         assert job.wait(0) is True
+
+    def test_a_wait_that_is_over_leaves_a_fresh_record(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize")
+        claimed = claim_one(other)
+        assert job.wait(0) is False
+        assert (job.record.state, job.record.owner, job.record.token) == (JobState.CLAIMED, "alice", claimed.token)
+        other.cancel(claimed)
+        assert job.wait(SHORT) is False
+        assert (job.record.state, job.record.cancel_asked) == (JobState.CLAIMED, True)
 
     def test_the_handle_learns_of_the_end_without_any_retention(self, harness: Harness) -> None:
         board, backend = harness.lossy_board(retention=0)
@@ -206,6 +218,7 @@ class WaitingCases(Case):
             eventually(lambda: backend.calls["read"])
             other.consume(claim_one(other), "alice", "done")
             assert ended.result(DEADLINE) is True
+        assert (job.record.state, job.record.cancel_asked) == (JobState.COMPLETE, False)
 
     def test_the_handle_learns_that_its_job_was_trashed(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
@@ -213,10 +226,17 @@ class WaitingCases(Case):
             ended = threads.submit(job.wait, 60)
             other.trash(claim_one(other), "alice", reason="broken")
             assert ended.result(DEADLINE) is False
+        assert (job.record.state, job.record.reason) == (JobState.TRASHED, "broken")
 
-    def test_the_handle_learns_that_its_job_was_cancelled(self, board: JobBoard, other: JobBoard) -> None:
+    def test_the_handle_learns_that_its_job_was_cancelled(
+        self, client: tuple[JobBoard, LossyBackend], other: JobBoard
+    ) -> None:
+        board, backend = client
         job = board.post("resize")
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(job.wait, 60)
+            # Nothing is left of a cancelled job but the event, so it must be waited for before.
+            eventually(lambda: backend.calls["read"])
             other.cancel(other.get(job.uuid))
             assert ended.result(DEADLINE) is False
+        assert (job.record.state, job.record.cancel_asked) == (JobState.COMPLETE, True)
