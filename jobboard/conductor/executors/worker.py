@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 import queue
 import signal
@@ -16,9 +14,8 @@ from typing import Any
 from jobboard.board import JobBoard
 from jobboard.book import LogBook
 from jobboard.codec import decode, encode
-from jobboard.conductor.outcome import Done, Outcome, outcome_of_call, result_that_cannot_travel
+from jobboard.conductor.outcome import outcome_of_call
 from jobboard.conductor.running import Facts, RunningJob
-from jobboard.errors import InvalidPosting
 
 _UNLIMITED = 2**62
 
@@ -55,13 +52,9 @@ class Worker:
         self._send("ready", None)
         while (running := self._jobs.get()) is not None:
             self._send("began", None)
-            outcome = outcome_of_call(lambda: self._call(running))
+            outcome = outcome_of_call(lambda: self._functions[running.name](running))
             self._running = None
-            self._send("finished", _fit_to_travel(outcome))
-
-    def _call(self, running: RunningJob) -> Any:
-        result = self._functions[running.name](running)
-        return asyncio.run(result) if inspect.iscoroutine(result) else result
+            self._send("finished", outcome)
 
     def _listen(self) -> None:
         while True:
@@ -115,15 +108,6 @@ class Worker:
 
     def save_book(self, book: LogBook) -> None:
         book.version = self._ask("save_book", book)
-
-
-def _fit_to_travel(outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Done) and outcome.result is not None:
-        try:
-            return Done(_as_it_arrives("result", outcome.result))
-        except InvalidPosting as error:
-            return result_that_cannot_travel(error)
-    return outcome
 
 
 def _as_it_arrives(what: str, value: Any) -> Any:
