@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -83,6 +84,13 @@ Outcome = Done | Failed | Again | GivenUp | Dropped
 
 def outcome_of_call(function: Callable[[], Any]) -> Outcome:
     """Call a handler to its end, whatever it does; an ``async`` one on a loop of its own."""
+    pid = os.getpid()
+    outcome = _outcome_of_call(function)
+    end_forked_child(pid, outcome)
+    return outcome
+
+
+def _outcome_of_call(function: Callable[[], Any]) -> Outcome:
     try:
         result = function()
         if issubclass(type(result), CoroutineType):
@@ -90,6 +98,12 @@ def outcome_of_call(function: Callable[[], Any]) -> Outcome:
         return outcome_of_result(result)
     except BaseException as error:
         return outcome_of_error(error)
+
+
+def end_forked_child(pid: int, outcome: Outcome) -> None:
+    """End this process unless it has this pid: a child that a handler forked must not go on in its executor."""
+    if os.getpid() != pid:
+        os._exit(0 if isinstance(outcome, Done) else 1)
 
 
 async def outcome_of_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Outcome:
