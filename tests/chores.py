@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -90,3 +92,83 @@ def kill_the_other_worker(job: RunningJob) -> None:
 @handlers.handler("brief", timeout=0.5, max_attempts=1)
 def brief(_job: RunningJob) -> str:
     return "in time"
+
+
+@handlers.handler("ignore")
+def ignore(_job: RunningJob) -> None:
+    threading.Event().wait(60)
+
+
+@handlers.handler("die before a child", max_attempts=1)
+def die_before_a_child(job: RunningJob) -> None:
+    libc = ctypes.PyDLL(None)
+    child = os.fork() if job.details["fork"] == "in Python" else libc.fork()
+    if not child:
+        libc.sleep(60)
+        os._exit(0)
+    job.checkpoint_state(child)
+    os._exit(7)
+
+
+@handlers.handler("leave a child behind")
+def leave_a_child_behind(_job: RunningJob) -> int:
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    return child
+
+
+@handlers.handler("fork", max_attempts=1)
+def fork(job: RunningJob) -> int:
+    """The child ends later, when the worker is at its next job."""
+    child = os.fork()
+    if child:
+        return child
+    while not os.path.exists(job.details["until"] + ".go"):
+        time.sleep(0.005)
+    if job.details["end"] == "raise":
+        raise ValueError("of a child")
+    if job.details["end"] == "exit":
+        sys.exit(3)
+    return 0
+
+
+@handlers.handler("act in a child")
+def act_in_a_child(job: RunningJob) -> str:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            job.checkpoint_state("of a child")
+            job.progress(1)
+        except BaseException as error:
+            os.write(writing, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return os.read(reading, 1000).decode()
+
+
+@handlers.handler("leave a thread behind")
+def leave_a_thread_behind(job: RunningJob) -> None:
+    """Which acts while the next job runs, that waits for its note."""
+    worker = job._desk._worker  # type: ignore[attr-defined]
+
+    def act() -> None:
+        while worker._run is None or worker._run.job is job:
+            time.sleep(0.005)
+        try:
+            job.checkpoint_state("of a job that is over")
+            text = "it went through"
+        except Exception as error:
+            text = type(error).__name__
+        Path(job.details["note"]).write_text(text)
+
+    threading.Thread(target=act, daemon=True).start()
+
+
+@handlers.handler("close the pipe", max_attempts=1)
+def close_the_pipe(_job: RunningJob) -> None:
+    os.closerange(3, 100)
+    for _ in range(10):
+        os.open("/dev/null", os.O_RDWR)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conducting import conducting, lossy_board, state_of
+from odd_values import ODD_ERRORS, ODD_RESULTS
 
 from jobboard import (
     Backoff,
@@ -112,6 +113,38 @@ class TestHandlersFaults:
             record = board.get(job.uuid).record
             assert (record.reason or "").startswith("ValueError: \\ud800")
             assert len(record.last_error or "") < 20_000
+
+    @pytest.mark.parametrize("executor", ["thread", "asyncio"])
+    @pytest.mark.parametrize("name", ODD_ERRORS)
+    def test_an_error_that_cannot_be_shown_is_a_failure_all_the_same(
+        self, board: JobBoard, handlers: Handlers, executor: str, name: str
+    ) -> None:
+        def fail(_job: RunningJob) -> None:
+            raise ODD_ERRORS[name]()
+
+        async def fail_later(_job: RunningJob) -> None:
+            raise ODD_ERRORS[name]()
+
+        handlers.add("fail", fail, max_attempts=1)
+        handlers.add("fail later", fail_later, max_attempts=1)
+        with conducting(board, handlers, executor) as conductor:
+            jobs = [board.post("fail"), board.post("fail later")]
+            eventually(lambda: [state_of(board, job) for job in jobs] == [JobState.TRASHED] * 2)
+            assert all(name in (board.get(job.uuid).record.reason or "") for job in jobs)
+            assert board.post("echo").wait(10)
+            assert conductor._shift._keeper.held() == []
+
+    @pytest.mark.parametrize("executor", ["thread", "asyncio"])
+    @pytest.mark.parametrize("name", ODD_RESULTS)
+    def test_a_result_that_cannot_be_read_is_a_failure_that_says_so(
+        self, board: JobBoard, handlers: Handlers, executor: str, name: str
+    ) -> None:
+        handlers.add("lie", lambda _job: ODD_RESULTS[name](), max_attempts=1)
+        with conducting(board, handlers, executor):
+            job = board.post("lie")
+            eventually(lambda: state_of(board, job) is JobState.TRASHED)
+            assert (board.get(job.uuid).record.reason or "").startswith("its result can't be kept: ")
+            assert board.post("echo").wait(10)
 
     def test_a_cancelled_job_that_fails_or_runs_again_is_gone(self, board: JobBoard, handlers: Handlers) -> None:
         def end(job: RunningJob, how: BaseException) -> None:

@@ -78,6 +78,7 @@ class TestWhatIsKilled:
         assert worker.usable
         worker.dismiss()
         assert not worker.usable
+        worker.bury()
 
     def test_an_idle_worker_that_dies_is_replaced_and_no_job_blamed(self, board: JobBoard) -> None:
         with conducting(board, chores.handlers, "process"):
@@ -97,6 +98,57 @@ class TestWhatIsKilled:
             until.touch()
             assert job.wait(20)
             assert (job.attempts, job.last_error) == (2, "its worker process died: killed by SIGKILL")
+
+    @pytest.mark.parametrize("fork", ["in Python", "in C"])
+    def test_a_worker_that_dies_before_a_child_of_its_is_a_failure_at_once(self, board: JobBoard, fork: str) -> None:
+        """The child keeps the worker's end of the pipe open, if nobody closes it."""
+        with conducting(board, chores.handlers, "process"):
+            job = board.post("die before a child", details={"fork": fork})
+            child = eventually(lambda: board.get(job.uuid).record.checkpoint)
+            eventually(lambda: state_of(board, job) is JobState.TRASHED)
+            assert board.get(job.uuid).record.reason == "its worker process died: exit code 7"
+            eventually(lambda: is_gone(child))
+
+    def test_a_child_that_outlives_its_handler_ends_with_its_worker(self, board: JobBoard) -> None:
+        with conducting(board, chores.handlers, "process") as conductor:
+            job = board.post("leave a child behind")
+            assert job.wait(20)
+            assert not is_gone(job.result)
+            assert conductor.stop(timeout=10)
+            eventually(lambda: is_gone(job.result))
+
+
+class TestForkedChildren:
+    """Whatever a child of the handler does, it is no worker."""
+
+    @pytest.mark.parametrize("end", ["return", "raise", "exit"])
+    def test_a_child_that_returns_ends_no_other_job(self, shared: JobBoard, tmp_path: Path, end: str) -> None:
+        note = tmp_path / "note"
+        forking = shared.post("fork", details={"end": end, "until": str(note)})
+        assert forking.wait(20)
+        job = shared.post("endure", details={"until": str(note)})
+        child = forking.result
+        eventually(lambda: state_of(shared, job) is JobState.CLAIMED)
+        note.with_suffix(".go").touch()
+        eventually(lambda: is_gone(child))
+        assert state_of(shared, job) is JobState.CLAIMED
+        note.touch()
+        assert job.wait(20)
+        assert (job.result, job.attempts) == ("endured", 1)
+
+    def test_a_child_cannot_act_for_the_job(self, shared: JobBoard) -> None:
+        job = shared.post("act in a child")
+        assert job.wait(20)
+        assert job.result == "a process that a handler has forked can't act for the job; let the handler do it"
+        assert shared.get(job.uuid).record.checkpoint is None
+
+    def test_a_thread_that_a_job_left_behind_cannot_act_for_the_next(self, shared: JobBoard, tmp_path: Path) -> None:
+        note = tmp_path / "note"
+        assert shared.post("leave a thread behind", details={"note": str(note)}).wait(20)
+        job = shared.post("endure", details={"until": str(note)})
+        assert job.wait(20)
+        assert note.read_text() == "ClaimLost"
+        assert shared.get(job.uuid).record.checkpoint != "of a job that is over"
 
 
 class TestWhatIsSpared:
@@ -150,6 +202,13 @@ class TestWhatCrossesThePipe:
         job = shared.post("signals of a child")
         assert job.wait(20)
         assert job.result == "True"
+
+    def test_a_worker_whose_pipe_was_closed_by_its_handler_is_replaced(self, shared: JobBoard) -> None:
+        """Also if the number of the pipe is another file's by then."""
+        closing, after = shared.post("close the pipe"), shared.post("pid")
+        assert after.wait(20)
+        assert state_of(shared, closing) is JobState.TRASHED
+        assert shared.get(closing.uuid).record.reason == "its worker process died: killed by SIGKILL"
 
     def test_large_details_and_results_pass(self, shared: JobBoard) -> None:
         details = {"data": "x" * 400_000, "until": "/"}
@@ -210,6 +269,30 @@ class TestTheStart:
         assert multiprocessing.active_children() == []
         eventually(lambda: {thread for thread in threading.enumerate() if thread.name != "jobboard-events"} <= before)
         assert board.entities() == []
+
+
+@pytest.mark.parametrize(("name", "end"), [("pid", "pass"), ("ignore", "pass"), ("ignore", "raise ValueError")])
+def test_a_program_that_ends_with_a_conductor_at_work_ends(tmp_path: Path, name: str, end: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import chores, jobboard\n"
+        "from jobboard.testing import eventually\n"
+        "if __name__ == '__main__':\n"
+        "    board = jobboard.fetch('work', 'memory://x')\n"
+        "    board.connect()\n"
+        f"    job = board.post({name!r})\n"
+        "    conductor = jobboard.Conductor('test', board, chores.handlers, executor='process', concurrency=2)\n"
+        "    conductor.start()\n"
+        "    eventually(lambda: board.get(job.uuid).record.attempts)\n"
+        "    print('at its end', flush=True)\n"
+        f"    {end}\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=20, check=False, env=environment
+    )
+    assert done.stdout == "at its end\n"
+    assert done.returncode == (end != "pass")
 
 
 def test_a_lost_job_is_done_by_its_next_owner_alone(board: JobBoard) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
+from types import CoroutineType
 from typing import Any
 
 from jobboard.arguments import check_delay, check_moment
+from jobboard.codec import decode, encode
+from jobboard.errors import InvalidPosting
 
 
 class RunAgain(Exception):
@@ -78,35 +83,95 @@ Outcome = Done | Failed | Again | GivenUp | Dropped
 
 
 def outcome_of_call(function: Callable[[], Any]) -> Outcome:
-    """Call a handler to its end, whatever it does."""
+    """Call a handler to its end, whatever it does; an ``async`` one on a loop of its own."""
+    pid = os.getpid()
+    outcome = _outcome_of_call(function)
+    end_forked_child(pid, outcome)
+    return outcome
+
+
+def _outcome_of_call(function: Callable[[], Any]) -> Outcome:
     try:
-        return outcome_of_result(function())
+        result = function()
+        if issubclass(type(result), CoroutineType):
+            return asyncio.run(outcome_of_coroutine(result))
+        return outcome_of_result(result)
+    except BaseException as error:
+        return outcome_of_error(error)
+
+
+def end_forked_child(pid: int, outcome: Outcome) -> None:
+    """End this process unless it has this pid: a child that a handler forked must not go on in its executor."""
+    if os.getpid() != pid:
+        os._exit(0 if isinstance(outcome, Done) else 1)
+
+
+async def outcome_of_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Outcome:
+    """Await a handler to its end. It raises nothing, since asyncio loses a task with an error that it can't handle."""
+    try:
+        return outcome_of_result(await coroutine)
     except BaseException as error:
         return outcome_of_error(error)
 
 
 def outcome_of_result(result: Any) -> Outcome:
-    return Again(result.at, result.after) if isinstance(result, RunAgain) else Done(result)
+    if result is None:
+        return Done()
+    try:
+        if isinstance(result, RunAgain):
+            return _again(result)
+        # What leaves here is plain data, made by the thread that ran the handler: nothing of the handler's, such as
+        # a dict with its own ``items``, runs in a thread that serves other jobs.
+        return Done(decode(encode("result", result, largest=_UNLIMITED)))
+    except InvalidPosting as error:
+        return result_that_cannot_travel(error)
+    except BaseException as error:
+        return result_that_cannot_travel(f"reading it raised {_name_of(error)}")
 
 
 def outcome_of_error(error: BaseException) -> Outcome:
+    try:
+        return _outcome_of_readable(error)
+    except BaseException:
+        # Its text, its notes, its cause: any of them may raise in turn.
+        return Failed(f"{_name_of(error)}, which can't be shown")
+
+
+def _outcome_of_readable(error: BaseException) -> Outcome:
     if isinstance(error, RunAgain):
-        return Again(error.at, error.after)
+        return _again(error)
     text = "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
     if isinstance(error, Broken):
-        return Failed(str(error) or "its handler found it broken", text, final=True)
+        return Failed(_exact(str(error)) or "its handler found it broken", text, final=True)
     return Failed(_in_one_line(error), text)
 
 
-def result_that_cannot_travel(error: Exception) -> Failed:
+def _again(asked: RunAgain) -> Again:
+    # Checked once more, since a handler may have changed it.
+    checked = RunAgain(asked.at, asked.after)
+    return Again(checked.at, checked.after)
+
+
+def result_that_cannot_travel(error: Exception | str) -> Failed:
     """The work is done: it must be seen that its result is lost, and must not be done again for the same result."""
     return Failed(f"its result can't be kept: {error}", final=True)
 
 
+_UNLIMITED = 2**62
 #: The end of a traceback says most; more than this would only fill the store.
 _LONGEST_TRACEBACK = 16_384
 
 
 def _in_one_line(error: BaseException) -> str:
-    first = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}"[:500] if first else type(error).__name__
+    first = (_exact(str(error)).splitlines() or [""])[0]
+    return f"{_name_of(error)}: {first}"[:500] if first else _name_of(error)
+
+
+def _exact(text: str) -> str:
+    """A text's ``str`` may be of a class of its own, with methods of its own."""
+    return "".join((text,))
+
+
+def _name_of(error: BaseException) -> str:
+    # Not type(error).__name__, which a metaclass can answer.
+    return _exact(type.__dict__["__name__"].__get__(type(error)))

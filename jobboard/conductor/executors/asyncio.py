@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.executors.thread import ThreadExecutor
 from jobboard.conductor.handlers import Handlers
-from jobboard.conductor.outcome import Dropped, Outcome, outcome_of_error, outcome_of_result
+from jobboard.conductor.outcome import Dropped, Outcome, outcome_of_coroutine, outcome_of_error
 from jobboard.conductor.task import Task
 
 
@@ -104,7 +103,6 @@ async def _run(task: Task) -> Outcome:
         return Dropped()
     try:
         result = task.call()
-        return outcome_of_result(await result if inspect.isawaitable(result) else result)
     except BaseException as error:
-        # SystemExit too, which would end the loop.
         return outcome_of_error(error)
+    return await outcome_of_coroutine(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import pickle
 import queue
@@ -40,15 +41,19 @@ class ProcessExecutor(Executor):
         self._lock = threading.Lock()
         self._working: dict[Task, WorkerProcess] = {}
         self._stopping = threading.Event()
+        self._exiting = False
+        self._workers: set[WorkerProcess] = set()
         self._threads = [
             threading.Thread(target=self._run, args=(worker,), name=f"jobboard-slot-{number}", daemon=True)
             for number, worker in enumerate(self._start_workers())
         ]
         for thread in self._threads:
             thread.start()
+        # Before multiprocessing's own hook, which sends workers a SIGTERM, and waits for them without end.
+        atexit.register(self._leave_nothing)
 
     def _start_workers(self) -> list[WorkerProcess]:
-        workers = [WorkerProcess(self._functions) for _ in range(self._slots)]
+        workers = [self._start_worker() for _ in range(self._slots)]
         deadline = time.monotonic() + _LONGEST_START
         for worker in workers:
             if not worker.wait_until_ready(max(0.0, deadline - time.monotonic())):
@@ -56,12 +61,23 @@ class ProcessExecutor(Executor):
                     each.kill()
                 cause = worker.cause_of_death()
                 for each in workers:
-                    each.bury()
+                    self._bury(each)
                 raise ValueError(
                     f"a worker process can't start: {cause}; what it printed says why. A script that "
                     'starts a conductor has to do so under `if __name__ == "__main__":`, since workers import it'
                 )
         return workers
+
+    def _start_worker(self) -> WorkerProcess:
+        worker = WorkerProcess(self._functions)
+        with self._lock:
+            self._workers.add(worker)
+        return worker
+
+    def _bury(self, worker: WorkerProcess) -> None:
+        worker.bury()
+        with self._lock:
+            self._workers.discard(worker)
 
     @property
     def can_kill(self) -> bool:
@@ -92,9 +108,22 @@ class ProcessExecutor(Executor):
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        self._kill_busy()
+        atexit.unregister(self._leave_nothing)
+
+    def _kill_busy(self) -> None:
         with self._lock:
             busy = list(self._working.values())
         for worker in busy:
+            worker.kill()
+
+    def _leave_nothing(self) -> None:
+        """The interpreter ends with the conductor at work: kill the workers, and let the claims run out."""
+        self._exiting = True
+        self._stopping.set()
+        with self._lock:
+            workers = list(self._workers)
+        for worker in workers:
             worker.kill()
 
     # -- a slot's thread -------------------------------------------------------------------------------------------
@@ -111,11 +140,14 @@ class ProcessExecutor(Executor):
                 outcome = self._run_in(worker, task)
                 if outcome is not None:
                     break
+            if self._exiting:
+                return
             self._finish(task, outcome or Failed("its worker process died again and again before it could begin"))
             if worker is not None and not worker.usable:
                 worker = self._new_worker(worker)
         if worker is not None:
             worker.dismiss()
+            self._bury(worker)
 
     def _run_in(self, worker: WorkerProcess, task: Task) -> Outcome | None:
         with self._lock:
@@ -128,10 +160,10 @@ class ProcessExecutor(Executor):
 
     def _new_worker(self, old: WorkerProcess) -> WorkerProcess | None:
         """Replace a worker; None if the executor is stopped first."""
-        old.bury()
+        self._bury(old)
         while not self._stopping.is_set():
             try:
-                return WorkerProcess(self._functions)
+                return self._start_worker()
             except OSError as error:
                 logger.error("no worker process can be started for now: %s", error)
                 self._stopping.wait(_PAUSE)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import queue
 import threading
 import time
-from typing import Any
 
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.outcome import Dropped, outcome_of_call
@@ -51,10 +48,4 @@ class ThreadExecutor(Executor):
             if task.outcome is not None:
                 self._finish(task, Dropped())
             else:
-                self._finish(task, outcome_of_call(lambda: _call(task)))
-
-
-def _call(task: Task) -> Any:
-    """Call a task's handler; an ``async`` one to its end, on a loop of its own."""
-    result = task.call()
-    return asyncio.run(result) if inspect.iscoroutine(result) else result
+                self._finish(task, outcome_of_call(task.call))

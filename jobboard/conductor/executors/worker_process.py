@@ -19,6 +19,8 @@ _context = multiprocessing.get_context("spawn")
 
 #: For how long a dismissed worker may take to leave in good order, in seconds.
 _FAREWELL = 5.0
+#: How often a silent worker is looked at, in seconds.
+_GLANCE = 0.5
 
 
 class WorkerProcess:
@@ -39,6 +41,7 @@ class WorkerProcess:
         # Held while something is done to whatever task runs, so that it can't be done to the next one.
         self._fate = threading.Lock()
         self._task: Task | None = None
+        self._number = 0
         self._spent = False
 
     @property
@@ -48,7 +51,7 @@ class WorkerProcess:
     def wait_until_ready(self, timeout: float) -> bool:
         """Block until the worker has imported all handlers; False if it died of that, or after the timeout."""
         try:
-            return self._pipe.poll(timeout) and self._pipe.recv()[0] == "ready"
+            return self._pipe.poll(timeout) and self._pipe.recv()[1] == "ready"
         except (EOFError, OSError):
             return False
 
@@ -58,6 +61,7 @@ class WorkerProcess:
             if task.outcome is not None:
                 return Dropped()
             self._task = task
+            self._number += 1
         began = False
         try:
             self._send("run", task.facts)
@@ -65,7 +69,10 @@ class WorkerProcess:
             if task.running.cancelled:
                 self._send("cancelled", None)
             while True:
-                verb, content = self._pipe.recv()
+                number, verb, content = self._receive()
+                if number != self._number:
+                    # "ready", or what a run before this one left behind: no word of this one's.
+                    continue
                 if verb == "finished":
                     outcome: Outcome = content
                     return outcome
@@ -74,7 +81,7 @@ class WorkerProcess:
                     task.begin()
                 elif verb == "report":
                     task.report(content)
-                elif verb != "ready":
+                else:
                     self._send("answer", _answer(task, verb, content))
         except (EOFError, OSError):
             self.kill()
@@ -87,12 +94,20 @@ class WorkerProcess:
             with self._fate:
                 self._task = None
 
+    def _receive(self) -> tuple[int, str, Any]:
+        # The pipe alone does not tell of the worker's death: a process that it forked in C keeps the other end open.
+        while not self._pipe.poll(_GLANCE):
+            if not self._process.is_alive() and not self._pipe.poll(0):
+                raise EOFError
+        message: tuple[int, str, Any] = self._pipe.recv()
+        return message
+
     def tell_of_cancel(self, task: Task) -> None:
         """Pass it on if the task still runs here; may block."""
         with self._sending:
             if self._task is task:
                 try:
-                    self._pipe.send(("cancelled", None))
+                    self._pipe.send((self._number, "cancelled", None))
                 except OSError:
                     pass
 
@@ -120,18 +135,16 @@ class WorkerProcess:
         self._process.kill()
 
     def dismiss(self) -> None:
-        """Let an idle worker leave in good order, or kill it if it doesn't."""
+        """Let an idle worker leave in good order; a :meth:`bury` kills it if it doesn't."""
         try:
             self._send("leave", None)
         except OSError:
             pass
         self._process.join(_FAREWELL)
-        if self._process.is_alive():
-            self.kill()
-        self.bury()
 
     def bury(self) -> None:
-        """Leave nothing behind of a worker that died or was killed."""
+        """Leave nothing behind of a worker that left, died or was killed, nor of what its handlers started."""
+        self.kill()
         self._process.join(_FAREWELL)
         self._pipe.close()
 
@@ -148,7 +161,7 @@ class WorkerProcess:
 
     def _send(self, verb: str, content: Any) -> None:
         with self._sending:
-            self._pipe.send((verb, content))
+            self._pipe.send((self._number, verb, content))
 
 
 def _answer(task: Task, verb: str, content: Any) -> tuple[bool, Any]:
