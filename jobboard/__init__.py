@@ -21,13 +21,14 @@ from jobboard.errors import (
     StaleBook,
     UnclaimableJob,
     UnknownBackend,
+    UnreadableRecord,
     UnreadableSchedule,
 )
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.fetching import backend, fetch
 from jobboard.job import Job
 from jobboard.posting import JobPriority, Posting
-from jobboard.record import Record
+from jobboard.record import Record, Undecodable
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.scheduler import Scheduler
 from jobboard.scheduler.triggers import (
@@ -87,7 +88,9 @@ __all__ = [
     "StaleBook",
     "Trigger",
     "UnclaimableJob",
+    "Undecodable",
     "UnknownBackend",
+    "UnreadableRecord",
     "UnreadableSchedule",
     "backend",
     "fetch",

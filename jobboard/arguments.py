@@ -9,11 +9,19 @@ import uuid as uuids
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from jobboard.shortening import shortened
+
 #: The longest name, key or owner, in bytes of UTF-8: it must fit a znode's name and an index of every SQL server.
 LONGEST_TEXT = 255
 
 #: The longest expiry or delay, in seconds: a hundred years; later moments have no place in a calendar.
 LONGEST_TIME = 100 * 365.25 * 86_400
+
+_FIRST_MOMENT, _LAST_MOMENT = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_FIRST, _LAST = _FIRST_MOMENT.timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
+#: The longest reason or error, in bytes of UTF-8.
+LONGEST_REASON = 400_000
 
 
 def check_text(what: str, value: object) -> str:
@@ -116,13 +124,25 @@ def check_names(value: object) -> frozenset[str] | None:
 
 
 def check_reason(value: object, what: str = "reason") -> str | None:
-    """Return any text; what is not UTF-8 in it is escaped, because reasons come from error messages."""
+    """Return any text; what is not UTF-8 in it is escaped, because reasons come from error messages.
+
+    A text of more than :data:`LONGEST_REASON` bytes loses its middle.
+    """
     if value is None:
         return None
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a str, not {type(value).__name__}")
-    return value.encode("utf-8", "backslashreplace").decode()
+    return shortened(value.encode("utf-8", "backslashreplace").decode(), LONGEST_REASON)
+
+
+def is_moment(value: object) -> bool:
+    """Whether it is a number of seconds since the epoch that a datetime can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and _FIRST <= value <= _LAST
 
 
 def moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+    """Return the moment; a store's value that no calendar holds becomes the first or the last that it does hold."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return _LAST_MOMENT if seconds > 0 else _FIRST_MOMENT

@@ -7,10 +7,15 @@ from typing import Any
 
 import msgpack
 
-from jobboard.codec import LARGEST_DETAILS, decode, encode
+from jobboard.arguments import is_moment
+from jobboard.codec import LARGEST_DETAILS, check_format, decode, encode, refuse_extension
 from jobboard.errors import InvalidPosting
 
+#: Raise it with whatever an older reader would misread; such a reader leaves the job to others (see ``NewerFormat``).
+#: A posting of any format begins with a list whose first item is this number, below 128.
 _FORMAT = 1
+#: More bytes than a head with the longest names can have.
+_LONGEST_HEAD = 4096
 #: The head of most postings: no book, no schedule; what begins with it needs no second look.
 _PLAIN_HEAD = bytes(msgpack.packb([_FORMAT, None, None, None, None]))
 _EMPTY = b"\x80"
@@ -41,30 +46,50 @@ def pack_body(body: Body, *, largest: int = LARGEST_DETAILS) -> bytes:
 
 
 def unpack_body(data: bytes) -> Body:
-    """Return what :func:`pack_body` was given; raises ``ValueError`` on anything else."""
+    """Return what :func:`pack_body` was given.
+
+    :raises NewerFormat: a newer jobboard packed it.
+    :raises ValueError: it is anything else.
+    """
     if data == EMPTY_BODY:
         return Body()
     if data.startswith(_PLAIN_HEAD):
-        try:
-            details = decode(data[len(_PLAIN_HEAD) :])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"not a posting: {error}") from None
-        return Body(_checked(details))
-    unpacker = msgpack.Unpacker(raw=False, strict_map_key=True, timestamp=3, max_buffer_size=0)
-    unpacker.feed(data)
+        return Body(_details_of(data[len(_PLAIN_HEAD) :]))
+    (book_uuid, book_name, schedule_id, fire_time), details = _split(data)
+    for text in (book_uuid, book_name, schedule_id):
+        if text is not None and not isinstance(text, str):
+            raise ValueError("not a posting: its head holds something else than texts")
+    if fire_time is not None and not is_moment(fire_time):
+        raise ValueError("not a posting: its fire time is no moment")
+    return Body(_details_of(details), book_uuid, book_name, schedule_id, fire_time)
+
+
+def _split(data: bytes) -> tuple[list[Any], bytes]:
+    """Return the four fields of the head, and the details as they are."""
+    unpacker = msgpack.Unpacker(
+        raw=False, strict_map_key=True, ext_hook=refuse_extension, max_buffer_size=_LONGEST_HEAD
+    )
+    unpacker.feed(data[:_LONGEST_HEAD])
     try:
-        head, details = unpacker.unpack(), unpacker.unpack()
-        form, book_uuid, book_name, schedule_id, fire_time = head
-    except (msgpack.OutOfData, TypeError, ValueError) as error:
+        length = unpacker.read_array_header()
+        form = unpacker.unpack()
+    except Exception as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
-    if form != _FORMAT:
-        raise ValueError(f"a posting of format {form!r}; this version reads {_FORMAT}")
-    if unpacker.tell() != len(data):
-        raise ValueError("not a posting: something follows it")
-    return Body(_checked(details), book_uuid, book_name, schedule_id, fire_time)
+    check_format("a posting", form, _FORMAT)
+    try:
+        fields = [unpacker.unpack() for _ in range(4)]
+    except Exception as error:
+        raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
+    if length != 5:
+        raise ValueError("not a posting: its head has other fields")
+    return fields, data[unpacker.tell() :]
 
 
-def _checked(details: Any) -> dict[str, Any]:
+def _details_of(data: bytes) -> dict[str, Any]:
+    try:
+        details = decode(data)
+    except ValueError as error:
+        raise ValueError(f"not a posting: {error}") from None
     if not isinstance(details, dict):
         raise ValueError("not a posting: its details are no dict")
     return details

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +13,19 @@ from jobboard.errors import InvalidPosting
 #: The most that details, a result or a checkpoint may take once encoded, in bytes.
 LARGEST_DETAILS = 512 * 1024
 
-_DEEPEST = 200
+#: What no client writes and none reads: more bytes than this, and lists and dicts in each other deeper than this.
+LARGEST, DEEPEST = 8 * 1024 * 1024, 200
+
+#: The bytes that begin msgpack's lists and dicts, and those that begin its byte strings; texts may hold them as well.
+_CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
+_BYTE_STRINGS = bytes([0xC4, 0xC5, 0xC6])
+_NO_CONTAINERS = bytes(set(range(256)) - set(_CONTAINERS))
+_NO_BYTE_STRINGS = bytes(set(range(256)) - set(_BYTE_STRINGS))
 _MOST_SIGNED, _MOST_UNSIGNED = -(2**63), 2**64 - 1
+
+
+class NewerFormat(ValueError):
+    """Bytes that a newer jobboard has written; they are left alone, for those who can read them."""
 
 
 def encode(what: str, value: Any, *, largest: int = LARGEST_DETAILS) -> bytes:
@@ -28,7 +39,7 @@ def encode(what: str, value: Any, *, largest: int = LARGEST_DETAILS) -> bytes:
     """
     try:
         data = msgpack.packb(value, datetime=True)
-        msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3, object_hook=_refuse_other_keys)
+        _unpack(data)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
         path, fault = _find_fault(what, value, 0) or (what, str(error))
         raise InvalidPosting(f"{path} can't travel: {fault}", path=path) from None
@@ -41,23 +52,70 @@ def encode(what: str, value: Any, *, largest: int = LARGEST_DETAILS) -> bytes:
     return bytes(data)
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, *, largest: int = LARGEST) -> Any:
     """Return what :func:`encode` was given; raises ``ValueError`` on anything that it can't have made."""
-    return msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3)
+    if len(data) > largest:
+        raise ValueError(f"it is {len(data)} bytes; no more than {largest} are read")
+    try:
+        return _unpack(data)
+    except ValueError:
+        raise
+    except Exception as error:
+        # A moment outside of the calendar is an OverflowError, and so on; callers shall know of one error only.
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+
+
+def check_format(what: str, form: object, known: int) -> None:
+    """Raise :class:`NewerFormat` for a format number that is yet to come, ``ValueError`` for what is none."""
+    if type(form) is int and known < form < 128:
+        raise NewerFormat(f"{what} of format {form}; this version reads {known}")
+    if form != known or type(form) is not int:
+        raise ValueError(f"not {what}: it begins with no format number")
+
+
+def refuse_extension(code: int, data: bytes) -> Any:
+    raise ValueError(f"it holds an extension of type {code}, which nobody writes")
+
+
+def _unpack(data: bytes) -> Any:
+    """Unpack what is plain data: text for keys, no extensions but moments, nested no deeper than :data:`DEEPEST`.
+
+    Only data that holds the bytes in question is looked at a second time.
+    """
+    hook = _refuse_other_keys if data.translate(None, _NO_BYTE_STRINGS) else None
+    value = msgpack.unpackb(
+        data, raw=False, strict_map_key=True, timestamp=3, object_hook=hook, ext_hook=refuse_extension
+    )
+    if len(data) > DEEPEST and len(data.translate(None, _NO_CONTAINERS)) > DEEPEST:
+        _check_depth(value)
+    return value
 
 
 def _refuse_other_keys(value: dict[Any, Any]) -> dict[Any, Any]:
     """msgpack carries keys of bytes too, which no JSON reader could ever show."""
     for key in value:
         if not isinstance(key, str):
-            raise TypeError(f"the key {key!r} is no str")
+            raise ValueError(f"the key {key!r} is no str")
     return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [child for item in level if isinstance(item, (list, dict)) for child in _children_of(item)]
+        if not level:
+            return
+    raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+
+
+def _children_of(item: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, dict) else item
 
 
 def _find_fault(path: str, value: Any, depth: int) -> tuple[str, str] | None:
     """Walk to the first value that msgpack refuses; None when every single value is fine."""
-    if depth > _DEEPEST:
-        return path.split(".")[0], f"it is nested deeper than {_DEEPEST} levels, or contains itself"
+    if depth > DEEPEST:
+        return path.split(".")[0], f"it is nested deeper than {DEEPEST} levels, or contains itself"
     if isinstance(value, Mapping):
         return _find_fault_in_mapping(path, value, depth)
     if isinstance(value, (list, tuple)):
@@ -87,7 +145,7 @@ def _first_fault(items: Any, depth: int) -> tuple[str, str] | None:
 
 
 def _fault_of_leaf(value: Any) -> str | None:
-    if value is None or isinstance(value, (bool, float, bytes, bytearray, memoryview, msgpack.ExtType)):
+    if value is None or isinstance(value, (bool, float, bytes, bytearray, memoryview)):
         return None
     if isinstance(value, int):
         return None if _MOST_SIGNED <= value <= _MOST_UNSIGNED else "it needs more than 64 bits"

@@ -47,6 +47,10 @@ class AlreadyScheduled(JobBoardError):
     """There is a schedule of this id."""
 
 
+class UnreadableRecord(JobBoardError):
+    """A job's stored checkpoint or result can't be decoded; the rest of its record can be seen."""
+
+
 class UnreadableSchedule(JobBoardError):
     """The stored schedule can't be decoded; it can be removed, or replaced."""
 

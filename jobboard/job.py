@@ -9,10 +9,10 @@ from jobboard.arguments import check_expiry, check_timeout, moment
 from jobboard.body import Body
 from jobboard.book import LogBook
 from jobboard.entry import Entry, JobState
-from jobboard.errors import ClaimLost
+from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.events import HistoryEntry
 from jobboard.posting import JobPriority
-from jobboard.record import Record, record_of
+from jobboard.record import Record, Undecodable, record_of
 
 
 class Home(Protocol):
@@ -121,12 +121,13 @@ class Job:
 
     @property
     def result(self) -> Any:
-        return self._read().result
+        """What its handler returned, or None; raises :class:`UnreadableRecord` if it can't be decoded."""
+        return _decoded("result", self.uuid, self._read().result)
 
     @property
     def checkpoint(self) -> Any:
-        """The last checkpoint that any owner wrote, or None."""
-        return self._read().checkpoint
+        """The last checkpoint that any owner wrote, or None; raises :class:`UnreadableRecord` as :attr:`result`."""
+        return _decoded("checkpoint", self.uuid, self._read().checkpoint)
 
     @property
     def history(self) -> tuple[HistoryEntry, ...]:
@@ -199,3 +200,9 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
+
+
+def _decoded(what: str, uuid: str, value: Any) -> Any:
+    if isinstance(value, Undecodable):
+        raise UnreadableRecord(f"the {what} of job {uuid} can't be decoded: {value.fault}")
+    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +10,23 @@ from jobboard.arguments import moment
 from jobboard.codec import decode
 from jobboard.entry import Entry, JobState
 from jobboard.events import HistoryEntry
+from jobboard.shortening import in_one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """Stands in a record for a checkpoint, a progress or a result that can't be decoded; ``raw`` is what is stored."""
+
+    raw: bytes = field(repr=False)
+    fault: str
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time."""
+    """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
+
+    A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
+    """
 
     state: JobState
     attempts: int
@@ -60,4 +72,9 @@ def _moment_or_none(seconds: float | None) -> datetime | None:
 
 
 def _decoded_or_none(data: bytes | None) -> Any:
-    return None if data is None else decode(data)
+    if data is None:
+        return None
+    try:
+        return decode(data)
+    except ValueError as error:
+        return Undecodable(data, in_one_line(str(error)))

@@ -1,4 +1,4 @@
-"""Texts that a store can't hold whole: errors and reasons may be of any length, its records may not."""
+"""Texts that are cut or put into one line: errors and reasons may be of any length, records and logs may not."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def shortened(text: str | None, most: int) -> str | None:
         return text
     half = (most - 5) // 2
     return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
+
+
+def in_one_line(text: str, most: int = 500) -> str:
+    """Return the text for a line of a log or a table: what would break or steer that line is escaped, the rest cut."""
+    kept = text[:most]
+    if not kept.isprintable():
+        kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
+    return kept if len(text) <= most else f"{kept}..."

@@ -17,6 +17,7 @@ from command_line import Run, as_json, process
 from jobboard import Calendar, Cron, Every, JobBoard, Schedule
 from jobboard.cli.app import REFUSED, USAGE
 from jobboard.testing import eventually
+from jobboard.testing.contract.clockwork import spoil
 
 pytest_plugins = ("command_fixtures",)
 
@@ -163,6 +164,17 @@ class TestLooking:
         times = jobboard("schedule", "next", "a", "--count", "3").split()
         assert times == as_json(jobboard("schedule", "next", "a", "--count", "3", "--json"))
         assert [datetime.fromisoformat(time) for time in times] == board.schedules.upcoming("a", 3)
+
+    def test_one_that_cannot_be_read_is_listed_and_can_be_removed(self, jobboard: Run, board: JobBoard) -> None:
+        for id in ("good", "bad"):
+            board.schedules.add(Schedule(id, Every(hours=1), "write"))
+        spoil(board, "bad")
+        rows = {row["id"]: row["state"] for row in as_json(jobboard("schedule", "ls", "--json"))}
+        assert rows == {"good": "active", "bad": "unreadable"}
+        jobboard("check", "--repair")
+        assert "decoded" in jobboard("schedule", "show", "bad", status=REFUSED)
+        jobboard("schedule", "rm", "bad")
+        assert [schedule.id for schedule in board.schedules] == ["good"]
 
 
 class TestRunning:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -153,8 +154,8 @@ def test_a_schedule_comes_back_as_it_was_stored() -> None:
         coalesce="all", misfire_grace=5, max_instances=None, start=START, end=START, max_runs=9, max_attempts=2,
     )  # fmt: skip
     record = FireRecord(EventKind.MISSED, START, START, None, "late", 7)
-    progress = Progress(ZERO, ZERO + 1, 1, 2, 3, 4, ["x"], ZERO, "note", "fault", [record])
-    stored = unpack_schedule(pack_schedule(schedule, progress))
+    progress = Progress(ZERO, ZERO + 1, 1, 2, 3, 4, [str(UUID(int=7))], ZERO, "note", "fault", [record])
+    stored = unpack_schedule("größe", pack_schedule(schedule, progress))
     assert (stored, stored.progress) == (schedule, progress)
     assert "raw" not in repr(schedule)
 
@@ -162,13 +163,13 @@ def test_a_schedule_comes_back_as_it_was_stored() -> None:
 @given(st.binary(max_size=60))
 def test_garbage_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
-        unpack_schedule(data)
+        unpack_schedule("a", data)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, 60])
 def test_what_is_cut_short_is_a_value_error(cut: int) -> None:
     with pytest.raises(ValueError):
-        unpack_schedule(pack_schedule(minutely(), Progress(ZERO))[:-cut])
+        unpack_schedule(minutely().id, pack_schedule(minutely(), Progress(ZERO))[:-cut])
 
 
 @pytest.mark.parametrize(

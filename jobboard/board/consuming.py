@@ -17,7 +17,7 @@ from jobboard.arguments import (
     check_text,
 )
 from jobboard.board.handles import Handles, fault_of
-from jobboard.codec import encode
+from jobboard.codec import NewerFormat, encode
 from jobboard.entry import (
     Claim,
     Consumption,
@@ -31,6 +31,9 @@ from jobboard.entry import (
 )
 from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
 from jobboard.job import Job
+
+#: After so many batches of jobs that this client can't read, a call gives up.
+_MOST_UNREADABLE = 100
 
 
 class Consuming(Handles):
@@ -59,9 +62,14 @@ class Consuming(Handles):
             raise NotFound(f"no job {uuid} on board {self._name!r}")
         if entry.claim_id != claim.claim_id:
             raise _refusal(entry)
-        if self._handle(entry) is None:
-            self._trash_unreadable(entry)
-            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash")
+        try:
+            self._handle(entry)
+        except NewerFormat as error:
+            self._leave_to_newer([(entry, error)])
+            raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {error}") from None
+        except ValueError as error:
+            self._trash_unreadable(entry, error)
+            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash") from None
         self._tokens.remember(uuid, who, entry.token)
         if isinstance(job, Job):
             job.saw(entry)
@@ -75,21 +83,25 @@ class Consuming(Handles):
 
         Each claim is atomic and counts as an attempt. The cost does not grow with the backlog.
 
+        What can't be decoded goes to the trash. What a newer jobboard posted in a newer format goes back uncounted, for
+        1 to 60 seconds, so that this client finds the others; after a hundred batches that held nothing else it gives
+        up until the next call.
+
         :param names: only jobs of these names; the store serves the filter.
         """
         wanted, most = check_names(names), check_count("limit", limit)
         claim = self._claim_of(who, expiry)
         self._check_open()
         jobs: list[Job] = []
-        while len(jobs) < most:
-            size = min(most - len(jobs), self._backend.capabilities.largest_batch)
+        largest = self._backend.capabilities.largest_batch
+        for _ in range(_MOST_UNREADABLE + most // largest):
+            size = min(most - len(jobs), largest)
             entries = self._claim_batch(claim, wanted, size)
             jobs += self._claimed_handles(entries, who)
             if len(entries) < size or len(jobs) >= most:
                 break
             claim = self._claim_of(who, expiry)
-        # A later batch may find what was posted, or put back, since the first one, and is better.
-        return sorted(jobs, key=lambda job: (-job.priority, job.sequence))
+        return jobs
 
     def extend(self, job: Job | str, who: str, expiry: float | None = None, *, token: int | None = None) -> None:
         """Let a claim end ``expiry`` seconds from now (None: the board's default), also when that is sooner.
@@ -265,19 +277,37 @@ class Consuming(Handles):
         return self._ask(find_or_claim)
 
     def _claimed_handles(self, entries: list[Entry], who: str) -> list[Job]:
-        jobs = []
+        jobs: list[Job] = []
+        newer: list[tuple[Entry, NewerFormat]] = []
         for entry in entries:
-            job = self._handle(entry, entry.token)
-            if job is None:
-                self._trash_unreadable(entry)
-                continue
-            self._tokens.remember(entry.uuid, who, entry.token)
-            jobs.append(job)
+            try:
+                jobs.append(self._handle(entry, entry.token))
+            except NewerFormat as error:
+                newer.append((entry, error))
+            except ValueError as error:
+                self._trash_unreadable(entry, error)
+            else:
+                self._tokens.remember(entry.uuid, who, entry.token)
+        if newer:
+            self._leave_to_newer(newer)
         return jobs
 
-    def _trash_unreadable(self, entry: Entry) -> None:
+    def _trash_unreadable(self, entry: Entry, error: ValueError) -> None:
         hold = Hold(entry.uuid, entry.owner or "", entry.token)
-        self._ask(self._backend.trash, [Discard(entry.uuid, hold, reason=fault_of(entry), by=entry.owner)])
+        self._ask(self._backend.trash, [Discard(entry.uuid, hold, reason=fault_of(error), by=entry.owner)])
+
+    def _leave_to_newer(self, claimed: list[tuple[Entry, NewerFormat]]) -> None:
+        """Give jobs back as they were; a claim that is lost by then is what we want, too."""
+        for entry, error in claimed:
+            self._newer.meet("a job named", entry.name, str(error))
+        returns = [
+            Return(
+                Hold(entry.uuid, entry.owner or "", entry.token), self._newer.delay_of(entry.uuid), counted=False,
+                reason="it is of a newer format than its owner reads",
+            )
+            for entry, _ in claimed
+        ]  # fmt: skip
+        self._ask(self._backend.abandon, returns)
 
     def _hold(self, job: Job | str, who: str, token: int | None) -> Hold:
         uuid = self._uuid_of(job)

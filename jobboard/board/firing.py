@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 from jobboard.backend import Backend
 from jobboard.board.handles import Handles
 from jobboard.board.steps import Stored, most_postings, set_aside, set_aside_unreadable, step_of
+from jobboard.codec import NewerFormat
 from jobboard.entry import LIVE, ScheduleEntry, ScheduleStep, Verdict
 from jobboard.errors import MissingExtra
 from jobboard.scheduler.planning import plan
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import unpack_schedule
+from jobboard.shortening import in_one_line
 
 logger = logging.getLogger("jobboard.schedules")
 
 #: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
 _STEPS_AT_ONCE = 100
 
-#: What a trigger's exception says may be of any length; this much of it is kept.
-_LONGEST_FAULT = 500
-
 
 @dataclass(slots=True)
 class Round:
     """What one round of firing did.
 
-    ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first.
+    ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first;
+    ``left``: schedules that are due and left to others, of a newer format or with a trigger that this host lacks.
     ``next_in``: seconds until something is due; None if nothing is in sight. ``looked_at``: the schedules' ids;
     ``waiting``: job uuid -> id of the one among them that waits for this job's end.
     """
@@ -38,6 +38,7 @@ class Round:
     posted: int = 0
     taken: int = 0
     lost: int = 0
+    left: int = 0
     next_in: float | None = None
     looked_at: set[str] = field(default_factory=set)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -117,13 +118,18 @@ class Firing:
         readable: list[Stored] = []
         for entry in entries:
             try:
-                readable.append(Stored(unpack_schedule(entry.body), entry.version))
+                readable.append(Stored(unpack_schedule(entry.id, entry.body), entry.version))
             except MissingExtra as error:
                 # Whoever has it will post what is due; set aside it would be lost to them as well.
                 logger.error("schedule %r is left to other schedulers: %s", entry.id, error)
+                made.left += 1
+            except NewerFormat as error:
+                self._board._newer.meet("schedule", entry.id, str(error))
+                made.left += 1
             except ValueError as error:
-                logger.warning("schedule %r can't be decoded and is set aside: %s", entry.id, error)
-                steps.append(set_aside_unreadable(entry, f"it can't be decoded: {error}"))
+                fault = in_one_line(f"it can't be decoded: {error}")
+                logger.warning("schedule %r is set aside: %s", entry.id, fault)
+                steps.append(set_aside_unreadable(entry, fault))
         live = self._live_among(uuid for stored in readable for uuid in stored.progress.live)
         for stored in readable:
             stored.progress.live = [uuid for uuid in stored.progress.live if uuid in live]
@@ -143,7 +149,7 @@ class Firing:
         except Exception as error:
             # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
             logger.exception("schedule %r is set aside", stored.schedule.id)
-            return set_aside(stored, f"its next step can't be made: {error!r}"[:_LONGEST_FAULT], now)
+            return set_aside(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
 
     def _most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""

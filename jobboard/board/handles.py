@@ -10,11 +10,13 @@ from typing import cast
 from jobboard.arguments import check_uuid
 from jobboard.board.link import Link
 from jobboard.body import unpack_body
+from jobboard.codec import NewerFormat
 from jobboard.entry import LIVE, Discard, Entry, JobState
 from jobboard.errors import NotFound
 from jobboard.events import HistoryEntry
 from jobboard.job import Home, Job
 from jobboard.posting import JobPriority
+from jobboard.shortening import in_one_line
 
 logger = logging.getLogger("jobboard.board")
 
@@ -46,7 +48,7 @@ class Handles(Link):
         entry = self.look(uuid)
         if entry.state is not JobState.CLAIMED or entry.expires_at is None:
             return None
-        return self._ask(self._backend.seconds_until, entry.expires_at)
+        return entry.expires_at - self._ask(self._backend.now)
 
     def _uuid_of(self, job: Job | str) -> str:
         if not isinstance(job, Job):
@@ -55,42 +57,44 @@ class Handles(Link):
             raise ValueError(f"job {job.uuid} is of board {job.board.name!r}, not of {self._name!r}")
         return job.uuid
 
-    def _handle(self, entry: Entry, token: int | None = None) -> Job | None:
-        """Return a handle, or None when the posting can't be decoded."""
-        try:
-            return Job(self._home, entry, unpack_body(entry.body), token)
-        except ValueError:
-            return None
+    def _handle(self, entry: Entry, token: int | None = None) -> Job:
+        """Return a handle.
+
+        :raises NewerFormat: the posting is to be left to newer clients.
+        :raises ValueError: the posting can't be decoded.
+        """
+        return Job(self._home, entry, unpack_body(entry.body), token)
 
     def _handle_of_anything(self, entry: Entry) -> Job:
         """Return a handle also on what can't be decoded: without details, but with its raw bytes."""
-        handle = self._handle(entry)
-        if handle is not None:
-            return handle
-        known = set(JobPriority)
-        return Job(self._home, entry if entry.priority in known else replace(entry, priority=JobPriority.NORMAL), None)
+        try:
+            return self._handle(entry)
+        except ValueError:
+            known = set(JobPriority)
+            known_entry = entry if entry.priority in known else replace(entry, priority=JobPriority.NORMAL)
+            return Job(self._home, known_entry, None)
 
     def _readable(self, entries: Iterable[Entry]) -> Iterator[Job]:
-        """Go on past entries that can't be decoded; those on the board are moved to the trash, bytes and all."""
+        """Go on past entries that can't be decoded; those on the board are moved to the trash, bytes and all.
+
+        Those of a newer format stay where they are.
+        """
         for entry in entries:
-            job = self._handle(entry)
-            if job is not None:
-                yield job
-            elif entry.state in LIVE:
-                self._set_aside(entry)
-            else:
-                yield self._handle_of_anything(entry)
+            try:
+                yield self._handle(entry)
+            except ValueError as error:
+                if entry.state not in LIVE:
+                    yield self._handle_of_anything(entry)
+                elif isinstance(error, NewerFormat):
+                    self._newer.meet("a job named", entry.name, str(error))
+                else:
+                    self._set_aside(entry, error)
 
-    def _set_aside(self, entry: Entry) -> None:
+    def _set_aside(self, entry: Entry, error: ValueError) -> None:
         logger.warning("board %s: job %s can't be decoded and goes to the trash", self._name, entry.uuid)
-        self._ask(self._backend.trash, [Discard(entry.uuid, None, reason=fault_of(entry))])
+        self._ask(self._backend.trash, [Discard(entry.uuid, None, reason=fault_of(error))])
 
 
-def fault_of(entry: Entry) -> str:
+def fault_of(error: ValueError) -> str:
     """Say why a posting can't be decoded."""
-    try:
-        unpack_body(entry.body)
-        JobPriority(entry.priority)
-    except ValueError as error:
-        return f"the posting can't be decoded: {error}"
-    return "the posting can be decoded"
+    return in_one_line(f"the posting can't be decoded: {error}")

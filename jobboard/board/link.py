@@ -18,9 +18,10 @@ from jobboard.arguments import (
     check_text,
 )
 from jobboard.backend import Backend
+from jobboard.board.newer import Newer
 from jobboard.board.subscriptions import Subscriptions
 from jobboard.board.tokens import Tokens
-from jobboard.codec import LARGEST_DETAILS
+from jobboard.codec import LARGEST, LARGEST_DETAILS
 from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -39,7 +40,7 @@ class Link:
     :param name: the board's name; boards of two names share nothing.
     :param expiry: seconds that a claim lasts unless it says otherwise; ``math.inf`` for never.
     :param retention: seconds that the record of a consumed job stays readable; 0 for none.
-    :param largest_details: bytes that details, a result or a checkpoint may take once encoded.
+    :param largest_details: bytes that details, a result or a checkpoint may take once encoded; at most 8 MiB.
     :param patience: seconds for which a request is repeated after its reply was lost.
     """
 
@@ -58,12 +59,15 @@ class Link:
         self._expiry = check_expiry(expiry)
         self._retention = check_delay(retention, "retention")
         self._largest = check_count("largest_details", largest_details)
+        if largest_details > LARGEST:
+            raise ValueError(f"largest_details must be at most {LARGEST} bytes, since no client reads more")
         self._patience = check_delay(patience, "patience")
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._closed.set()
         self._pid = os.getpid()
         self._tokens = Tokens()
+        self._newer = Newer(self._name)
         self._subscriptions = Subscriptions()
         self._tidied = time.monotonic()
 

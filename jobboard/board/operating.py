@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
 
@@ -13,6 +14,9 @@ from jobboard.entity import Entity
 from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
+from jobboard.shortening import in_one_line
+
+logger = logging.getLogger("jobboard.board")
 
 #: What stores are told of a participant that stays for ever; not all of them know infinity.
 _FOR_EVER = 2 * LONGEST_TIME
@@ -99,7 +103,7 @@ class Operating(Watching):
     def entities(self) -> list[Entity]:
         """Return every participant, those that are gone too (for a day), by kind and name."""
         entries = sorted(self._ask(self._backend.entities), key=lambda entry: (entry.kind, entry.name))
-        return [_entity_of(entry) for entry in entries]
+        return [entity for entry in entries if (entity := _entity_of(entry)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
         """Delete a logbook; raises :class:`NotFound` if there is none. Atomic."""
@@ -109,10 +113,18 @@ class Operating(Watching):
             raise NotFound(f"no logbook {known} on board {self._name!r}")
 
 
-def _entity_of(entry: EntityEntry) -> Entity:
+def _entity_of(entry: EntityEntry) -> Entity | None:
+    """Return an entity, without what it tells of itself if that can't be decoded; None if it can't be one at all."""
     try:
         metadata = decode(entry.body)
     except ValueError:
         metadata = {}
     ttl = math.inf if entry.ttl >= _FOR_EVER else entry.ttl
-    return Entity(entry.kind, entry.name, metadata, ttl, last_seen=moment(entry.last_seen), alive=entry.expires_in > 0)
+    try:
+        return Entity(
+            entry.kind, entry.name, metadata if isinstance(metadata, dict) else {}, ttl,
+            last_seen=moment(entry.last_seen), alive=entry.expires_in > 0,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        logger.warning("a participant is left out, since it can't be decoded: %s", in_one_line(str(error)))
+        return None

@@ -22,7 +22,10 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A schedule whose bytes can't be decoded, and why; it is never due, and can be removed or replaced."""
+    """A schedule whose bytes can't be decoded, and why; it can be removed or replaced.
+
+    It is never due, but for one of a newer format, which newer schedulers fire.
+    """
 
     id: str
     fault: str
@@ -102,7 +105,7 @@ class ScheduleList:
 
     def _readable_of(self, entry: ScheduleEntry) -> Schedule:
         try:
-            schedule = unpack_schedule(entry.body)
+            schedule = unpack_schedule(entry.id, entry.body)
         except ValueError as error:
             raise UnreadableSchedule(f"schedule {entry.id!r} can't be decoded: {error}") from None
         if entry.next_at is None and schedule.state == "active" and schedule.progress is not None:

@@ -12,12 +12,14 @@ from jobboard.arguments import check_moment, check_reason, moment
 from jobboard.board.firing import Firing
 from jobboard.board.schedule_list import ScheduleList
 from jobboard.board.steps import Stored, change_of, fired, posting_of, removal_of, step_with
+from jobboard.codec import NewerFormat
 from jobboard.entry import Entry, NewEntry, ScheduleStep, Verdict
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, NotFound, UnreadableSchedule
 from jobboard.job import Job
 from jobboard.scheduler.planning import fire_times, first_fire_time
 from jobboard.scheduler.progress import Progress
 from jobboard.scheduler.schedule import Schedule, check_details, check_schedule_id, schedule_from_plain
+from jobboard.scheduler.stored import unpack_schedule
 
 #: A change that lost its race to a scheduler is made again on what that one left, this often at most.
 _MOST_TRIES = 100
@@ -50,6 +52,7 @@ class Schedules(Firing, ScheduleList):
             was paused stays so.
         :returns: the schedule as it is on the board now.
         :raises AlreadyScheduled: there is one.
+        :raises UnreadableSchedule: with ``"keep"``: it can't be decoded; with ``"replace"``: it is of a newer format.
         :raises ValueError: it would never fire.
         :raises InvalidPosting: the details can't travel.
         """
@@ -244,8 +247,12 @@ class Schedules(Firing, ScheduleList):
         entry = self._entry(id)
         if entry is not None:
             try:
-                self._readable_of(entry)
-            except UnreadableSchedule:
+                unpack_schedule(id, entry.body)
+            except NewerFormat as error:
+                raise UnreadableSchedule(
+                    f"schedule {id!r} is left as it is, upgrade this client or remove() the schedule: {error}"
+                ) from None
+            except ValueError:
                 self._take_one(removal_of(entry))
 
     def _there(self, stored: Stored | None, id: str) -> Stored:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from typing import Any
 
 from jobboard.arguments import check_names, check_text, check_timeout, check_uuid
 from jobboard.backend import Waiter
@@ -24,6 +25,9 @@ _ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, E
 
 #: Events may get lost, so who waits for a job's end looks for itself this often, in seconds.
 _LOOK_EVERY = 2.0
+
+#: While all that is ready is of a newer format, something else is noticed this much later at most, in seconds.
+_LOOK_PAST_NEWER = 0.2
 
 
 class Watching(Handles):
@@ -69,7 +73,8 @@ class Watching(Handles):
     ) -> Iterator[Job]:
         """Iterate over jobs in claim order, a page of 500 a request; what can't be decoded is trashed on the way.
 
-        Jobs that stay throughout are seen exactly once; those that change meanwhile may be seen or not.
+        What a newer jobboard posted in a newer format is left out, and left alone; :meth:`get` shows it. Jobs that stay
+        throughout are seen exactly once; those that change meanwhile may be seen or not.
 
         :param only_unclaimed: the same as ``states={JobState.UNCLAIMED}``.
         :param ensure_fresh: on stores that read from a copy, first catch up with the store.
@@ -94,10 +99,14 @@ class Watching(Handles):
             while True:
                 due = self._ask(waiter.ready_in)
                 if due is not None and due <= 0:
+                    met = self._newer.meetings
                     jobs = self._claimable(wanted)
                     first = next(jobs, None)
                     if first is not None:
                         return itertools.chain([first], jobs)
+                    if self._newer.meetings > met:
+                        # What only newer clients can read stays ready, so that the waiter would not block.
+                        self._closed.wait(_LOOK_PAST_NEWER)
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return iter(())
@@ -175,12 +184,9 @@ class Watching(Handles):
             raise NotFound(f"no logbook {uuid} on board {self._name!r}")
         body, version = found
         try:
-            content = decode(body)
-            book = LogBook(content["name"], uuid)
-            book.meta, book.entries, book.version = content["meta"], content["entries"], version
-        except (ValueError, TypeError, KeyError) as error:
+            return _book_of(uuid, decode(body), version)
+        except (ValueError, TypeError) as error:
             raise BoardUnavailable(f"logbook {uuid} can't be decoded: {error}") from None
-        return book
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -219,6 +225,22 @@ def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> 
         raise TypeError("states must be a collection of JobState; for one state write {state}")
     wanted = frozenset(JobState(state) for state in states)
     return wanted & {JobState.UNCLAIMED} if only_unclaimed else wanted
+
+
+def _book_of(uuid: str, content: Any, version: str) -> LogBook:
+    """What else is in it a newer jobboard has written; saved by this one it would be lost."""
+    if not isinstance(content, dict) or set(content) != {"name", "meta", "entries"}:
+        raise ValueError("it has other fields than this version writes")
+    book = LogBook(content["name"], uuid)
+    book.meta, book.entries, book.version = content["meta"], content["entries"], version
+    entries = book.entries
+    if (
+        not isinstance(book.meta, dict)
+        or not isinstance(entries, list)
+        or not all(isinstance(e, dict) for e in entries)
+    ):
+        raise TypeError("its meta is no dict, or its entries are no list of dicts")
+    return book
 
 
 def _soonest(due: float | None, left: float | None) -> float | None:

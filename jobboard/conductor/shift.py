@@ -18,7 +18,7 @@ from jobboard.conductor.keeper import Keeper
 from jobboard.conductor.outcome import Dropped, Failed, GivenUp, Outcome
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
-from jobboard.errors import JobBoardError
+from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.job import Job
 from jobboard.presence import Presence
 
@@ -123,8 +123,8 @@ class Shift:
     def _begin(self, job: Job, sent: float) -> None:
         try:
             task = Task(job, self._handlers[job.name], sent + self._expiry, self)
-        except ValueError as error:
-            self._set_aside(job, f"its record can't be decoded: {error}")
+        except UnreadableRecord as error:
+            self._set_aside(job, str(error))
             return
         self._keeper.hold(task)
         if task.facts.attempts > allowed_attempts(task):

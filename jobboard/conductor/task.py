@@ -12,8 +12,9 @@ from jobboard.book import LogBook
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Outcome
 from jobboard.conductor.running import Facts, RunningJob
-from jobboard.errors import ClaimLost
+from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.job import Job
+from jobboard.record import Undecodable
 
 _present: ContextVar[Task | None] = ContextVar("jobboard_task", default=None)
 
@@ -46,6 +47,9 @@ class Task:
         self.outcome: Outcome | None = None
         self.progress: dict[str, Any] | None = None
         self.facts = Facts.of(job)
+        if isinstance(self.facts.record.checkpoint, Undecodable):
+            # A handler that found no checkpoint would do again what was done.
+            raise UnreadableRecord(f"its checkpoint can't be decoded: {self.facts.record.checkpoint.fault}")
         self.running = RunningJob(self.facts, self)
         self._minder = minder
         self._lock = threading.Lock()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobboard.arguments import moment
+from jobboard.arguments import check_count, check_reason, check_uuid, is_moment, moment
 from jobboard.events import EventKind
 
 #: How many lines of a schedule's history are kept.
@@ -76,9 +76,28 @@ class Progress:
 
     @classmethod
     def from_plain(cls, plain: list[Any]) -> Progress:
+        """Return what :meth:`to_plain` was called on; ``TypeError`` or ``ValueError`` on anything else."""
         settled, upcoming, runs, missed, skipped, failed, live, buffered, note, fault, history = plain
-        lines = [
-            FireRecord(EventKind(kind), moment(at), None if fire is None else moment(fire), uuid, reason, count)
-            for kind, at, fire, uuid, reason, count in history
-        ]
-        return cls(settled, upcoming, runs, missed, skipped, failed, live, buffered, note, fault, lines)
+        for time in (settled, *(time for time in (upcoming, buffered) if time is not None)):
+            if not is_moment(time):
+                raise ValueError("a time of its progress is no moment")
+        for count in (runs, missed, skipped, failed):
+            check_count("a count of its progress", count, least=0)
+        for text in (note, fault):
+            check_reason(text, "a text of its progress")
+        lines = [_record_of(*line) for line in history]
+        return cls(
+            settled, upcoming, runs, missed, skipped, failed, [check_uuid(uuid) for uuid in live], buffered, note,
+            fault, lines,
+        )  # fmt: skip
+
+
+def _record_of(kind: Any, at: Any, fire: Any, uuid: Any, reason: Any, count: Any) -> FireRecord:
+    if not is_moment(at) or not (fire is None or is_moment(fire)):
+        raise ValueError("a time of its history is no moment")
+    for text in (uuid, reason):
+        check_reason(text, "a text of its history")
+    return FireRecord(
+        EventKind(kind), moment(at), None if fire is None else moment(fire), uuid, reason,
+        check_count("a count of its history", count),
+    )  # fmt: skip

@@ -63,6 +63,7 @@ class Scheduler:
         self._thread: threading.Thread | None = None
         self._waiting: dict[str, str] = {}
         self._room_for: set[str] = set()
+        self._left = 0
         self._unsubscribe: list[Callable[[], None]] = []
         self._unsubscribe_ends: Callable[[], None] | None = None
 
@@ -136,7 +137,9 @@ class Scheduler:
         room_for, self._room_for = self._room_for, set()
         if room_for:
             self._note_waiting(self._board.schedules.fire_waiting(sorted(room_for)))
-        made = self._board.schedules.fire_due(_AT_ONCE)
+        # What is left to others stays due, and must not hide what comes after it.
+        made = self._board.schedules.fire_due(_AT_ONCE + self._left)
+        self._left = made.left
         self._note_waiting(made)
         if made.lost:
             # Others are at it as well: whoever comes a little later finds something else to do.

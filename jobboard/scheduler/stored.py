@@ -6,11 +6,14 @@ from functools import lru_cache
 
 import msgpack
 
+from jobboard.codec import LARGEST, NewerFormat, check_format, decode
 from jobboard.errors import MissingExtra
 from jobboard.scheduler.progress import Progress
 from jobboard.scheduler.schedule import Schedule, schedule_from_plain
 from jobboard.scheduler.triggers import Trigger, trigger_from_plain
 
+#: Raise it with every change, also a new field or kind of trigger: an older reader leaves a newer format alone, and
+#: sets aside what it can't make sense of.
 _FORMAT = 1
 
 
@@ -19,21 +22,29 @@ def pack_schedule(schedule: Schedule, progress: Progress) -> bytes:
     return bytes(msgpack.packb([_FORMAT, schedule.to_plain(), progress.to_plain()], datetime=True))
 
 
-def unpack_schedule(data: bytes) -> Schedule:
-    """Return the schedule with its progress; raises ``ValueError`` on what :func:`pack_schedule` can't have made.
+def unpack_schedule(id: str, data: bytes) -> Schedule:
+    """Return the schedule of this id with its progress.
 
     ``MissingExtra`` is raised as such: nothing is wrong with a schedule of which this host lacks the trigger's package.
+
+    :raises NewerFormat: a newer jobboard packed it.
+    :raises ValueError: :func:`pack_schedule` can't have made it.
     """
     try:
-        form, plain, progress = msgpack.unpackb(data, raw=False, strict_map_key=True, timestamp=3)
-        if form != _FORMAT:
-            raise ValueError(f"a schedule of format {form!r}; this version reads {_FORMAT}")
-        return schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
-    except (ValueError, MissingExtra):
+        # Its progress may take about as much as the largest details.
+        content = decode(data, largest=2 * LARGEST)
+        check_format("a schedule", content[0], _FORMAT)
+        _, plain, progress = content
+        schedule = schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
+    except (NewerFormat, MissingExtra):
         raise
     except Exception as error:
         # Whatever bytes do to a decoder, a bad entry must harm nobody.
-        raise ValueError(f"not a schedule: {error!r}") from None
+        fault = str(error) if isinstance(error, ValueError) else repr(error)
+        raise ValueError(f"not a schedule: {fault}") from None
+    if schedule.id != id:
+        raise ValueError("not a schedule: it has another one's id")
+    return schedule
 
 
 def _trigger_of(plain: object) -> Trigger:

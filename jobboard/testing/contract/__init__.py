@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from jobboard.testing.contract.arguments import ArgumentCases
 from jobboard.testing.contract.attempts import AttemptCases
-from jobboard.testing.contract.audits import AuditRaceCases
 from jobboard.testing.contract.batches import BatchCases
 from jobboard.testing.contract.books import BookCases
 from jobboard.testing.contract.claiming import ClaimingCases
@@ -27,6 +26,7 @@ from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keys import KeyCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
+from jobboard.testing.contract.newer import NewerCases
 from jobboard.testing.contract.operators import (
     AuditCases,
     CancelCases,
@@ -36,6 +36,7 @@ from jobboard.testing.contract.operators import (
 )
 from jobboard.testing.contract.ordering import OrderingCases
 from jobboard.testing.contract.outages import MeanwhileCases, OutageCases
+from jobboard.testing.contract.poison import PoisonCases
 from jobboard.testing.contract.posting import PostingCases
 from jobboard.testing.contract.processes import ProcessCases
 from jobboard.testing.contract.races import RaceCases
@@ -45,7 +46,7 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 843
+CONTRACT_CASES = 888
 
 #: How many of them a further deployment of the same store runs.
 DEPLOYMENT_CASES = 155
@@ -64,8 +65,9 @@ class Contract(
     PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases,
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
-    EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases, ProcessCases,
-    LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, Counted,
+    EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases,
+    NamespaceCases, ArgumentCases, ScheduleCases, FiringCases,
+    PoisonCases, NewerCases, Counted,
 ):  # fmt: skip
     """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
 

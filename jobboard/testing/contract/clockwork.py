@@ -34,7 +34,7 @@ def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
     backend = board._backend
     entry = backend.read_schedules([id])[0]
     assert entry is not None
-    schedule, now = unpack_schedule(entry.body), backend.now()
+    schedule, now = unpack_schedule(entry.id, entry.body), backend.now()
     progress = schedule.progress
     assert progress is not None
     progress.settled = now - seconds
@@ -85,10 +85,10 @@ def told(events: Iterable[JobEvent]) -> list[EventKind]:
     return [event.kind for event in events]
 
 
-def spoil(board: JobBoard, id: str) -> ScheduleEntry:
-    """Overwrite a schedule by garbage that is due now, and return what it was."""
+def spoil(board: JobBoard, id: str, body: bytes = b"\xc1 garbage") -> ScheduleEntry:
+    """Overwrite a schedule by bytes that are due now, and return what it was."""
     entry = stored(board, id)
-    overwrite(board, replace(entry, next_at=board._backend.now() - 1, body=b"\xc1 garbage"))
+    overwrite(board, replace(entry, next_at=board._backend.now() - 1, body=body))
     return entry
 
 

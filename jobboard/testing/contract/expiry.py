@@ -14,7 +14,6 @@ from jobboard.testing.contract.case import (
     LONG,
     NEVER,
     SHORT,
-    SLACK,
     Case,
     claim_one,
     let_a_claim_run_out,
@@ -131,7 +130,7 @@ class ExpiryCases(Case):
         assert job.expires_in() is None
         board.claim(job, "alice", LONG)
         first = job.expires_in() or 0
-        assert LONG - 60 < first <= LONG + SLACK
+        assert LONG - 60 < first <= LONG
         eventually(lambda: (job.expires_in() or 0) < first)
         expires_at = job.record.expires_at
         assert expires_at is not None
@@ -145,7 +144,7 @@ class ExpiryCases(Case):
             board.claim(job, "alice")
         else:
             board.claim_next("alice")
-        assert 20 < (job.expires_in() or 0) <= 30 + SLACK
+        assert 20 < (job.expires_in() or 0) <= 30
 
     @needs(expiry="time")
     @pytest.mark.parametrize("how", ["claim", "claim_next"])

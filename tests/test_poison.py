@@ -1,0 +1,151 @@
+"""Whatever bytes are in a store: decoders return plain data or raise ``ValueError``, quickly, and nothing else."""
+
+from __future__ import annotations
+
+import time
+import uuid as uuids
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobboard.arguments import is_moment, moment
+from jobboard.body import Body, pack_body, unpack_body
+from jobboard.codec import DEEPEST, LARGEST, NewerFormat, decode, encode
+from jobboard.entry import Entry
+from jobboard.errors import InvalidPosting
+from jobboard.events import EventKind
+from jobboard.posting import JobPriority
+from jobboard.record import record_of
+from jobboard.scheduler.progress import FireRecord, Progress
+from jobboard.scheduler.schedule import Schedule
+from jobboard.scheduler.stored import pack_schedule, unpack_schedule
+from jobboard.scheduler.triggers import AnyOf, At, Every
+from jobboard.testing.contract.poison import BAD_BODIES, BAD_VALUES, mutated
+
+NOW = datetime(2030, 1, 2, 3, tzinfo=UTC)
+BODIES = [
+    pack_body(Body({"n": 1, "at": NOW, "raw": b"\xff", "deep": [[{"a": [1.5]}]]})),
+    pack_body(Body({"x": None}, str(uuids.uuid4()), "a book", "nightly", NOW.timestamp())),
+]
+PROGRESS = Progress(
+    1.7e9, 1.8e9, 1, 2, 3, 4, [str(uuids.uuid4())], 1.75e9, "note", None, [FireRecord(EventKind.FIRED, NOW, NOW, "u")]
+)
+SCHEDULES = [
+    pack_schedule(Schedule("id", Every(minutes=5), "job", {"n": 1}, start=NOW), PROGRESS),
+    pack_schedule(Schedule("id", AnyOf(At(NOW), Every(hours=1)), "job"), Progress(0.0)),
+]
+
+
+def _read_body(data: bytes) -> None:
+    body = unpack_body(data)
+    assert isinstance(body.details, dict)
+    assert body.fire_time is None or moment(body.fire_time).timestamp() == pytest.approx(body.fire_time)
+
+
+def _read_schedule(data: bytes) -> None:
+    schedule = unpack_schedule("id", data)
+    assert schedule.progress is not None
+    assert is_moment(schedule.progress.settled)
+    assert all(uuids.UUID(uuid) for uuid in schedule.progress.live)
+    _ = schedule.next_fire_time, schedule.state, repr(schedule)
+
+
+READERS: list[tuple[Callable[[bytes], object], list[bytes]]] = [
+    (decode, [body[5:] for body in BODIES]),
+    (_read_body, BODIES),
+    (_read_schedule, SCHEDULES),
+]
+
+
+@pytest.mark.parametrize(("read", "records"), READERS, ids=["values", "postings", "schedules"])
+@given(data=st.data())
+def test_bytes_are_read_or_refused(read: Callable[[bytes], object], records: list[bytes], data: st.DataObject) -> None:
+    stored = data.draw(st.binary(max_size=80) | mutated(records))
+    try:
+        read(stored)
+    except ValueError:
+        pass
+
+
+@pytest.mark.parametrize("records", [BODIES, SCHEDULES], ids=["postings", "schedules"])
+def test_what_is_well_formed_is_read(records: list[bytes]) -> None:
+    for record in records:
+        (_read_body if records is BODIES else _read_schedule)(record)
+
+
+@pytest.mark.parametrize("what", BAD_BODIES)
+def test_a_poisoned_posting_is_refused(what: str) -> None:
+    with pytest.raises(ValueError, match="not a posting"):
+        unpack_body(BAD_BODIES[what])
+
+
+@given(st.floats() | st.integers(), st.binary(max_size=9) | st.sampled_from(list(BAD_VALUES.values())))
+def test_any_record_can_be_looked_at(time: float, value: bytes) -> None:
+    entry = Entry(
+        "a", "b", int(JobPriority.LOW), 1, time, b"", run_at=time, expires_at=time, last_modified=time,
+        checkpoint=value, progress=value, result=value,
+    )  # fmt: skip
+    assert record_of(entry).last_modified.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x91" * 50_000_000, b"\xdd\x02\xfa\xf0\x80" + b"\x90" * 50_000_000, b"\xdd\x7f\xff\xff\xff" * 1000],
+    ids=["nested lists", "many lists", "a list that says to be long"],
+)
+@pytest.mark.parametrize("read", [decode, unpack_body, lambda data: unpack_schedule("id", data)])
+def test_what_would_take_long_or_much_is_refused_at_once(read: Callable[[bytes], object], data: bytes) -> None:
+    began = time.monotonic()
+    for head in (b"", pack_body(Body())[:-1]):
+        with pytest.raises(ValueError):
+            read(head + data)
+    assert time.monotonic() - began < 1.0
+
+
+def _nested(depth: int) -> Any:
+    value: Any = {}
+    for _ in range(depth // 2):
+        value = {"a": [value]}
+    return value
+
+
+def test_nesting_is_bounded_alike_in_both_directions() -> None:
+    deepest = _nested(DEEPEST)
+    assert decode(encode("value", deepest)) == deepest
+    with pytest.raises(InvalidPosting, match=f"deeper than {DEEPEST}"):
+        encode("value", [deepest])
+    with pytest.raises(ValueError, match=f"deeper than {DEEPEST}"):
+        decode(msgpack.packb([deepest]))
+
+
+def test_texts_full_of_what_looks_like_lists_are_no_nest() -> None:
+    value = {"ü\u0080Ā" * 500: ["\u0090ĄŅ" * 500] * 3}
+    assert decode(encode("value", value)) == value
+
+
+def test_the_size_is_bounded() -> None:
+    assert decode(msgpack.packb(b"x" * (LARGEST - 5))) == b"x" * (LARGEST - 5)
+    with pytest.raises(ValueError, match=f"no more than {LARGEST}"):
+        decode(msgpack.packb(b"x" * LARGEST))
+
+
+@pytest.mark.parametrize("form", [2, 3, 127])
+def test_a_newer_format_is_told_from_what_is_none(form: int) -> None:
+    for data in (msgpack.packb([form]) + b"\xc1", msgpack.packb([form, 1, 2]), msgpack.packb([form] * 9)):
+        with pytest.raises(NewerFormat, match=f"format {form}; this version reads 1"):
+            unpack_body(data)
+    with pytest.raises(NewerFormat, match=f"format {form}; this version reads 1"):
+        unpack_schedule("id", msgpack.packb([form, "anything"]))
+
+
+@pytest.mark.parametrize("form", [0, -1, 128, 2**40, True, 1.0, "1", None, [2]])
+def test_what_is_no_format_number_is_garbage(form: object) -> None:
+    for read in (unpack_body, lambda data: unpack_schedule("id", data)):
+        with pytest.raises(ValueError) as caught:
+            read(msgpack.packb([form, {}, None, None, None]) + b"\x80")
+        assert not isinstance(caught.value, NewerFormat)
