@@ -149,6 +149,10 @@ class Backend(abc.ABC):
     def now(self) -> float:
         """Return the present time by the clock that judges expiry and delay."""
 
+    def seconds_until(self, moment: float) -> float:
+        """Return the seconds until a moment of that clock; no more than there are, where it is known roughly."""
+        return moment - self.now()
+
     def refresh(self) -> None:  # noqa: B027, most stores have nothing to do here
         """Make every later read see at least what was there when this was called; for stores that read from a copy."""
 

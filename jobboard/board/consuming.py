@@ -101,7 +101,8 @@ class Consuming(Handles):
             if len(entries) < size or len(jobs) >= most:
                 break
             claim = self._claim_of(who, expiry)
-        return jobs
+        # A later batch may find what was posted, or put back, since the first one, and is better.
+        return sorted(jobs, key=lambda job: (-job.priority, job.sequence))
 
     def extend(self, job: Job | str, who: str, expiry: float | None = None, *, token: int | None = None) -> None:
         """Let a claim end ``expiry`` seconds from now (None: the board's default), also when that is sooner.

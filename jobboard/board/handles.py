@@ -48,7 +48,7 @@ class Handles(Link):
         entry = self.look(uuid)
         if entry.state is not JobState.CLAIMED or entry.expires_at is None:
             return None
-        return entry.expires_at - self._ask(self._backend.now)
+        return self._ask(self._backend.seconds_until, entry.expires_at)
 
     def _uuid_of(self, job: Job | str) -> str:
         if not isinstance(job, Job):

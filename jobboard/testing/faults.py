@@ -113,6 +113,9 @@ class LossyBackend(Backend):
     def now(self) -> float:
         return self._send("now", self.inner.now)
 
+    def seconds_until(self, moment: float) -> float:
+        return self._send("now", lambda: self.inner.seconds_until(moment))
+
     def refresh(self) -> None:
         self._send("refresh", self.inner.refresh)
 

@@ -31,7 +31,6 @@ from jobboard.backends.etcd.txn import (
     size_of,
 )
 from jobboard.entry import Hold, JobState
-from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
 
 Item = TypeVar("Item")
@@ -41,7 +40,7 @@ Outcome = TypeVar("Outcome")
 MOST_JOBS = 50
 
 #: For how long a request is made anew, in seconds: while others change the same jobs; while more becomes due.
-_PATIENCE, _SETTLING = 10.0, 60.0
+PATIENCE, SETTLING = 10.0, 60.0
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class Changing(Client):
         self._check_open()
         outcomes: dict[int, Outcome] = {}
         stale: set[str] = set()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while len(outcomes) < len(items):
             # Of several items about one job, each finds what the one before has left.
             turn: dict[str, int] = {}
@@ -202,7 +201,7 @@ class Changing(Client):
 
     def _read_settled(self, uuids: Sequence[str]) -> list[Stored | None]:
         """Read jobs as they are once all whose time has come were taken back or promoted."""
-        deadline = time.monotonic() + _SETTLING
+        deadline = time.monotonic() + SETTLING
         while True:
             jobs = self._fetch(uuids)
             if not self._settle(jobs):
@@ -220,15 +219,14 @@ class Changing(Client):
     def _look(self, ops: Sequence[Op]) -> list[Found]:
         """Read ranges of the whole board at one moment, at which nothing is due."""
         self._check_open()
-        deadline = time.monotonic() + _SETTLING
+        deadline = time.monotonic() + SETTLING
         while True:
             due = scan(self.keys.timers, self.keys.until(self.now()), MOST_JOBS)
             *found, timers = self._ask([*ops, due])
             if not timers.kvs:
                 return found
             self._settle_timers(timers.kvs)
-            if time.monotonic() > deadline:
-                raise BoardUnavailable("more jobs become due than the board can take back")
+            self._until(deadline, "more jobs become due than the board can take back")
 
     def _settle_timers(self, timers: Sequence[KeyValue]) -> None:
         """See to the jobs whose moments these are."""

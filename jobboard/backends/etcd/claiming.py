@@ -6,11 +6,12 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from jobboard.backends.etcd.changing import PATIENCE, SETTLING
 from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import Stored, under
 from jobboard.backends.etcd.lines import Lines
-from jobboard.backends.etcd.rows import Grant, Hint, grant_of
+from jobboard.backends.etcd.rows import Grant, Hint
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import (
     Found,
@@ -39,7 +40,6 @@ _CHOICES = 4
 #: Jobs in one transaction of claims.
 _MOST_CLAIMS = 50
 
-_PATIENCE = 10.0
 _SKIPPED_AT_ONCE = 500
 
 
@@ -68,7 +68,7 @@ class Claiming(Lines):
         self._choices = 1
 
     def claim(self, uuid: str, claim: Claim) -> Entry | None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             self._check_open()
             (stored,) = self._read_settled([uuid])
@@ -87,23 +87,31 @@ class Claiming(Lines):
 
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
         claimed: list[Entry] = []
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         missed: set[bytes] = set()
         while len(claimed) < limit:
             wanted = min(limit - len(claimed), _MOST_CLAIMS)
-            found = self._heads(names, max(wanted, _CHOICES))
-            heads = found.heads
-            if not heads:
+            try:
+                found = self._heads(names, max(wanted, _CHOICES))
+                heads = found.heads
+                if not heads:
+                    break
+                won = self._grab(found, claim, wanted)
+                claimed += won
+                if won and len(heads) < wanted:
+                    break
+                if not won:
+                    self._check_leases()
+                    missed = self._without_strays(heads, missed)
+                self._until(deadline, "the head of the line")
+            except ReplyLost:
+                raise
+            except BoardUnavailable:
+                if not claimed:
+                    raise
                 break
-            won = self._grab(found, claim, wanted)
-            claimed += won
-            if won and len(heads) < wanted:
-                break
-            if not won:
-                self._check_leases()
-                missed = self._without_strays(heads, missed)
-            self._until(deadline, "the head of the line")
-        return claimed
+        # What was posted or put back between two transactions may be better than what the first one took.
+        return sorted(claimed, key=lambda entry: (-entry.priority, entry.sequence))
 
     def _heads(self, names: frozenset[str] | None, count: int) -> Heads:
         """Find the best jobs that can be claimed."""
@@ -128,12 +136,14 @@ class Claiming(Lines):
         """Look behind the head of the line, which is full of paused jobs."""
         heads: list[Head] = []
         end = self.keys.ready_jobs[:-1] + b"0"
+        deadline = time.monotonic() + SETTLING
         while len(heads) < count:
             (found,) = self._ask([scan(last + b"\0", end, _SKIPPED_AT_ONCE)])
             heads += _heads_of([found], stopped)
             if not found.more:
                 break
             last = found.kvs[-1].key
+            self._until(deadline, "the jobs that are not paused stand too far behind")
         return heads
 
     def _lines_of(self, names: frozenset[str] | None) -> list[bytes]:
@@ -149,8 +159,9 @@ class Claiming(Lines):
     def _grab(self, found: Heads, claim: Claim, wanted: int) -> list[Entry]:
         """Claim up to ``wanted`` of these, as many as nobody else has taken."""
         heads = found.heads
-        now, lease = self.now(), self.leases.for_claims(claim.expiry)
-        grants = [grant_of(head.hint.name, claim, now, lease) for head in heads]
+        lease = self.leases.for_claims(claim.expiry)
+        now, end = self.now(), self.end_of_claim(claim.expiry)
+        grants = [Grant(head.hint.name, claim.who, claim.claim_id, now, end, lease) for head in heads]
         try:
             if wanted == 1:
                 choices = found.heads[: self._choices]

@@ -32,6 +32,9 @@ _MOST_KNOWN = 20_000
 #: What it takes to read one job at its place.
 _PARTS = 4
 
+#: For how many seconds a closing client waits for a thread of its own.
+FAREWELL = 1.0
+
 
 class Client(Backend):
     """What the parts of the etcd backend stand on."""
@@ -54,18 +57,25 @@ class Client(Backend):
 
     def open(self, timeout: float) -> None:
         self._opened_anew()
-        self.gateway.open(timeout)
-        try:
-            self._ask([get(self.keys.sequence)])
-        except BaseException:
-            self.gateway.close()
-            raise
+        with self.gateway.within(timeout):
+            self.gateway.open()
+            try:
+                self._ask([get(self.keys.sequence)])
+                if not self.gateway.clock.is_known:
+                    raise BoardUnavailable(
+                        f"what answers at {self.gateway.where} tells no time, by which claims and delays end: its "
+                        "replies lack the header Date; let a proxy before etcd pass it on"
+                    )
+            except BaseException:
+                self.gateway.close()
+                raise
         self._is_open = True
 
     def close(self) -> None:
         self._is_open = False
-        self._worker.close(1.0)
-        self.leases.close(self._is_claimed_under)
+        self._worker.close(FAREWELL)
+        with self.gateway.within(self.gateway.timeout):
+            self.leases.close(self._is_claimed_under)
         self.gateway.close()
 
     @property
@@ -73,7 +83,19 @@ class Client(Backend):
         return self._is_open and self.gateway.answers
 
     def now(self) -> float:
-        return self.gateway.clock.now()
+        return self.gateway.clock.earliest()
+
+    def seconds_until(self, moment: float) -> float:
+        return moment - self.gateway.clock.latest()
+
+    def end_of(self, seconds: float) -> float:
+        """Return the moment at which so many seconds from now are over for certain."""
+        return self.gateway.clock.latest() + seconds
+
+    def end_of_claim(self, expiry: float) -> float | None:
+        """Return when a claim ends that is made or extended now; None if never."""
+        end = self.end_of(expiry)
+        return None if end == float("inf") else end
 
     def _check_open(self) -> None:
         if not self._is_open:

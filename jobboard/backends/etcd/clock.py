@@ -2,50 +2,96 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+#: By how much the clocks of two hosts may run apart, as a part of the time that passes; NTP slews by half of that.
+_DRIFT = 0.001
+
+#: A clock that is known to this many seconds is known well enough.
+_CLOSE = 0.02
+
+
+class Bounds(NamedTuple):
+    """By how many seconds the server's clock is ahead of the monotonic clock: known at that moment of the latter."""
+
+    least: float
+    most: float
+    at: float
 
 
 class ServerClock:
-    """The wall clock of the server that answers, read off the ``Date`` of every reply.
+    """The wall clock of one server, measured by this host's monotonic clock: no step of a client's wall clock counts.
 
-    That date is cut to whole seconds, so each reply bounds the offset of this client's clock from both sides, and
-    the bounds close in with every reply. Within them the offset nearest to none is taken: clocks that agree to the
-    second are used as they are, and one that is off by minutes is put right with its first reply.
+    The ``Date`` of a reply is cut to whole seconds, so each reply bounds the server's time from both sides. The bounds
+    close in with every reply, and open with the time that passes without one. What must not happen too early is judged
+    by :meth:`earliest`, and what is to last for some seconds ends that long after :meth:`latest`: so no client takes a
+    claim early, however little the clients know of the server's clock. They may take it late by as much.
+
+    :param clock: tells the monotonic time.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
-        self._least, self._most = -float("inf"), float("inf")
-        self._date, self._second = "", 0.0
-
-    def now(self) -> float:
-        """Return the server's time in seconds since the epoch; no request."""
-        return self._clock() + self.offset
+        # Replaced as a whole, without a lock: of two replies at once one may go unheard, which costs nothing.
+        self._known = Bounds(-float("inf"), float("inf"), 0.0)
 
     @property
-    def offset(self) -> float:
-        """The seconds by which the server is ahead."""
-        return min(max(0.0, self._least), self._most)
+    def is_known(self) -> bool:
+        """Whether any reply has told the time."""
+        return self._known.least > -float("inf")
 
-    def learn(self, date: str | None, took: float) -> None:
-        """Take in the date of a reply that has just come, so many seconds after its request was sent."""
-        if not date:
+    def earliest(self) -> float:
+        """Return the moment, in seconds since the epoch, that the server's clock has reached for certain."""
+        at = self._clock()
+        return at + self._bounds_at(at).least
+
+    def latest(self) -> float:
+        """Return the moment that the server's clock has not passed for certain."""
+        at = self._clock()
+        return at + self._bounds_at(at).most
+
+    def learn(self, date: str | None, sent: float, received: float) -> None:
+        """Take in the date of a reply that was made between these moments of the monotonic clock."""
+        second = _second_of(date) if date else None
+        if second is None:
             return
-        received = self._clock()
-        sent = received - took
-        with self._lock:
-            if date != self._date:
-                try:
-                    self._date, self._second = date, parsedate_to_datetime(date).timestamp()
-                except ValueError:
-                    return
-            least, most = self._second - received, self._second + 1.0 - sent
-            if least > self._most or most < self._least:
-                # One of the clocks was set, or another server answers: what was known holds no more.
-                self._least, self._most = least, most
-            else:
-                self._least, self._most = max(least, self._least), min(most, self._most)
+        least, most = second - received, second + 1.0 - sent
+        known = self._bounds_at(received)
+        if least <= known.most and known.least <= most:
+            least, most = max(least, known.least), min(most, known.most)
+        # Otherwise the server's clock was set, and what was known holds no more.
+        self._known = Bounds(least, most, received)
+
+    def probe_in(self) -> float | None:
+        """Return in how many seconds a reply tells most of what is not known yet; None if enough is."""
+        at = self._clock()
+        least, most, _ = self._bounds_at(at)
+        if not self.is_known or most - least <= _CLOSE:
+            return None
+        # A reply at the moment at which the next second begins, by the middle of the bounds, halves them.
+        return -(at + (least + most) / 2) % 1.0
+
+    def _bounds_at(self, moment: float) -> Bounds:
+        least, most, at = self._known
+        slack = max(0.0, moment - at) * _DRIFT
+        return Bounds(least - slack, most + slack, moment)
+
+
+_clocks: dict[tuple[str, int], ServerClock] = {}
+
+
+def clock_of(host: str, port: int) -> ServerClock:
+    """Return the clock of a server; all clients in this process share what they know of it."""
+    return _clocks.setdefault((host, port), ServerClock())
+
+
+@functools.lru_cache(maxsize=16)
+def _second_of(date: str) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from jobboard.attempts import is_used_up, last_error_after, used_up
 from jobboard.backends.etcd.changing import Change, Changing, holds
 from jobboard.backends.etcd.layout import Stored, under
-from jobboard.backends.etcd.rows import Row, end_of_claim, folded
+from jobboard.backends.etcd.rows import Row, folded
 from jobboard.backends.etcd.telling import told_of
 from jobboard.entry import Consumption, Discard, Hold, JobState, Renewal, Return, Verdict
 from jobboard.events import EventKind
@@ -37,8 +37,8 @@ class Ending(Changing):
         progress = grant.progress if renewal.progress is None else renewal.progress
         row.grant = replace(
             grant,
-            expires_at=end_of_claim(renewal.expiry, now),
             lease=self.leases.for_claims(renewal.expiry),
+            expires_at=self.end_of_claim(renewal.expiry),
             progress=progress,
             modified=now,
         )
@@ -61,7 +61,29 @@ class Ending(Changing):
         return self._alter(ends, lambda end: end.hold.uuid, _consumed, lambda end, job: holds(job, end.hold))
 
     def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
-        return self._alter(ends, lambda end: end.hold.uuid, _abandoned, lambda end, job: holds(job, end.hold))
+        return self._alter(ends, lambda end: end.hold.uuid, self._abandoned, lambda end, job: holds(job, end.hold))
+
+    def _abandoned(self, end: Return, stored: Stored | None, now: float) -> _Decision:
+        hold = end.hold
+        if stored is None or not holds(stored, hold):
+            return _repeated_or_lost(stored, hold, _RETURNS)
+        row = folded(stored.row)
+        _explain(row, end.reason, end.error, failed=end.counted)
+        if row.cancel_asked:
+            row.take_off(now, hold.who, hold.token, end.reason)
+            told = [told_of(row, EventKind.CANCELLED, now, hold.who, hold.token, end.reason)]
+        elif end.counted and is_used_up(row):
+            row.note(EventKind.ABANDONED, hold.who, now, hold.token, end.reason)
+            told = [told_of(row, EventKind.ABANDONED, now, hold.who, hold.token, end.reason)]
+            row.reason = used_up(row, end.reason)
+            row.discard(now, hold.who, hold.token, row.reason)
+            told.append(told_of(row, EventKind.TRASHED, now, hold.who, hold.token, row.reason))
+        else:
+            row.attempts -= not end.counted
+            row.put_back(self.end_of(end.delay) if end.delay > 0 else end.run_at, now)
+            row.note(EventKind.ABANDONED, hold.who, now, hold.token, end.reason)
+            told = [told_of(row, EventKind.ABANDONED, now, hold.who, hold.token, end.reason)]
+        return Verdict.DONE, Change(row, told, is_fenced=True)
 
     def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
         return self._alter(
@@ -90,29 +112,6 @@ def _consumed(end: Consumption, stored: Stored | None, now: float) -> _Decision:
         return Verdict.LOST, None
     is_same = (stored.row.owner, stored.row.token) == (hold.who, hold.token)
     return Verdict.REPEATED if is_same else Verdict.LOST, None
-
-
-def _abandoned(end: Return, stored: Stored | None, now: float) -> _Decision:
-    hold = end.hold
-    if stored is None or not holds(stored, hold):
-        return _repeated_or_lost(stored, hold, _RETURNS)
-    row = folded(stored.row)
-    _explain(row, end.reason, end.error, failed=end.counted)
-    if row.cancel_asked:
-        row.take_off(now, hold.who, hold.token, end.reason)
-        told = [told_of(row, EventKind.CANCELLED, now, hold.who, hold.token, end.reason)]
-    elif end.counted and is_used_up(row):
-        row.note(EventKind.ABANDONED, hold.who, now, hold.token, end.reason)
-        told = [told_of(row, EventKind.ABANDONED, now, hold.who, hold.token, end.reason)]
-        row.reason = used_up(row, end.reason)
-        row.discard(now, hold.who, hold.token, row.reason)
-        told.append(told_of(row, EventKind.TRASHED, now, hold.who, hold.token, row.reason))
-    else:
-        row.attempts -= not end.counted
-        row.put_back(now + end.delay if end.delay > 0 else end.run_at, now)
-        row.note(EventKind.ABANDONED, hold.who, now, hold.token, end.reason)
-        told = [told_of(row, EventKind.ABANDONED, now, hold.who, hold.token, end.reason)]
-    return Verdict.DONE, Change(row, told, is_fenced=True)
 
 
 def _trashed(end: Discard, stored: Stored | None, now: float) -> _Decision:

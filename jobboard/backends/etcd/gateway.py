@@ -1,14 +1,17 @@
 """The one place where etcd3gw is used, and what it lacks.
 
-It has no pool, no second endpoint, no renewal of a login, no retry and no errors that say whether a request may have
-been carried out. All of that is here: every request is sent by :meth:`Gateway.call`, and every watch is a
-:class:`Stream`.
+It has no pool, no second endpoint, no renewal of a login, no retry, no limit to the time that a request takes in all,
+and no errors that say whether a request may have been carried out. All of that is here: every request is sent by
+:meth:`Gateway.call`, and every watch is a :class:`Stream`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import logging
+import math
 import socket
 import threading
 import time
@@ -19,8 +22,9 @@ import requests
 from etcd3gw.client import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 from requests.adapters import HTTPAdapter
+from urllib3.util import Timeout
 
-from jobboard.backends.etcd.clock import ServerClock
+from jobboard.backends.etcd.clock import ServerClock, clock_of
 from jobboard.backends.etcd.faults import Lost, TokenGone, Unreachable, Unsettled, cut_off, told, unreachable
 from jobboard.backends.etcd.options import Settings
 from jobboard.errors import BoardUnavailable
@@ -41,12 +45,42 @@ _KEEPALIVE = (10, 5, 3)
 _WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
+class _Limits(threading.local):
+    """Until when requests of a thread may last, by the monotonic clock: the present one, and all of a block."""
+
+    request = math.inf
+    block = math.inf
+
+
+class _Session(requests.Session):
+    """Ends each request in its time, and hands on the date of its reply and the moments between which that was made."""
+
+    def __init__(self, limits: _Limits, heard: Callable[[str | None, float, float], None]) -> None:
+        super().__init__()
+        # Neither proxies nor passwords of the environment: each request would look for them, at a third of its cost.
+        self.trust_env = False
+        self._limits, self._heard = limits, heard
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        sent = time.monotonic()
+        # The time for the connection and for the reply together; the library would give each its own.
+        options["timeout"] = Timeout(total=max(0.001, self._limits.request - sent))
+        response = super().send(request, **options)
+        self._heard(response.headers.get("Date"), sent, time.monotonic())
+        return response
+
+
 class Gateway:
-    """Requests to whichever endpoint answers, over kept connections. Thread-safe between ``open`` and ``close``."""
+    """Requests to whichever endpoint answers, over kept connections. Thread-safe between ``open`` and ``close``.
+
+    A request takes ``timeout`` seconds at most, and those times the number of endpoints if it goes on to others.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        self.clock = ServerClock()
+        #: That of the endpoint that answered last.
+        self.clock = clock_of(*settings.endpoints[0])
         self._settings = settings
+        self._limits = _Limits()
         self._clients: list[Etcd3Client] = []
         self._lock = threading.Lock()
         self._at = 0
@@ -58,14 +92,28 @@ class Gateway:
         """How messages name the server."""
         return ",".join(f"{host}:{port}" for host, port in self._settings.endpoints)
 
-    def open(self, timeout: float) -> None:
-        """Reach an endpoint within ``timeout`` seconds; opened anew in a forked child."""
+    @property
+    def timeout(self) -> float:
+        """For how many seconds the reply of an endpoint is waited for."""
+        return self._settings.timeout
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """End all requests that this thread makes in this block after so many seconds, taken together."""
+        self._limits.block = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._limits.block = math.inf
+
+    def open(self) -> None:
+        """Reach an endpoint; opened anew in a forked child."""
         self._lock = threading.Lock()
         self._at = 0
         self._clients = [self._client(host, port) for host, port in self._settings.endpoints]
         try:
-            self._try_all(lambda client: client.api_path, False, time.monotonic() + timeout)
-            self._log_in(timeout)
+            self._try_all(lambda client: client.api_path, False)
+            self.log_in()
         except BaseException:
             self.close()
             raise
@@ -90,6 +138,10 @@ class Gateway:
 
         return self._logged_in(post, changes)
 
+    def ask_time(self) -> None:
+        """Make an endpoint tell the time, by a look at its version."""
+        self._try_all(lambda client: client.session.get(f"{client.base_url}/version"), False)
+
     def stream(self, path: str, payload: dict[str, Any]) -> Stream:
         """Open a stream of answers.
 
@@ -102,7 +154,6 @@ class Gateway:
                 data=json.dumps(payload),
                 headers=_WITH_LEADER,
                 stream=True,
-                timeout=(self._settings.timeout, None),
             )
             if response.status_code != requests.codes.ok:
                 text = response.text
@@ -116,12 +167,9 @@ class Gateway:
 
     def _client(self, host: str, port: int) -> Etcd3Client:
         settings = self._settings
-        session = requests.Session()
-        # Neither proxies nor passwords of the environment: each request would look for them, at a third of its cost.
-        session.trust_env = False
+        session = _Session(self._limits, functools.partial(self._heard, clock_of(host, port)))
         session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
         session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
-        session.hooks["response"].append(self._heard)
         if settings.tls:
             session.verify = settings.ca_cert or True
             if settings.cert_cert and settings.cert_key:
@@ -135,28 +183,37 @@ class Gateway:
             session=session,
         )
 
-    def _heard(self, response: requests.Response, *_: Any, **__: Any) -> None:
-        self.clock.learn(response.headers.get("Date"), response.elapsed.total_seconds())
+    def _heard(self, clock: ServerClock, date: str | None, sent: float, received: float) -> None:
+        clock.learn(date, sent, received)
+        if clock.is_known:
+            self.clock = clock
 
     def _logged_in(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
         """Send a request under a login that holds, renewed if it does not."""
         try:
-            return self._try_all(send, changes, time.monotonic() + self._settings.timeout)
+            return self._try_all(send, changes)
         except TokenGone:
             self.log_in()
         try:
-            return self._try_all(send, changes, time.monotonic() + self._settings.timeout)
+            return self._try_all(send, changes)
         except TokenGone as error:
             raise BoardUnavailable(f"etcd refuses: {error}") from None
 
-    def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool, deadline: float) -> T:
-        """Ask one endpoint after the other, beginning with the one that answered last."""
+    def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
+        """Ask one endpoint after the other, beginning with the one that answered last.
+
+        Those that refuse for now are asked again, for as long as one of them may take.
+        """
+        timeout, began, block = self._settings.timeout, time.monotonic(), self._limits.block
         refusals = tries = 0
         while True:
-            tries += 1
             at, clients = self._at, self._clients
             if not clients:
                 raise BoardUnavailable("the board is closed")
+            now, end = time.monotonic(), min(block, began + timeout * len(clients))
+            # Each of them has its share, so that one that is silent takes nothing from the others.
+            self._limits.request = now + min(timeout, (end - now) / max(1, len(clients) - tries))
+            tries += 1
             try:
                 answer = send(clients[at % len(clients)])
                 self.answers = True
@@ -173,7 +230,8 @@ class Gateway:
             if isinstance(fault, Lost) and changes:
                 self.answers = False
                 raise cut_off(self.where, fault) from None
-            if refusals >= len(clients) or (tries >= len(clients) and time.monotonic() + _PAUSE > deadline):
+            is_over = time.monotonic() + _PAUSE > (began + timeout if block == math.inf else block)
+            if refusals >= len(clients) or (is_over and tries >= len(clients)):
                 self.answers = False
                 raise unreachable(self.where, fault) from None
             if not isinstance(fault, Unreachable):
@@ -187,9 +245,6 @@ class Gateway:
 
     def log_in(self) -> None:
         """Show the user and the password again, if there are any: a login holds for minutes."""
-        self._log_in(self._settings.timeout)
-
-    def _log_in(self, timeout: float) -> None:
         settings = self._settings
         if settings.username is None:
             return
@@ -200,7 +255,7 @@ class Gateway:
             return str(client.post(client.get_url("/auth/authenticate"), json=payload)["token"])
 
         try:
-            token = self._try_all(ask, False, time.monotonic() + timeout)
+            token = self._try_all(ask, False)
         except TokenGone as error:
             raise BoardUnavailable(f"etcd refuses: {error}") from None
         for client in self._clients:
@@ -228,6 +283,8 @@ class Stream:
         sock = getattr(connection, "sock", None)
         if isinstance(sock, socket.socket):
             idle, interval, count = _KEEPALIVE
+            # Its first answer had to come in time; the others may be hours away.
+            sock.settimeout(None)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from jobboard.backend import RETRY_WINDOW
@@ -36,8 +37,9 @@ _MOST_RECORDS = 1000
 class _Lease:
     id: int
     ttl: int
-    used: float
-    renewed: float = field(default_factory=time.monotonic)
+    #: Since when it has its whole time, at least.
+    renewed: float
+    used: float = field(default_factory=time.monotonic)
     records: int = 0
 
 
@@ -52,22 +54,41 @@ class Leases:
         self._keys = keys
         self._worker = worker
         self._lost = lost
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        #: Held for as long as a request takes, so that one lease is asked for once.
+        self._asking = threading.Lock()
         self._claims: dict[int, _Lease] = {}
         self._records: dict[int, _Lease] = {}
 
     def for_claims(self, expiry: float) -> int:
-        """Return the lease for claims that last so many seconds; 0 if they need none."""
+        """Return the lease for claims that last so many seconds, and no longer than it; 0 if they need none."""
         if expiry > _LONGEST:
             return 0
         ttl = _rounded(expiry * _SLACK)
-        with self._lock:
-            lease = self._claims.get(ttl)
-            if lease is None:
-                lease = self._claims[ttl] = self._grant_session(ttl)
-                self._worker.at(time.monotonic() + _interval(lease), self._keep_alive)
-            lease.used = time.monotonic()
-            return lease.id
+        lease = self._claims.get(ttl)
+        if lease is None or _left_of(lease) < expiry:
+            with self._one_at_a_time():
+                lease = self._claims.get(ttl)
+                if lease is not None and _left_of(lease) < expiry:
+                    # Its renewal is late: its session could end before the claim.
+                    self._renew(ttl, lease)
+                    lease = self._claims.get(ttl)
+                if lease is None:
+                    lease = self._grant_session(ttl)
+                    with self._lock:
+                        self._claims[ttl] = lease
+                    self._worker.at(time.monotonic() + _interval(lease), self._keep_alive)
+        lease.used = time.monotonic()
+        return lease.id
+
+    @contextlib.contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        if not self._asking.acquire(timeout=self._gateway.timeout):
+            raise BoardUnavailable("etcd does not reply to the request for a lease that another thread has sent")
+        try:
+            yield
+        finally:
+            self._asking.release()
 
     def for_records(self, retention: float, count: int) -> int:
         """Return a lease under which ``count`` records may go after so many seconds; 0 if they stay for good."""
@@ -75,9 +96,9 @@ class Leases:
             return 0
         span = _rounded(max(5.0, retention / 10))
         ttl = math.ceil(retention + RETRY_WINDOW) + span
-        with self._lock:
+        with self._one_at_a_time():
             lease = self._records.get(ttl)
-            if lease is None or time.monotonic() - lease.used > span - 2 or lease.records >= _MOST_RECORDS:
+            if lease is None or time.monotonic() - lease.renewed > span - 2 or lease.records >= _MOST_RECORDS:
                 lease = self._records[ttl] = self._grant(ttl)
             lease.records += count
             return lease.id
@@ -122,12 +143,12 @@ class Leases:
 
     def _grant(self, ttl: int) -> _Lease:
         # The id is chosen here, so that a request sent again after a lost reply makes no second lease.
-        id = secrets.randbits(62) | 1
+        id, began = secrets.randbits(62) | 1, time.monotonic()
         try:
             reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": str(id)}, changes=False)
         except LeaseThere:
-            return _Lease(id, ttl, time.monotonic())
-        return _Lease(id, int(reply["TTL"]), time.monotonic())
+            return _Lease(id, ttl, began)
+        return _Lease(id, int(reply["TTL"]), began)
 
     def _grant_session(self, ttl: int) -> _Lease:
         lease = self._grant(ttl)
@@ -153,22 +174,23 @@ class Leases:
                 # Every claim that was made or extended under it is over by its own time.
                 self._drop(ttl, lease)
             elif now - lease.renewed >= _interval(lease) - 0.01:
-                self._renew(ttl, lease)
+                try:
+                    self._renew(ttl, lease)
+                except BoardUnavailable as error:
+                    logger.debug("lease %x is not renewed: %s", lease.id, error)
         with self._lock:
             moments = [lease.renewed + _interval(lease) for lease in self._claims.values()]
         if moments:
             self._worker.at(max(min(moments), now + 0.2), self._keep_alive)
 
     def _renew(self, ttl: int, lease: _Lease) -> None:
+        began = time.monotonic()
         try:
             reply = self._gateway.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
             left = int(reply["result"].get("TTL", 0))
         except LeaseGone:
             left = 0
-        except BoardUnavailable as error:
-            logger.debug("lease %x is not renewed: %s", lease.id, error)
-            return
-        lease.renewed = time.monotonic()
+        lease.renewed = began
         if left <= 0:
             self._forget(ttl, lease)
             self._lost(lease.id)
@@ -184,6 +206,11 @@ class Leases:
         with self._lock:
             if self._claims.get(ttl) is lease:
                 del self._claims[ttl]
+
+
+def _left_of(lease: _Lease) -> float:
+    """Return the seconds for which a lease lasts at least."""
+    return lease.renewed + lease.ttl - time.monotonic()
 
 
 def _interval(lease: _Lease) -> float:

@@ -11,6 +11,9 @@ from jobboard.backends.etcd.txn import Found, Op, scan, scan_prefix
 #: A line with more jobs than this is read up to the place at which this many stood when it was last read as a whole.
 _REACH = 500
 
+#: How often a line is read at most until its first jobs are found.
+_LOOKS = 4
+
 
 class Lines(Changing):
     """Reads the first jobs of lines: all that stands before the known place, so the best are found for certain."""
@@ -32,8 +35,9 @@ class Lines(Changing):
         return found
 
     def _read_lines(self, lines: Sequence[bytes], count: int, more: Sequence[Op]) -> list[Found]:
-        while True:
-            reaches = [self._reaches.get(line) for line in lines]
+        for is_last in (False,) * (_LOOKS - 1) + (True,):
+            # Other threads may use up the known part as fast as it is read; then the last look reads the whole.
+            reaches = [None if is_last else self._reaches.get(line) for line in lines]
             heads = [
                 scan_prefix(line, count) if reach is None else scan(line, reach, count)
                 for line, reach in zip(lines, reaches, strict=True)
@@ -54,7 +58,8 @@ class Lines(Changing):
                     self._reaches[line] = None
                     is_enough = is_enough and part.total >= count
             if is_enough:
-                return found[: len(lines) + len(more)]
+                break
+        return found[: len(lines) + len(more)]
 
     def _learn_length(self, line: bytes, part: Found) -> None:
         if part.total <= 2 * _REACH:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgpack
 
-from jobboard.backends.etcd.changing import Change, Changing
+from jobboard.backends.etcd.changing import PATIENCE, Change, Changing
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.rows import folded, state_at
@@ -130,6 +131,7 @@ class Operating(Changing):
         self._check_open()
         key = self.keys.book(uuid)
         value = msgpack.packb([version, body])
+        deadline = time.monotonic() + PATIENCE
         while True:
             stored = self._ask([get(key)])[0].first
             known = None if stored is None else _book_of(stored)[1]
@@ -140,6 +142,7 @@ class Operating(Changing):
             revision = 0 if stored is None else stored.modified
             if self._send(Txn([modified_at(key, revision)], [put(key, value)])).succeeded:
                 return True
+            self._until(deadline, f"the book {uuid} changes all the time")
 
     def load_book(self, uuid: str) -> tuple[bytes, str] | None:
         self._check_open()

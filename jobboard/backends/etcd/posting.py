@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from jobboard.backends.etcd.changing import Change, Changing
+from jobboard.backends.etcd.changing import PATIENCE, Change, Changing
 from jobboard.backends.etcd.layout import Stored, content_of, steps_between
 from jobboard.backends.etcd.rows import Row, draft, fill
 from jobboard.backends.etcd.telling import Told, told_of
@@ -30,8 +30,6 @@ from jobboard.events import HISTORY_LENGTH, EventKind
 
 #: Postings in one transaction, so that all their comparisons fit into it.
 MOST_POSTINGS = 50
-
-_PATIENCE = 10.0
 
 
 @dataclass(slots=True)
@@ -57,9 +55,9 @@ class Step:
 class Plan:
     """What would become of each posting of a batch, those before it counted in."""
 
-    def __init__(self, known: Known, now: float) -> None:
+    def __init__(self, known: Known, now: float, latest: float) -> None:
         self._known = known
-        self._now = now
+        self._now, self._latest = now, latest
         self._by_uuid: dict[str, Row] = {uuid: job.row for uuid, job in known.by_uuid.items()}
         self._by_key: dict[tuple[str, str], Row] = {key: job.row for key, job in known.by_key.items()}
         self._stored = {job.row.uuid: job for job in known.by_key.values()}
@@ -78,7 +76,7 @@ class Plan:
         return Step(PostOutcome.TAKEN, holder)
 
     def _drafted(self, new: NewEntry) -> Row:
-        row = self._by_uuid[new.uuid] = draft(new, self._now)
+        row = self._by_uuid[new.uuid] = draft(new, self._now, self._latest)
         row.note(EventKind.POSTED, None, self._now, None)
         if new.key is not None:
             self._by_key[new.name, new.key] = row
@@ -89,7 +87,7 @@ class Plan:
         stored = self._stored.get(holder.uuid)
         before = None if stored is None else replace(stored, row=stored.row.copy())
         self._stored.pop(holder.uuid, None)
-        fill(holder, new, self._now)
+        fill(holder, new, self._now, self._latest)
         holder.note(EventKind.REPLACED, None, self._now, None, new.uuid)
         holder.aliases = (*holder.aliases, new.uuid)[-HISTORY_LENGTH:]
         self._by_uuid[new.uuid] = holder
@@ -104,7 +102,7 @@ class Posting(Changing):
         parts = _parts_of(entries)
         if len(parts) > 1:
             # Too large for one transaction: at least nothing is posted if it is known by now that a key is taken.
-            plan = Plan(self._known_of(entries), self.now())
+            plan = Plan(self._known_of(entries), self.now(), self.end_of(0.0))
             steps = [plan.step(new) for new in entries]
             if any(step.outcome is PostOutcome.TAKEN for step in steps):
                 return _posted(steps)
@@ -112,11 +110,11 @@ class Posting(Changing):
 
     def _post(self, entries: Sequence[NewEntry]) -> list[Posted]:
         known = Known()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         tries = 0
         while True:
             now = self.now()
-            plan = Plan(known, now)
+            plan = Plan(known, now, self.end_of(0.0))
             steps = [plan.step(new) for new in entries]
             if any(step.outcome is PostOutcome.TAKEN for step in steps):
                 if known.is_read:
@@ -214,7 +212,7 @@ class Posting(Changing):
         uuids = list(dict.fromkeys(new.uuid for new in entries))
         reads: list[Op] = [get(keys.job(uuid)) for uuid in uuids]
         reads += [get(keys.key(name, key)) for name, key in wanted]
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             found = self._ask(reads)
             orders = list(dict.fromkeys(part.first.value for part in found if part.first is not None))

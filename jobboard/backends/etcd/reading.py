@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from jobboard.backends.etcd.changing import Changing
+from jobboard.backends.etcd.changing import SETTLING, Changing
 from jobboard.backends.etcd.claiming import is_hidden
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import Stored
@@ -15,8 +15,6 @@ from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix,
 from jobboard.entry import LIVE, Entry, JobState, Page
 from jobboard.events import HistoryEntry
 from jobboard.stats import BoardStats, NameStats
-
-_PATIENCE = 60.0
 
 #: The states that have lines by name, by the letter that stands in the key.
 _LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
@@ -46,7 +44,7 @@ class Reading(Changing):
 
     def find(self, name: str, key: str) -> Entry | None:
         self._check_open()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + SETTLING
         while True:
             (pointer,) = self._ask([get(self.keys.key(name, key))])
             if pointer.first is None:
@@ -67,7 +65,7 @@ class Reading(Changing):
         start = b"" if cursor is None else cursor + b"\0"
         self._check_open()
         by_name = names is not None and JobState.COMPLETE not in states
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + SETTLING
         while True:
             if by_name:
                 jobs, end = self._page_of_lines(states, names or frozenset(), start, size)

@@ -12,7 +12,7 @@ import msgpack
 from jobboard.arguments import moment
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.etcd.keys import order_of
-from jobboard.entry import LIVE, Claim, Entry, JobState, NewEntry
+from jobboard.entry import LIVE, Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.shortening import shortened
 
@@ -204,33 +204,23 @@ def folded(row: Row) -> Row:
     return new
 
 
-def draft(new: NewEntry, now: float) -> Row:
+def draft(new: NewEntry, now: float, latest: float) -> Row:
     """Return the row that a posting becomes; it has no sequence yet."""
     row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
-    fill(row, new, now)
+    fill(row, new, now, latest)
     return row
 
 
-def fill(row: Row, new: NewEntry, now: float) -> None:
-    """Take over the content of a posting."""
+def fill(row: Row, new: NewEntry, now: float, latest: float) -> None:
+    """Take over the content of a posting; its delay counts from the latest moment that it may be."""
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
-    row.run_at = now + new.delay if new.delay else new.run_at
+    row.run_at = latest + new.delay if new.delay else new.run_at
     row.state = state_at(row, now)
 
 
 def state_at(row: Row, now: float) -> JobState:
     """Return where a row belongs that nobody holds: delayed until its moment has come."""
     return JobState.UNCLAIMED if row.run_at is None or row.run_at <= now else JobState.DELAYED
-
-
-def grant_of(name: str, claim: Claim, now: float, lease: int) -> Grant:
-    return Grant(name, claim.who, claim.claim_id, now, end_of_claim(claim.expiry, now), lease)
-
-
-def end_of_claim(expiry: float, now: float) -> float | None:
-    """Return when a claim ends that lasts ``expiry`` seconds from now; None if never."""
-    end = now + expiry
-    return None if end == float("inf") else end
 
 
 @dataclass(frozen=True, slots=True)

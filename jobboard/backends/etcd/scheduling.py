@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import msgpack
 
+from jobboard.backends.etcd.changing import PATIENCE
 from jobboard.backends.etcd.client import Memory
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.posting import Known, Plan, Posting
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan
 from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
-
-_PATIENCE = 10.0
 
 #: The event slot of a step's announcements, behind those of its postings.
 _ANNOUNCED = 99
@@ -42,7 +41,7 @@ class Scheduling(Posting):
     def _step(self, step: ScheduleStep) -> Verdict:
         keys = self.keys
         key = keys.schedule(step.id)
-        known, tries, deadline = Known(), 0, time.monotonic() + _PATIENCE
+        known, tries, deadline = Known(), 0, time.monotonic() + PATIENCE
         guess = self._guess(step)
         while True:
             if guess is None:
@@ -73,7 +72,7 @@ class Scheduling(Posting):
     def _take(self, step: ScheduleStep, old: ScheduleEntry | None, revision: int, known: Known, tries: int) -> bool:
         """Carry a step out as a whole; False if something is not as it assumed."""
         now = self.now()
-        plan = Plan(known, now)
+        plan = Plan(known, now, self.end_of(0.0))
         planned = [plan.step(new) for new in step.postings]
         new_rows = [planned_step.row for planned_step in planned if planned_step.outcome is PostOutcome.POSTED]
         self._number(new_rows, now, tries)

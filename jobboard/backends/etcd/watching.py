@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from jobboard.backend import Waiter
 from jobboard.backends.etcd.claiming import Claiming
-from jobboard.backends.etcd.client import logger
+from jobboard.backends.etcd.client import FAREWELL, logger
 from jobboard.backends.etcd.ear import Ear, Seen
 from jobboard.backends.etcd.rows import Hint
 from jobboard.backends.etcd.telling import Told, unpack_told
@@ -23,7 +24,8 @@ LONGEST_SLEEP = 10.0
 #: How many coming moments are looked through for one of the wanted names.
 _MOMENTS = 64
 
-_PATIENCE = 5.0
+#: How many requests tell who waits the server's time closely enough: each halves what the second leaves open.
+_PROBES = 8
 
 #: No job's name: what stands for one that can't be read.
 _UNKNOWN = ""
@@ -48,7 +50,7 @@ class Watching(Claiming):
         for waiter in waiters:
             waiter.cut_off()
         if ear is not None:
-            ear.close(_PATIENCE)
+            ear.close(FAREWELL)
         super().close()
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
@@ -79,8 +81,23 @@ class Watching(Claiming):
             self._check_open()
             if self._ear is None:
                 self._ear = Ear(self.gateway, self.keys.watched, self._heard, self._missed)
+                self._worker.soon(self._tune)
             ear = self._ear
-        ear.wait_until_hearing(_PATIENCE)
+        ear.wait_until_hearing(self.gateway.timeout)
+
+    def _tune(self, probes: int = _PROBES) -> None:
+        """Get to know the server's clock, with a few requests at the moments at which they tell most."""
+        wait = self.gateway.clock.probe_in()
+        if wait is not None and probes > 0:
+            self._worker.at(time.monotonic() + wait, lambda: self._probe(probes))
+
+    def _probe(self, probes: int) -> None:
+        self.gateway.ask_time()
+        with self._watch_lock:
+            waiters = list(self._waiters)
+        for waiter in waiters:
+            waiter.look_at_the_clock()
+        self._tune(probes - 1)
 
     def leave(self, waiter: EtcdWaiter) -> None:
         with self._watch_lock:
@@ -175,6 +192,11 @@ class EtcdWaiter(Sleeper):
             self._expect(due)
         earliest = self._earliest
         return None if earliest == math.inf else max(0.0, earliest - self._clock())
+
+    def look_at_the_clock(self) -> None:
+        """Learn that more is known of the server's clock, by which this sleeps."""
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self) -> None:
         self._client.leave(self)

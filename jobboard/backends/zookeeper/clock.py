@@ -22,9 +22,13 @@ class Clock:
         self._offset = time.time() - time.monotonic()
         self._error = float("inf")
         self._seen = 0.0
+        self._latest = float("-inf")
 
     def now(self) -> float:
-        return time.monotonic() + self._offset
+        """Return the moment; never an earlier one than before, unless the server's clock was set."""
+        with self._lock:
+            self._latest = max(self._latest, time.monotonic() + self._offset)
+            return self._latest
 
     def saw(self, milliseconds: int, sent: float, answered: float) -> None:
         """Learn that the server's clock showed this at some moment between the two of this process's clock."""
@@ -34,5 +38,7 @@ class Clock:
         with self._lock:
             is_old = answered - self._seen > _LASTS
             is_contradicted = abs(offset - self._offset) > error + self._error
+            if is_contradicted or self._error == float("inf"):
+                self._latest = float("-inf")
             if error <= self._error or is_old or is_contradicted:
                 self._offset, self._error, self._seen = offset, error, answered

@@ -228,9 +228,8 @@ class Editor:
         if not changed:
             return done
         self._prepare(changed)
-        blobs = self._engine.outsource([one.record for one in changed if one.record and one.fate is Fate.WRITTEN])
+        self._engine.outsource([one.record for one in changed if one.record and one.fate is Fate.WRITTEN])
         sent: list[tuple[list[_Decided[_Answer]], Sent]] = []
-        failed = False
         try:
             # All are on their way before the first answer is here.
             for part_and_transaction in self._send(changed):
@@ -240,13 +239,10 @@ class Editor:
                     self._engine.settle(transaction)
                     done += part
                 except Conflict:
-                    failed = True
+                    continue
         except BoardUnavailable as error:
             is_whole = len(sent) == 1 and len(sent[0][0]) == len(changed)
             raise certain(error, began=bool(sent) and not is_whole) from error
-        if failed and blobs:
-            used = {blob for one in done if one.record for blob in one.record.blobs.values()}
-            self._engine.discard([blob for blob in blobs if blob not in used])
         for one in done:
             if one.record is not None and one.record.presence is not None:
                 self._keep(one.record)

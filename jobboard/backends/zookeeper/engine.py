@@ -13,7 +13,7 @@ from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.faults import refused
 from jobboard.backends.zookeeper.layout import Layout, parent
 from jobboard.backends.zookeeper.line import Line
-from jobboard.backends.zookeeper.record import LONG_FIELDS, LONGEST_INLINE, Record, encode
+from jobboard.backends.zookeeper.record import LONG_FIELDS, LONGEST_INLINE, Record, encode, size_of
 from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, Stat, fault_in, pack_acl
 from jobboard.backends.zookeeper.tracker import Tracker
 from jobboard.errors import BoardUnavailable, ReplyLost
@@ -41,6 +41,8 @@ class Writing:
     is_ready: int | None = None
     #: The places of what is set; each one's stat tells of the transaction.
     sets: list[int] = field(default_factory=list)
+    #: What was written ahead for this transaction.
+    ahead: list[str] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -102,7 +104,22 @@ class Engine:
                 writing.create(key, record.uuid.encode())
         for blob in record.orphans:
             writing.delete(layout.blob(blob))
+        for blob, content in record.fresh:
+            if content is None:
+                self._expect_blob(writing, blob)
+            else:
+                writing.create(layout.blob(blob), content)
         writing.change.wrote(record)
+
+    def _expect_blob(self, writing: Writing, blob: str) -> None:
+        """Add that what was written ahead is still there, and count that it belongs to a job from now on.
+
+        An audit that takes it for left over deletes it only if nothing was counted since it read the jobs.
+        """
+        writing.check(self._layout.blob(blob))
+        if not writing.ahead:
+            writing.set(self._layout.blobs, b"")
+        writing.ahead.append(blob)
 
     def drop(self, writing: Writing, record: Record) -> None:
         """Add what deletes a job without a trace, which must not be live."""
@@ -137,6 +154,7 @@ class Engine:
         answers = self._line.answer(sent.pending)
         fault = fault_in(answers)
         if fault is not None:
+            self._discard(writing.ahead)
             self._refuse(writing.paths[fault[0]], fault[1])
         stat: Stat = answers[writing.sets[0]]
         self._clock.saw(stat.mtime, sent.at, time.monotonic())
@@ -183,13 +201,13 @@ class Engine:
         if paths:
             self.make_room(paths)
 
-    def outsource(self, records: Sequence[Record], longest: int = LONGEST_INLINE) -> list[str]:
-        """Write what is long in these records into znodes of their own, which nobody knows until the records are.
+    def outsource(self, records: Sequence[Record], longest: int = LONGEST_INLINE, room: int = LARGEST) -> None:
+        """Give what is long in these records znodes of its own, which the transaction makes that writes the records.
 
-        Returns their ids; whoever does not write the records then deletes them.
+        What is too much for one transaction is written now, and nobody knows of it until the records are written.
+
+        :param room: how many bytes the transaction can take.
         """
-        blobs: list[str] = []
-        pending = []
         for record in records:
             for name in LONG_FIELDS:
                 value = getattr(record, name)
@@ -197,22 +215,29 @@ class Engine:
                     continue
                 data = value.encode() if isinstance(value, str) else value
                 if len(data) > longest:
-                    blob = uuids.uuid4().hex
-                    path = self._layout.blob(blob)
-                    self.make_room([path])
+                    record.blobs[name] = uuids.uuid4().hex
+                    record.fresh.append((record.blobs[name], data))
+        self.make_room([self._layout.blob(blob) for record in records for blob, _ in record.fresh])
+        sizes = (size_of(record) + sum(len(data or b"") for _, data in record.fresh) for record in records)
+        if sum(sizes) > room:
+            self._write_ahead(records)
+
+    def _write_ahead(self, records: Sequence[Record]) -> None:
+        pending = []
+        for record in records:
+            for blob, data in record.fresh:
+                if data is not None:
                     request = Multi(self._line.chroot, self._acl())
-                    request.create(path, data)
+                    request.create(self._layout.blob(blob), data)
                     pending.append(self._line.send(request))
-                    record.blobs[name] = blob
-                    blobs.append(blob)
+            record.fresh = [(blob, None) for blob, _ in record.fresh]
         for answer in pending:
             fault = fault_in(self._line.answer(answer))
             if fault is not None:
                 raise refused(self._line.where, fault[1])
-        return blobs
 
-    def discard(self, blobs: Sequence[str]) -> None:
-        """Delete what was written for nothing; nobody waits for it."""
+    def _discard(self, blobs: Sequence[str]) -> None:
+        """Delete what was written ahead for nothing; nobody waits for it."""
         for blob in blobs:
             request = Multi(self._line.chroot, ())
             request.delete(self._layout.blob(blob))

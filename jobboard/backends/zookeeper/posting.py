@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
-from jobboard.backends.zookeeper.engine import Conflict, Writing, certain
+from jobboard.backends.zookeeper.engine import LARGEST, Conflict, Writing, certain
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
 from jobboard.backends.zookeeper.record import LONGEST_INLINE, Record, draft, encode_alias
 from jobboard.backends.zookeeper.requests import Data, MultiRead
@@ -26,7 +26,6 @@ class Posting(Client):
 
     def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
         self._begin()
-        blobs: list[str] = []
         plan = self._likely_plan(entries)
         for _ in range(_ROUNDS):
             steps = plan.steps()
@@ -36,12 +35,11 @@ class Posting(Client):
             if not changed:
                 return self._told(steps)
             try:
-                blobs = self._prepare(changed)
+                self._prepare(changed)
                 writing = self._engine.begin()
                 self._add(writing, changed)
                 self._engine.commit(writing)
             except Conflict:
-                self._engine.discard(blobs)
                 plan = self._certain_plan(entries)
                 continue
             try:
@@ -114,27 +112,26 @@ class Posting(Client):
                     found.pop(uuid, None)
         return found | {alias: found[uuid] for alias, uuid in aliases.items() if uuid in found}
 
-    def _prepare(self, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> list[str]:
+    def _prepare(self, changed: Sequence[tuple[NewEntry, PostOutcome, Record]], room: int = LARGEST) -> None:
         layout = self._layout
         paths = [layout.job(new.uuid) for new, _, _ in changed]
         paths += [layout.key(new.name, new.key) for new, _, _ in changed if new.key is not None]
         self._engine.make_room(paths)
         records = [record for _, _, record in changed]
         size = sum(min(len(record.body), LONGEST_INLINE) for record in records)
-        return self._engine.outsource(records, LONGEST_INLINE if size <= _MOST_INLINE else 256)
+        self._engine.outsource(records, LONGEST_INLINE if size <= _MOST_INLINE else 256, room)
 
-    def _add_postings(self, writing: Writing, plan: Plan) -> list[str]:
-        """Add postings to a transaction that does something else too; returns the blobs that were written for them.
+    def _add_postings(self, writing: Writing, plan: Plan) -> None:
+        """Add postings to a transaction that does something else too.
 
         If a key is taken by a claimed job that was to be replaced, nothing is posted, and the transaction goes on.
         """
         steps = plan.steps()
         if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
-            return []
+            return
         changed = _changed(plan.entries, steps)
-        blobs = self._prepare(changed)
+        self._prepare(changed, LARGEST - writing.size)
         self._add(writing, changed)
-        return blobs
 
     def _add(self, writing: Writing, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> None:
         known = [record for _, outcome, record in changed if outcome is PostOutcome.REPLACED and record.zxid]

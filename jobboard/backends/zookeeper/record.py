@@ -44,14 +44,15 @@ class Record(Entry):
     ``version`` and ``zxid`` are the znode's when it was read. ``presence`` is the client under which it is claimed.
     ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the uuids of the postings that replaced
     its content; ``forgotten_aliases`` are those that the next write deletes. ``blobs`` names the znodes of fields
-    that are long, ``orphans`` those that the next write leaves. ``told`` is what the next write tells as events.
+    that are long, ``orphans`` those that the next write leaves, ``fresh`` those that it makes, with what is in them, or
+    None if they were written ahead. ``told`` is what the next write tells as events.
     ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
     again under the same uuid begins with the same versions, so that a version alone is no fence.
     """
 
     __slots__ = (
-        "aliases", "blobs", "deletions", "forgotten_aliases", "index", "notes", "orphans", "presence", "told", "until",
-        "version", "zxid",
+        "aliases", "blobs", "deletions", "forgotten_aliases", "fresh", "index", "notes", "orphans", "presence", "told",
+        "until", "version", "zxid",
     )  # fmt: skip
 
     version: int
@@ -64,6 +65,7 @@ class Record(Entry):
     forgotten_aliases: list[str]
     blobs: dict[str, str]
     orphans: list[str]
+    fresh: list[tuple[str, bytes | None]]
     told: list[Note]
     deletions: int
 
@@ -119,7 +121,7 @@ class Record(Entry):
             (kind, who, stat.mtime if at == THIS else at, stat.mzxid if token == THIS else token, reason)
             for kind, who, at, token, reason in self.notes
         ]
-        self.told, self.orphans, self.forgotten_aliases = [], [], []
+        self.told, self.orphans, self.fresh, self.forgotten_aliases = [], [], [], []
 
 
 def size_of(record: Record) -> int:
@@ -140,7 +142,7 @@ def draft(new: NewEntry, index: int) -> Record:
     record.version, record.zxid, record.index = 0, 0, index
     record.presence = record.until = None
     record.notes, record.aliases, record.blobs, record.orphans, record.told = [], [], {}, [], []
-    record.forgotten_aliases = []
+    record.fresh, record.forgotten_aliases = [], []
     return record
 
 
@@ -197,7 +199,7 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
         (_KINDS[kind], who, stat.mtime if at == THIS else at, stat.mzxid if its_token == THIS else its_token, why)
         for kind, who, at, its_token, why in notes
     ]
-    record.orphans, record.told, record.blobs, record.forgotten_aliases = [], [], {}, []
+    record.orphans, record.fresh, record.told, record.blobs, record.forgotten_aliases = [], [], [], {}, []
     if flags:
         for field, flag, value in zip(LONG_FIELDS, flags, values, strict=True):
             if flag:

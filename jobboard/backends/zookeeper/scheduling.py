@@ -48,7 +48,7 @@ class Scheduling(Posting):
 
         All are on their way before the first answer is here.
         """
-        sent: list[tuple[_Step, list[str], Sent]] = []
+        sent: list[tuple[_Step, Sent]] = []
         conflicts: list[_Step] = []
         try:
             deletions, found = self._read_counted([step.id for _, step in steps])
@@ -59,22 +59,21 @@ class Scheduling(Posting):
                 elif version != step.after:
                     verdicts[place] = Verdict.LOST
                 else:
-                    sent.append(((place, step), *self._send(step, stored, deletions, plan)))
+                    sent.append(((place, step), self._send(step, stored, deletions, plan)))
         except BoardUnavailable as error:
             raise certain(error, began=bool(sent)) from error
-        for (place, step), blobs, transaction in sent:
+        for (place, step), transaction in sent:
             try:
                 self._engine.settle(transaction)
                 verdicts[place] = Verdict.DONE
             except Conflict:
-                self._engine.discard(blobs)
                 conflicts.append((place, step))
             except BoardUnavailable as error:
                 raise certain(error, began=len(sent) > 1) from error
         return conflicts
 
-    def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> tuple[list[str], Sent]:
-        """Send a step; returns the blobs that were written for it, and the transaction.
+    def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> Sent:
+        """Send a step.
 
         :param deletions: how many times something had been deleted when it was read; one that is removed and added
             again under the same id begins with the same version.
@@ -94,11 +93,12 @@ class Scheduling(Posting):
             else:
                 writing.set(path, data, stored.stat.version)
             writing.change.schedules.append((step.id, True, step.entry.next_at))
-        blobs = self._add_postings(writing, plan(step.postings)) if step.postings else []
+        if step.postings:
+            self._add_postings(writing, plan(step.postings))
         for told in step.announcements:
             reason = shortened(told.reason, LONGEST_NOTE)
             writing.change.told.append((told.kind, told.uuid, told.name, told.who, None, reason))
-        return blobs, self._engine.send(writing)
+        return self._engine.send(writing)
 
     def _read(self, ids: Sequence[str]) -> list[Data | None]:
         return self._read_counted(ids)[1]

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from jobboard.testing.contract.arguments import ArgumentCases
 from jobboard.testing.contract.attempts import AttemptCases
+from jobboard.testing.contract.audits import AuditRaceCases
 from jobboard.testing.contract.batches import BatchCases
 from jobboard.testing.contract.books import BookCases
 from jobboard.testing.contract.claiming import ClaimingCases
@@ -46,7 +47,7 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 888
+CONTRACT_CASES = 890
 
 #: How many of them a further deployment of the same store runs.
 DEPLOYMENT_CASES = 155
@@ -65,9 +66,9 @@ class Contract(
     PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases,
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
-    EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, ProcessCases, LifecycleCases,
-    NamespaceCases, ArgumentCases, ScheduleCases, FiringCases,
-    PoisonCases, NewerCases, Counted,
+    EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases, ProcessCases,
+    LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, PoisonCases,
+    NewerCases, Counted,
 ):  # fmt: skip
     """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
 

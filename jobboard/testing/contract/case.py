@@ -20,6 +20,9 @@ _Case = TypeVar("_Case", bound=Callable[..., None])
 #: A claim that a test lets run out, in seconds, and one that outlives every test.
 SHORT, LONG = 0.1, 600.0
 
+#: What a claim may last longer than asked for on a store whose clock is known roughly, by the time a case reads it.
+SLACK = 1.0
+
 
 def needs(**capabilities: object) -> Callable[[_Case], _Case]:
     """Skip the case on stores whose capabilities are different; the reason begins with ``needs``."""

@@ -1,0 +1,177 @@
+"""What an audit finds on a ZooKeeper board, and mends: what crashes leave, and what was changed by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fixtures import a_harness, a_proxy, a_server
+from kazoo.client import KazooClient
+from proxy import Proxy
+from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard import JobBoard, JobState, Posting
+from jobboard.backends.zookeeper import auditing
+from jobboard.backends.zookeeper.record import Record, decode, encode
+
+LONG = 600.0
+#: Together too large for one transaction, so that they are written before their jobs are.
+LARGE = {"text": "x" * 400_000}
+
+POST = """
+import sys, jobboard
+with jobboard.backend(sys.argv[2], sys.argv[1]) as board:
+    board.post_many([jobboard.Posting("resize", details={"text": "x" * 400_000}) for _ in range(2)])
+"""
+
+
+server = a_server(ZooKeeperServer)
+harness = a_harness(ZooKeeperHarness)
+proxy = a_proxy()
+
+
+@pytest.fixture
+def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
+    with plain_client(server.uri) as client:
+        yield client
+
+
+def blobs_of(board: JobBoard, operator: KazooClient) -> list[str]:
+    root = f"/jobboard/{board.name}/blobs"
+    return [blob for bucket in operator.get_children(root) for blob in operator.get_children(f"{root}/{bucket}")]
+
+
+def held_back(proxy: Proxy, meanwhile: Callable[[], Any]) -> threading.Event:
+    """Have the proxy swallow the transaction that writes jobs whose blobs are there, and do something before."""
+    reached = threading.Event()
+
+    def is_commit(request: bytes) -> bool:
+        if b"/log/0/c-" not in request or reached.is_set():
+            return False
+        meanwhile()
+        reached.set()
+        return True
+
+    proxy.matters = is_commit
+    return reached
+
+
+def test_what_a_killed_client_wrote_ahead_is_found_and_removed(
+    harness: ZooKeeperHarness, proxy: Proxy, operator: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    kept = board.post("resize", details=LARGE)
+    reached = held_back(proxy, lambda: None)
+    proxy.cut("both")
+    command = [sys.executable, "-c", POST, f"zookeeper://127.0.0.1:{proxy.port}", board.name]
+    with subprocess.Popen(command) as poster:
+        assert reached.wait(20)
+        poster.kill()
+    assert len(blobs_of(board, operator)) == 3
+    assert board.audit(repair=True) == []
+    monkeypatch.setattr(auditing, "_UNDER_WAY", -1.0)
+    found = board.audit()
+    assert [(finding.uuid, finding.repaired) for finding in found] == [(None, False)] * 2
+    assert all("belongs to no job" in finding.problem for finding in found)
+    assert [finding.repaired for finding in board.audit(repair=True)] == [True, True]
+    assert (board.audit(), len(blobs_of(board, operator))) == ([], 1)
+    assert board.get(kept.uuid).details == LARGE
+
+
+def test_a_post_whose_blobs_an_audit_removed_writes_them_again(
+    harness: ZooKeeperHarness, proxy: Proxy, operator: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction makes sure that they are there; a client that was stopped may be that late."""
+    auditor = harness.board()
+    board = harness.adopt(JobBoard(auditor.name, _behind(proxy, auditor.name)))
+    monkeypatch.setattr(auditing, "_UNDER_WAY", -1.0)
+    removed: list[bool] = []
+    held_back(proxy, lambda: removed.extend(finding.repaired for finding in auditor.audit(repair=True)))
+    jobs = board.post_many([Posting("resize", details=LARGE) for _ in range(2)])
+    assert removed == [True, True]
+    assert [job.details for job in auditor.iterjobs()] == [LARGE, LARGE] == [job.details for job in jobs]
+    assert (len(blobs_of(board, operator)), auditor.audit()) == (2, [])
+
+
+def test_blobs_that_got_their_jobs_after_an_audit_read_these_stay(
+    harness: ZooKeeperHarness, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    auditor = harness.adopt(JobBoard(board.name, _behind(proxy, board.name)))
+    monkeypatch.setattr(auditing, "_UNDER_WAY", -1.0)
+    [orphan] = [f"/jobboard/{board.name}/blobs/zz/orphan"]
+    with plain_client(harness.uri()) as operator:
+        operator.create(orphan, b"nobody's", makepath=True)
+    posted = threading.Event()
+
+    def is_removal(request: bytes) -> bool:
+        if request[8:12] == (14).to_bytes(4) and orphan.encode() in request and not posted.is_set():
+            board.post_many([Posting("resize", details=LARGE) for _ in range(2)])
+            posted.set()
+        return False
+
+    proxy.matters = is_removal
+    assert [finding.repaired for finding in auditor.audit(repair=True)] == [False]
+    assert posted.is_set()
+    assert [job.details for job in board.iterjobs()] == [LARGE, LARGE]
+    assert [finding.repaired for finding in auditor.audit(repair=True)] == [True]
+
+
+def test_a_long_value_is_written_in_the_transaction_of_its_job(
+    harness: ZooKeeperHarness, operator: KazooClient
+) -> None:
+    board = harness.board()
+    job = board.post("resize", details=LARGE)
+    token = board.claim(job, "alice", LONG)
+    board.checkpoint(job, "alice", LARGE, token=token)
+    for path in blobs_of(board, operator):
+        folder = f"/jobboard/{board.name}/blobs"
+        [stat] = [
+            operator.exists(f"{folder}/{bucket}/{path}")
+            for bucket in operator.get_children(folder)
+            if path in operator.get_children(f"{folder}/{bucket}")
+        ]
+        log = f"/jobboard/{board.name}/log/0"
+        assert stat.czxid in {operator.exists(f"{log}/{line}").czxid for line in operator.get_children(log)}
+    board.consume(job, "alice", token=token)
+    assert (len(blobs_of(board, operator)), board.audit()) == (2, [])
+
+
+def test_what_was_written_past_the_log_is_listed_by_every_client_after_a_repair(
+    harness: ZooKeeperHarness, operator: KazooClient
+) -> None:
+    board, other = harness.board(), None
+    job = board.post("resize")
+    other = harness.board(board.name)
+    assert (board.job_count, other.job_count) == (1, 1)
+    path = path_of(board, job.uuid)
+    data, stat = operator.get(path)
+    record = decode(job.uuid, data, stat)
+    assert isinstance(record, Record)
+    record.state = JobState.TRASHED
+    operator.set(path, encode(record))
+    assert [(found.uuid, found.repaired) for found in board.audit(repair=True)] == [(job.uuid, True)]
+    assert (board.stats().trashed, other.stats().trashed) == (1, 1)
+    assert (board.audit(), other.audit()) == ([], [])
+
+
+def test_a_job_whose_posting_is_gone_goes_to_the_trash(harness: ZooKeeperHarness, operator: KazooClient) -> None:
+    board = harness.board()
+    job = board.post("resize", details=LARGE)
+    [blob] = blobs_of(board, operator)
+    root = f"/jobboard/{board.name}/blobs"
+    [bucket] = operator.get_children(root)
+    operator.delete(f"{root}/{bucket}/{blob}")
+    assert [(found.uuid, found.repaired) for found in board.audit(repair=True)] == [(job.uuid, True)]
+    assert board.audit() == []
+    assert list(board.iterjobs()) == []
+    assert [trashed.uuid for trashed in board.trashed()] == [job.uuid]
+
+
+def _behind(proxy: Proxy, name: str) -> Any:
+    return ZooKeeperHarness(f"zookeeper://127.0.0.1:{proxy.port}").backend(name)
