@@ -41,6 +41,13 @@ class RedisServer(RunningServer):
         """Return a plain client."""
         return plain_client(self.port, **options)
 
+    def follow(self, primary: RedisServer) -> None:
+        """Be a replica of this server from the next start on."""
+        if "--replicaof" in self.command:
+            index = self.command.index("--replicaof")
+            del self.command[index : index + 3]
+        self.command += ["--replicaof", HOST, str(primary.port)]
+
     def answers(self) -> bool:
         assert self.process.poll() is None, (self.folder / "log").read_text()
         with self.client() as client:
@@ -62,12 +69,11 @@ def _words(option: str, value: str) -> list[str]:
 
 
 class RedisCluster:
-    """Three primaries that share the slots."""
+    """Three primaries that share the slots; ``options`` are further ones of each."""
 
-    def __init__(self) -> None:
-        self.nodes = [
-            RedisServer({"cluster-enabled": "yes", "cluster-node-timeout": "2000"}, free_port(10_000)) for _ in range(3)
-        ]
+    def __init__(self, options: dict[str, str] | None = None) -> None:
+        given = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", **(options or {})}
+        self.nodes = [RedisServer(given, free_port(10_000)) for _ in range(3)]
 
     @property
     def uri(self) -> str:
@@ -94,15 +100,15 @@ class RedisCluster:
 
 
 class RedisSentinel(RunningServer):
-    """A primary, a replica, and the Sentinel that watches them."""
+    """A primary, a replica, and the Sentinel that watches them; ``options`` are further ones of both servers."""
 
     service = "jobs"
 
-    def __init__(self) -> None:
+    def __init__(self, options: dict[str, str] | None = None) -> None:
         super().__init__([])
         self.port = free_port()
-        self.primary = RedisServer()
-        self.replica = RedisServer({"replicaof": f"{HOST} {self.primary.port}"})
+        self.primary = RedisServer(options)
+        self.replica = RedisServer({**(options or {}), "replicaof": f"{HOST} {self.primary.port}"})
         self.command = [program("redis-server", "redis-server"), str(self.folder / "sentinel.conf"), "--sentinel"]
 
     @property
@@ -141,6 +147,16 @@ class RedisSentinel(RunningServer):
         with self.client() as client:
             eventually(lambda: self._is_failing_over(client))
             eventually(lambda: client.sentinel_get_master_addr_by_name(self.service)[1] == self.replica.port)
+
+    def kill_primary(self) -> None:
+        """Kill the primary, make the replica one, and start the killed one again as its replica."""
+        self.primary.kill()
+        self.fail_over()
+        self.primary, self.replica = self.replica, self.primary
+        self.replica.follow(self.primary)
+        self.replica.start()
+        with self.replica.client() as client:
+            eventually(lambda: client.info("replication").get("master_link_status") == "up", within=60)
 
     def _is_failing_over(self, client: redis.Redis) -> bool:
         try:

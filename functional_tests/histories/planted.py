@@ -1,0 +1,99 @@
+"""Backends that break one promise now and then, to show that the checker finds it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jobboard.backend import Backend
+from jobboard.entry import Claim, Consumption, Entry, Finding, NewEntry, Posted, Renewal, Restored, Return, Verdict
+from jobboard.testing.faults import LossyBackend
+
+
+class Planted(LossyBackend):
+    """Hands everything on, but now and then, by a seed of its own, does it wrongly."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._chance = random.Random(1)
+
+    def strikes(self) -> bool:
+        return self._chance.random() < 0.1
+
+
+class LosesJobs(Planted):
+    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+        posted = super().post(entries)
+        if self.strikes():
+            self.inner.cancel([posted[0].entry.uuid])
+        return posted
+
+
+class ConsumesTwice(Planted):
+    """Says that a job is complete, and puts it back."""
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        if self.strikes():
+            return self.inner.abandon([Return(end.hold) for end in ends])
+        return super().consume(ends)
+
+
+class TakesStaleEnds(Planted):
+    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        verdicts = super().extend(renewals)
+        return [Verdict.DONE for _ in verdicts] if self.strikes() else verdicts
+
+
+class ClaimsTooEarly(Planted):
+    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+        return super().claim_next(replace(claim, expiry=claim.expiry / 10), names, limit)
+
+
+class TellsOfFalseLosses(Planted):
+    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        verdicts = super().extend(renewals)
+        return [Verdict.LOST for _ in verdicts] if self.strikes() else verdicts
+
+
+class ClaimsInAWrongOrder(Planted):
+    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+        claimed = super().claim_next(claim, names, limit)
+        return claimed[::-1] if self.strikes() else claimed
+
+
+class ForgetsDelays(Planted):
+    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+        return super().post([replace(entry, delay=None) for entry in entries] if self.strikes() else entries)
+
+
+class GivesOldTokens(Planted):
+    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+        claimed = super().claim_next(claim, names, limit)
+        return [replace(entry, token=1) for entry in claimed] if self.strikes() else claimed
+
+
+class Leaks(Planted):
+    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+        self.inner.save_book(uuids[0], b"", "1", None)
+        return super().purge(uuids)
+
+
+class SeesGhosts(Planted):
+    def audit(self, repair: bool) -> list[Finding]:
+        return [Finding(None, "a ghost")]
+
+
+#: What is planted, and the promise that the checker must see broken.
+PLANTED: dict[type[Planted], str] = {
+    LosesJobs: "nothing is lost",
+    ConsumesTwice: "consumed once",
+    TakesStaleEnds: "nothing under a stale token",
+    ClaimsTooEarly: "no claim is taken before its expiry",
+    TellsOfFalseLosses: "a claim holds until its expiry",
+    ClaimsInAWrongOrder: "best first",
+    ForgetsDelays: "no job is claimed before it is due",
+    GivesOldTokens: "tokens rise",
+    Leaks: "nothing leaks",
+    SeesGhosts: "a clean audit",
+}

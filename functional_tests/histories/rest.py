@@ -1,0 +1,196 @@
+"""The store at rest: what a fresh client sees once nobody works any more, and what is left when all of it is gone."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobboard import BoardUnavailable, Job, JobBoard, JobState
+from jobboard.entry import LIVE
+from jobboard.testing import eventually
+
+from .checks import Violation
+from .history import History, of_kind
+
+#: How long claims and delays of a history last at most, with time for a busy machine, in seconds.
+_SETTLED_WITHIN = 60.0
+
+
+@dataclass
+class Rest:
+    """What was seen, in the order in which it was looked at.
+
+    ``drained`` are the jobs that one client then claimed, in their order; ``left`` is what the store holds for the
+    emptied board, and ``left_of_new`` what it holds for one on which one job of each name was posted and consumed.
+    """
+
+    listed: list[dict[str, Any]]
+    stats: dict[str, Any]
+    job_count: int
+    findings: list[str]
+    drained: list[str] = field(default_factory=list)
+    left: dict[str, int] = field(default_factory=dict)
+    left_of_new: dict[str, int] = field(default_factory=dict)
+
+
+def look(board: JobBoard) -> Rest:
+    """Wait until every claim and delay is over, and look at all there is."""
+    deadline = time.monotonic() + _SETTLED_WITHIN
+    listed = _listed(board)
+    while any(job["state"] in {"CLAIMED", "DELAYED"} for job in listed) and time.monotonic() < deadline:
+        board.stats()
+        listed = _listed(board)
+    stats = board.stats()
+    names = {name: [own.delayed, own.unclaimed, own.claimed, own.trashed] for name, own in stats.names.items()}
+    return Rest(
+        listed=listed,
+        stats={"all": [stats.delayed, stats.unclaimed, stats.claimed, stats.trashed], "names": names},
+        job_count=board.job_count,
+        findings=[f"{finding.uuid}: {finding.problem}" for finding in board.audit()],
+    )
+
+
+def _listed(board: JobBoard) -> list[dict[str, Any]]:
+    jobs = board.iterjobs(ensure_fresh=True, states={*LIVE, JobState.TRASHED})
+    return [_shown(job) for job in jobs]
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    return {"uuid": job.uuid, "name": job.name, "key": job.key, "state": str(job.record.state)}
+
+
+def drain(board: JobBoard, rest: Rest) -> None:
+    """Claim and consume all, and purge the trash."""
+    for _ in range(len(rest.listed) + 1):
+        claimed = board.claim_next("drain", limit=7, expiry=600)
+        rest.drained += [job.uuid for job in claimed]
+        board.consume_many(claimed, "drain")
+        if not claimed:
+            break
+    for job in list(board.trashed()):
+        board.purge(job.uuid)
+
+
+def look_at_what_is_left(
+    boards: tuple[JobBoard, JobBoard], rest: Rest, holds: Callable[[str], dict[str, int]], within: float
+) -> None:
+    """Tidy the emptied board and a new one until the store holds as much for both.
+
+    :param holds: what the store holds for a board of this name, counted past the library.
+    """
+
+    def is_as_good_as_new() -> bool:
+        for board in boards:
+            board._backend.tidy(1000)
+        rest.left, rest.left_of_new = (holds(board.name) for board in boards)
+        return rest.left == rest.left_of_new
+
+    try:
+        eventually(is_as_good_as_new, within=within, every=0.5)
+    except AssertionError:
+        pass  # the check tells what is left
+
+
+def use_once(board: JobBoard, names: tuple[str, ...]) -> None:
+    """Let one job of each name go the whole way; the first of a kind may leave what all later ones share."""
+    for name in names:
+        board.post(name, key="a")
+    while claimed := board.claim_next("first", limit=10):
+        board.consume_many(claimed, "first")
+
+
+def patiently(call: Callable[[], None], within: float = 60.0) -> None:
+    """Make a call that needs a store which may be just starting again."""
+
+    def is_done() -> bool:
+        try:
+            call()
+        except BoardUnavailable:
+            return False
+        return True
+
+    eventually(is_done, within=within, every=0.1)
+
+
+def check_rest(history: History, rest: Rest) -> list[Violation]:
+    """Return every violation that the store at rest shows, beside the records."""
+    found: list[Violation] = []
+    for one in (nothing_lost, nothing_from_nowhere, once, nothing_stuck, counts_agree, drained_in_order, emptied):
+        found += one(history, rest)
+    found += [Violation("a clean audit", f"at rest: {finding}") for finding in rest.findings]
+    return found
+
+
+def nothing_lost(history: History, rest: Rest) -> Iterator[Violation]:
+    """Each posted job is in the store, or somebody ended it, or may have."""
+    there = {job["uuid"] for job in rest.listed}
+    for uuid, events in history.jobs.items():
+        posts = [event for event in of_kind(events, "post") if event.is_ok and event.shown["uuid"] == uuid]
+        if not posts or uuid in there:
+            continue
+        last = posts[-1]
+        # A purged uuid that is posted again is a new job, which no earlier end excuses.
+        is_new = any(event.is_ok and event.end < last.start for event in of_kind(events, "purge"))
+        ends = [
+            event
+            for event in of_kind(events, "consume", "cancel", "purge")
+            if event.may_have_happened and (not is_new or event.op.latest > last.start)
+        ]
+        if not ends:
+            yield Violation("nothing is lost", f"job {uuid}: {last}, and it is nowhere")
+
+
+def nothing_from_nowhere(history: History, rest: Rest) -> Iterator[Violation]:
+    """What is there was posted, and was not ended by anybody to whom that was acknowledged."""
+    for job in rest.listed:
+        events = history.jobs.get(job["uuid"], [])
+        posts = [event for event in of_kind(events, "post") if event.may_have_happened]
+        if not posts:
+            told = "; ".join(map(str, events)) or "nobody"
+            yield Violation("what was refused changes nothing", f"job {job} is there, posted by {told}")
+        for end in of_kind(events, "consume", "cancel"):
+            if end.is_ok and end.op.answer is not False:
+                yield Violation("a job that has ended is gone", f"job {job} is there after {end}")
+
+
+def once(_: History, rest: Rest) -> Iterator[Violation]:
+    counted = Counter(job["uuid"] for job in rest.listed)
+    keys = Counter((job["name"], job["key"]) for job in rest.listed if job["key"] and job["state"] != "TRASHED")
+    for what, number in [*counted.items(), *keys.items()]:
+        if number > 1:
+            yield Violation("a repeated request has the effect of once", f"{what} is there {number} times")
+
+
+def nothing_stuck(_: History, rest: Rest) -> Iterator[Violation]:
+    for job in rest.listed:
+        if job["state"] in {"CLAIMED", "DELAYED"}:
+            yield Violation("every claim and delay ends", f"job {job}, {_SETTLED_WITHIN:.0f} s after the last call")
+
+
+def counts_agree(_: History, rest: Rest) -> Iterator[Violation]:
+    states = ("DELAYED", "UNCLAIMED", "CLAIMED", "TRASHED")
+    by_name = Counter((job["name"], job["state"]) for job in rest.listed)
+    names = {name for name, _ in by_name} | set(rest.stats["names"])
+    counted = {name: [by_name[name, state] for state in states] for name in names}
+    told = {name: rest.stats["names"].get(name, [0] * 4) for name in names}
+    in_all = [sum(numbers[index] for numbers in counted.values()) for index in range(4)]
+    live = sum(in_all[:3])
+    if (counted, in_all, live) != (told, rest.stats["all"], rest.job_count):
+        text = f"listed {counted}, {live} live; stats {rest.stats}, job_count {rest.job_count}"
+        yield Violation("counts equal the listing", text)
+
+
+def drained_in_order(_: History, rest: Rest) -> Iterator[Violation]:
+    expected = [job["uuid"] for job in rest.listed if job["state"] == "UNCLAIMED"]
+    if rest.drained != expected:
+        missing, extra = set(expected) - set(rest.drained), set(rest.drained) - set(expected)
+        text = f"not claimed: {missing}; not listed: {extra}; else another order"
+        yield Violation("best first", f"an only client drained the board differently from its listing: {text}")
+
+
+def emptied(_: History, rest: Rest) -> Iterator[Violation]:
+    if rest.left != rest.left_of_new:
+        yield Violation("nothing leaks", f"the emptied board holds {rest.left}, a new one {rest.left_of_new}")

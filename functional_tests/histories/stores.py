@@ -1,0 +1,267 @@
+"""The stores of histories: their servers, the lines to them, and what can be done to both."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etcd_servers import EtcdCluster, EtcdServer
+from mariadb_servers import MariadbServer
+from postgresql_servers import PostgresqlServer
+from proxy import Proxy
+from redis_servers import RedisCluster, RedisSentinel, RedisServer
+from servers import HOST, RunningServer
+from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
+
+from jobboard.backends.memory.registry import shelf_of
+from jobboard.backends.memory.shelf import steady_now
+from jobboard.testing import eventually
+
+from . import footprint
+from .history import Rules
+from .nemesis import Disturbance
+
+
+@dataclass
+class Site:
+    """A running store.
+
+    :param uri: how the workers reach it, through proxies where there are any.
+    :param calm_uri: how it is reached past them.
+    :param holds: counts what it holds for a board.
+    :param disturbances: what a nemesis may do to it and to the lines, by the kind of fault.
+    :param clocks: whether a client's wall clock may be stepped; where the host's clock judges, as its documents say, it
+        is the store's own.
+    :param hasten: lets so much time pass for these boards that every claim ends and all that has ended is forgotten,
+        where the store's clock can be told to.
+    """
+
+    uri: str
+    calm_uri: str
+    holds: Callable[[str], dict[str, int]]
+    options: dict[str, Any] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
+    disturbances: dict[str, Disturbance] = field(default_factory=dict)
+    clocks: bool = True
+    processes: bool = True
+    hasten: Callable[..., None] = lambda *_: None
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def of_lines(proxies: Sequence[Proxy]) -> dict[str, Disturbance]:
+    """What can be done to the lines: to one of them, or to all."""
+
+    def on_some(act: Callable[[Proxy], object], end: Callable[[Proxy], object] | None = None) -> Disturbance:
+        def disturb(seconds: float, pick: float) -> None:
+            number = int(pick * (len(proxies) + 1))
+            chosen = proxies[number : number + 1] or proxies
+            for proxy in chosen:
+                act(proxy)
+            if end is not None:
+                _wait(seconds)
+                for proxy in chosen:
+                    end(proxy)
+
+        return disturb
+
+    return {
+        "cut the lines": on_some(Proxy.break_all),
+        "drop replies": on_some(lambda proxy: proxy.cut("reply", 3), Proxy.disarm),
+        "drop requests": on_some(lambda proxy: proxy.cut("request", 3), Proxy.disarm),
+        "swallow requests": on_some(lambda proxy: proxy.cut("both", 2), _break_what_is_swallowed),
+        "silence the lines": on_some(Proxy.silence, Proxy.speak),
+        "shut the lines": on_some(Proxy.shut, Proxy.open_again),
+    }
+
+
+def _break_what_is_swallowed(proxy: Proxy) -> None:
+    """Who waits for an answer on one of these lines need not wait for its whole timeout."""
+    proxy.disarm()
+    proxy.break_all()
+
+
+def of_servers(choose: Callable[[float], RunningServer]) -> dict[str, Disturbance]:
+    """What can be done to a server: the one that is chosen, such as the leader."""
+
+    def restart(seconds: float, pick: float) -> None:
+        server = choose(pick)
+        server.kill()
+        _wait(seconds)
+        server.start()
+
+    def freeze(seconds: float, pick: float) -> None:
+        server = choose(pick)
+        server.freeze()
+        _wait(seconds)
+        server.thaw()
+
+    return {"restart a server": restart, "freeze a server": freeze}
+
+
+@contextlib.contextmanager
+def _memory(_: Path) -> Iterator[Site]:
+    yield Site(
+        "memory://", "memory://", lambda board: footprint.of_memory("", board), clocks=False, processes=False,
+        hasten=_turn_clocks,
+    )  # fmt: skip
+
+
+def _turn_clocks(*boards: str) -> None:
+    for board in boards:
+        shelf = shelf_of("", board)
+        ahead = shelf.clock() - steady_now() + 3600
+        shelf.clock = lambda ahead=ahead: steady_now() + ahead
+
+
+@contextlib.contextmanager
+def _sqlite(folder: Path) -> Iterator[Site]:
+    path = folder / "jobs.db"
+    uri = f"sqlite:///{path}"
+    yield Site(uri, uri, lambda board: footprint.of_sqlite(path, board), clocks=False)
+
+
+@contextlib.contextmanager
+def _one_server(
+    server: Any, holds: Callable[[str], dict[str, int]], options: dict[str, Any], rules: Rules | None = None
+) -> Iterator[Site]:
+    with server, Proxy((HOST, server.port)) as proxy:
+        yield Site(
+            server.uri.replace(f":{server.port}", f":{proxy.port}"), server.uri, holds, options, rules or Rules(),
+            of_lines([proxy]) | of_servers(lambda _: server),
+        )  # fmt: skip
+
+
+_DURABLE = {"appendonly": "yes", "appendfsync": "always"}
+_QUICK_REDIS = {"socket_timeout": 2.0}
+
+
+def _redis(_: Path) -> contextlib.AbstractContextManager[Site]:
+    server = RedisServer(_DURABLE)
+    return _one_server(server, lambda board: footprint.of_redis([server.client()], board), _QUICK_REDIS)
+
+
+@contextlib.contextmanager
+def _redis_cluster(_: Path) -> Iterator[Site]:
+    with RedisCluster(_DURABLE) as cluster:
+
+        def holds(board: str) -> dict[str, int]:
+            return footprint.of_redis([node.client() for node in cluster.nodes], board)
+
+        faults = of_servers(lambda pick: cluster.nodes[int(pick * len(cluster.nodes))])
+        yield Site(cluster.uri, cluster.uri, holds, _QUICK_REDIS, disturbances=faults)
+
+
+@contextlib.contextmanager
+def _redis_sentinel(_: Path) -> Iterator[Site]:
+    with RedisSentinel(_DURABLE) as sentinel:
+
+        def holds(board: str) -> dict[str, int]:
+            return footprint.of_redis([sentinel.primary.client()], board)
+
+        def failover(_seconds: float, _pick: float) -> None:
+            sentinel.kill_primary()
+            # What was acknowledged just before may be gone for good, and just after, two may have served.
+            _wait(1.0)
+
+        options = {**_QUICK_REDIS, "durability": "wait:1:500"}
+        yield Site(sentinel.uri, sentinel.uri, holds, options, disturbances={"failover": failover})
+
+
+_QUICK_ZOOKEEPER = {"session_timeout": 6.0, "request_timeout": 2.0}
+_SESSIONS = Rules(session=6.0)
+
+
+def _zookeeper(_: Path) -> contextlib.AbstractContextManager[Site]:
+    server = ZooKeeperServer()
+    return _one_server(server, lambda board: footprint.of_zookeeper(server.uri, board), _QUICK_ZOOKEEPER, _SESSIONS)
+
+
+@contextlib.contextmanager
+def _zookeeper_ensemble(_: Path) -> Iterator[Site]:
+    with ZooKeeperEnsemble() as ensemble, contextlib.ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy((HOST, node.port))) for node in ensemble.nodes]
+
+        def choose(pick: float) -> RunningServer:
+            return ensemble.leader() if pick < 0.5 else ensemble.nodes[int(pick * 6) - 3]
+
+        yield Site(
+            "zookeeper://" + ",".join(f"{HOST}:{proxy.port}" for proxy in proxies), ensemble.uri,
+            lambda board: footprint.of_zookeeper(ensemble.uri, board), _QUICK_ZOOKEEPER, _SESSIONS,
+            of_lines(proxies) | _one_at_a_time(of_servers(choose), ensemble.until_whole),
+        )  # fmt: skip
+
+
+def _one_at_a_time(faults: dict[str, Disturbance], until_whole: Callable[[], object]) -> dict[str, Disturbance]:
+    """Let an ensemble come together again before the next fault; it is no fault of the board's if most are away."""
+
+    def then_wait(disturb: Disturbance) -> Disturbance:
+        def both(seconds: float, pick: float) -> str | None:
+            process = disturb(seconds, pick)
+            until_whole()
+            return process
+
+        return both
+
+    return {kind: then_wait(disturb) for kind, disturb in faults.items()}
+
+
+_QUICK_ETCD = {"timeout": 2.0}
+
+
+def _etcd(_: Path) -> contextlib.AbstractContextManager[Site]:
+    server = EtcdServer()
+    return _one_server(server, lambda board: footprint.of_etcd(server, board), _QUICK_ETCD)
+
+
+@contextlib.contextmanager
+def _etcd_cluster(_: Path) -> Iterator[Site]:
+    with EtcdCluster() as cluster, contextlib.ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy((HOST, member.port))) for member in cluster.members]
+
+        def choose(pick: float) -> RunningServer:
+            return cluster.leader() if pick < 0.5 else cluster.members[int(pick * 6) - 3]
+
+        def until_whole() -> None:
+            eventually(lambda: all(member.answers() for member in cluster.members), within=60, every=0.1)
+
+        yield Site(
+            "etcd://" + ",".join(f"{HOST}:{proxy.port}" for proxy in proxies) + "/tests", cluster.uri,
+            lambda board: footprint.of_etcd(cluster.members[0], board), _QUICK_ETCD, Rules(),
+            of_lines(proxies) | _one_at_a_time(of_servers(choose), until_whole),
+        )  # fmt: skip
+
+
+_QUICK_SQL = {"socket_timeout": 3.0}
+
+
+def _postgresql(_: Path) -> contextlib.AbstractContextManager[Site]:
+    server = PostgresqlServer()
+    return _one_server(server, lambda board: footprint.of_sql_server(server, board), _QUICK_SQL)
+
+
+def _mariadb(_: Path) -> contextlib.AbstractContextManager[Site]:
+    server = MariadbServer()
+    return _one_server(server, lambda board: footprint.of_sql_server(server, board), _QUICK_SQL)
+
+
+#: Every kind of store for histories: what starts it, given a folder of its own, and stops it at the end.
+STORES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Site]]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "redis": _redis,
+    "redis-sentinel": _redis_sentinel,
+    "redis-cluster": _redis_cluster,
+    "zookeeper": _zookeeper,
+    "zookeeper-ensemble": _zookeeper_ensemble,
+    "etcd": _etcd,
+    "etcd-cluster": _etcd_cluster,
+    "postgresql": _postgresql,
+    "mariadb": _mariadb,
+}

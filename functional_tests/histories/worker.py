@@ -1,0 +1,312 @@
+"""A process that works on a board by its plan.
+
+``python -m histories.worker SETTINGS``, in JSON, has everything imported, and forks a worker for each line
+``start NAME`` on its standard input, which it answers with a pid. It answers ``wait PID`` with what that one ended with,
+negative for a signal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, fetch
+
+from .plan import Step, steps_of
+from .records import Diary, Op
+
+#: How many jobs of others, posts and claims a process remembers.
+_MEMORY = 40
+
+
+@dataclass(slots=True)
+class Held:
+    """A claim that this process was granted; ``ended``: the calls that have ended it, or may have."""
+
+    job: Job
+    until: float
+    ended: set[str] = field(default_factory=set)
+
+
+class Worker:
+    """Makes one call after the other, and writes each down.
+
+    :param who: the owner's name; several processes may share one.
+    """
+
+    def __init__(self, board: JobBoard, diary: Diary, who: str) -> None:
+        self._board = board
+        self._diary = diary
+        self._who = who
+        self._held: deque[Held] = deque(maxlen=_MEMORY)
+        self._posted: deque[tuple[str, dict[str, Any], float]] = deque(maxlen=_MEMORY)
+        self._seen: deque[str] = deque(maxlen=_MEMORY)
+        self._in_trash: deque[str] = deque(maxlen=_MEMORY)
+
+    def take(self, step: Step) -> None:
+        """Make one call, if there is something to make it on."""
+        getattr(self, f"_{step.op}")(step)
+
+    def _call(self, op: str, args: dict[str, Any], request: Callable[[], Any]) -> Op:
+        return self._diary.call(op, args, request)
+
+    # -- producers -------------------------------------------------------------------------------------------------
+
+    def _post(self, step: Step) -> None:
+        self._send_post({"uuid": step.uuid, "name": step.name, "priority": step.priority, "delay": step.delay,
+                         "max_attempts": step.max_attempts, "n": step.number})  # fmt: skip
+
+    def _post_key(self, step: Step) -> None:
+        self._send_post({"uuid": step.uuid, "name": step.name, "priority": step.priority, "delay": step.delay,
+                         "max_attempts": step.max_attempts, "n": step.number, "key": step.key,
+                         "if_exists": step.if_exists})  # fmt: skip
+
+    def _post_again(self, step: Step) -> None:
+        """Repeat a recent post: a store remembers a job that has ended for a minute only."""
+        recent = [args for _, args, at in self._posted if time.monotonic() - at < 15]
+        if recent:
+            self._send_post(_one_of(recent, step.pick))
+
+    def _send_post(self, args: dict[str, Any]) -> None:
+        options = {name: args[name] for name in ("delay", "max_attempts", "key", "if_exists") if name in args}
+
+        def request() -> dict[str, Any]:
+            job = self._board.post(args["name"], None, {"n": args["n"]}, args["priority"], uuid=args["uuid"], **options)
+            return _shown(job)
+
+        if all(uuid != args["uuid"] for uuid, _, _ in self._posted):
+            self._posted.append((args["uuid"], args, time.monotonic()))
+        self._call("post", args, request)
+        self._seen.append(args["uuid"])
+
+    def _post_many(self, step: Step) -> None:
+        postings = [Posting(step.name, details={"n": step.number}, priority=step.priority, uuid=uuid)
+                    for uuid in step.more_uuids]  # fmt: skip
+        args = {"uuids": step.more_uuids, "name": step.name, "priority": step.priority}
+        self._call("post_many", args, lambda: [_shown(job) for job in self._board.post_many(postings)])
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def _claim_next(self, step: Step) -> None:
+        args = {"who": self._who, "names": step.names, "limit": step.limit, "expiry": step.expiry}
+        claimed: list[Job] = []
+
+        def request() -> list[dict[str, Any]]:
+            claimed.extend(self._board.claim_next(self._who, step.names, step.limit, step.expiry))
+            return [_shown(job) for job in claimed]
+
+        call = self._call("claim_next", args, request)
+        self._held.extend(Held(job, call.start + step.expiry) for job in claimed)
+
+    def _claim(self, step: Step) -> None:
+        if not self._seen:
+            return
+        uuid = _one_of(self._seen, step.pick)
+        args = {"who": self._who, "uuid": uuid, "expiry": step.expiry}
+        claimed: list[Job] = []
+
+        def request() -> dict[str, Any]:
+            # A handle of its own, whose token no later claim by this process replaces.
+            job = self._board.get(uuid)
+            self._board.claim(job, self._who, step.expiry)
+            claimed.append(job)
+            return _shown(job)
+
+        call = self._call("claim", args, request)
+        self._held.extend(Held(job, call.start + step.expiry) for job in claimed)
+
+    def _extend(self, step: Step) -> None:
+        held = self._claim_for(step)
+        if held is not None:
+            args = self._fence(held) | {"expiry": step.expiry}
+            call = self._call("extend", args, lambda: self._board.extend(held.job, self._who, step.expiry))
+            if call.is_ok:
+                held.until = call.start + step.expiry
+
+    def _checkpoint(self, step: Step) -> None:
+        held = self._claim_for(step)
+        if held is not None:
+            request = partial(self._board.checkpoint, held.job, self._who, step.number)
+            self._call("checkpoint", self._fence(held), request)
+
+    def _consume(self, step: Step) -> None:
+        self._end(step, "consume", lambda job: self._board.consume(job, self._who, step.number))
+
+    def _abandon(self, step: Step) -> None:
+        delay = step.delay or 0.0
+        self._end(step, "abandon", lambda job: self._board.abandon(job, self._who, delay=delay), delay=delay)
+
+    def _trash(self, step: Step) -> None:
+        self._end(step, "trash", lambda job: self._board.trash(job, self._who, reason="broken"))
+
+    def _end(self, step: Step, op: str, request: Callable[[Job], None], **more: Any) -> None:
+        """An end is never repeated by hand under its own token: a success of the second would be the first one's."""
+        held = self._claim_for(step)
+        if held is None or op in held.ended:
+            return
+        call = self._call(op, self._fence(held) | more, lambda: request(held.job))
+        if call.may_have_happened:
+            held.ended.add(op)
+
+    def _consume_many(self, step: Step) -> None:
+        batch = [held for held in self._held if not held.ended and held.until > time.monotonic()][: step.limit]
+        if not batch:
+            return
+        args = {"who": self._who, "fences": [[held.job.uuid, held.job.token] for held in batch]}
+
+        def request() -> list[str | None]:
+            errors = self._board.consume_many([held.job for held in batch], self._who)
+            return [None if error is None else f"{type(error).__name__}: {error}" for error in errors]
+
+        call = self._call("consume_many", args, request)
+        if call.may_have_happened:
+            for held in batch:
+                held.ended.add("consume")
+
+    def _fence(self, held: Held) -> dict[str, Any]:
+        return {"who": self._who, "uuid": held.job.uuid, "token": held.job.token}
+
+    def _claim_for(self, step: Step) -> Held | None:
+        now = time.monotonic()
+        fresh = [held for held in self._held if not held.ended and held.until > now]
+        over = [held for held in self._held if held.ended or held.until <= now]
+        found = over if step.stale else fresh
+        return _one_of(found, step.pick) if found else None
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def _cancel(self, step: Step) -> None:
+        self._operate("cancel", self._seen, step, self._board.cancel)
+
+    def _release(self, step: Step) -> None:
+        self._operate("release", self._seen, step, lambda uuid: self._board.release(uuid, reason="its host is gone"))
+
+    def _trash_by_force(self, step: Step) -> None:
+        self._operate("trash_by_force", self._seen, step, lambda uuid: self._board.trash(uuid, "operator", force=True))
+
+    def _restore(self, step: Step) -> None:
+        self._operate("restore", self._in_trash, step, lambda uuid: _shown(self._board.restore(uuid)))
+
+    def _purge(self, step: Step) -> None:
+        self._operate("purge", self._in_trash, step, self._board.purge)
+
+    def _operate(self, op: str, known: Sequence[str], step: Step, request: Callable[[str], Any]) -> None:
+        if known:
+            uuid = _one_of(known, step.pick)
+            self._call(op, {"uuid": uuid}, lambda: request(uuid))
+
+    # -- lookers-on ------------------------------------------------------------------------------------------------
+
+    def _look(self, step: Step) -> None:
+        states = {JobState.CLAIMED} if step.stale else {JobState.DELAYED, JobState.UNCLAIMED}
+        self._seen.extend(self._listed(states))
+
+    def _look_at_trash(self, step: Step) -> None:
+        self._in_trash.extend(self._listed({JobState.TRASHED}))
+
+    def _listed(self, states: set[JobState]) -> list[str]:
+        call = self._call("look", {"states": sorted(states)}, lambda: [
+            job.uuid for job, _ in zip(self._board.iterjobs(states=states), range(20), strict=False)
+        ])  # fmt: skip
+        return call.answer or []
+
+    def _audit(self, step: Step) -> None:
+        self._call("audit", {}, lambda: [f"{finding.uuid}: {finding.problem}" for finding in self._board.audit()])
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    return {"uuid": job.uuid, "token": job.token, "name": job.name, "priority": int(job.priority),
+            "sequence": job.sequence, "attempts": job.record.attempts, "max_attempts": job.max_attempts}  # fmt: skip
+
+
+def _one_of(items: Sequence[Any], pick: float) -> Any:
+    return items[int(pick * len(items))]
+
+
+def work(board: JobBoard, diary: Diary, process: str, seed: int, rate: float, stop: threading.Event) -> None:
+    """Take the steps of this process's plan until told to stop."""
+    # Two processes share each owner's name: a claim is the token, and not the name.
+    worker = Worker(board, diary, f"owner {ord(process[1]) % 2}")
+    for step in steps_of(seed, process, rate):
+        if stop.wait(step.pause):
+            return
+        worker.take(step)
+
+
+def _connect(board: JobBoard, stop: threading.Event) -> bool:
+    while not stop.is_set():
+        try:
+            board.connect(5.0)
+            return True
+        except BoardUnavailable:
+            stop.wait(0.1)
+    return False
+
+
+def live(settings: dict[str, Any], process: str) -> None:
+    """Be one worker from its start until SIGTERM."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    board = fetch(settings["board"], settings["uri"], **settings["options"])
+    diary = Diary(Path(settings["folder"]) / f"{process}.jsonl", process)
+    if _connect(board, stop):
+        work(board, diary, process, settings["seed"], settings["rate"], stop)
+        board.close()
+
+
+def start(settings: dict[str, Any], process: str) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        os.close(0)
+        live(settings, process)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def main(settings: dict[str, Any]) -> None:
+    if settings["clock"]:
+        # libfaketime takes the deadline of clock_nanosleep() for one of its own clock, and refuses it.
+        time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+    fetch(settings["board"], settings["uri"], **settings["options"])  # imports what the store needs, and opens nothing
+    alive: set[int] = set()
+    answer("ready")
+    for line in sys.stdin:
+        command, argument = line.split()
+        if command == "start":
+            pid = start(settings, argument)
+            alive.add(pid)
+            answer(pid)
+        else:
+            status = os.waitpid(int(argument), 0)[1]
+            alive.discard(int(argument))
+            answer(os.waitstatus_to_exitcode(status))
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
+
+
+def answer(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
