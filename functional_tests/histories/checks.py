@@ -184,11 +184,15 @@ def oldest_first(history: History) -> Iterator[Violation]:
 
 
 def attempts_are_bounded(history: History) -> Iterator[Violation]:
+    """A claim that is released does not end for a fault of the job, so another attempt may follow the last one."""
     for uuid, events in history.jobs.items():
+        if _may_be_replaced(events):
+            continue
         for grant in grants(events):
-            most = grant.shown["max_attempts"]
-            if not _may_be_replaced(events) and most is not None and grant.shown["attempts"] > most:
-                yield _violation("poison stops", uuid, grant, text=f"attempt {grant.shown['attempts']} of {most}")
+            released = [event for event in of_kind(events, "release") if event.may_lie_between(0.0, grant.end)]
+            most, attempts = grant.shown["max_attempts"], grant.shown["attempts"]
+            if most is not None and attempts > most + len(released):
+                yield _violation("poison stops", uuid, grant, text=f"attempt {attempts} of {most}")
 
 
 def audits_find_nothing(history: History) -> Iterator[Violation]:

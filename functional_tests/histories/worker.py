@@ -1,8 +1,8 @@
 """A process that works on a board by its plan.
 
 ``python -m histories.worker SETTINGS``, in JSON, has everything imported, and forks a worker for each line
-``start NAME`` on its standard input, which it answers with a pid. It answers ``wait PID`` with what that one ended with,
-negative for a signal.
+``start NAME`` on its standard input, which it answers with a pid. It answers ``wait PID`` with what that one ended
+with, negative for a signal.
 """
 
 from __future__ import annotations
