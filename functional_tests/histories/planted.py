@@ -58,8 +58,7 @@ class TellsOfFalseLosses(Planted):
 
 class ClaimsInAWrongOrder(Planted):
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
-        claimed = super().claim_next(claim, names, limit)
-        return claimed[::-1] if self.strikes() else claimed
+        return super().claim_next(claim, names, limit)[::-1]
 
 
 class ForgetsDelays(Planted):
