@@ -73,7 +73,7 @@ def test_a_clock_that_runs_slower_or_faster_stays_within_the_bounds() -> None:
         clocks.ahead += 1.37 * 0.0005
         clocks.check()
         clocks.reply()
-    assert clocks.check() < 0.1
+    assert clocks.check() < 0.5
 
 
 def test_eight_probes_tell_the_time_closely() -> None:

@@ -51,7 +51,7 @@ def test_a_job_of_which_all_is_large_can_be_ended(harness: EtcdHarness, end: str
 
 def test_a_job_of_which_all_is_large_is_taken_back(harness: EtcdHarness) -> None:
     board = harness.board()
-    job = swollen(board, 0.5)
+    job = swollen(board, 2.0)
     eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED)
     assert board.claim_next("bob", expiry=LONG) == [job]
     assert job.checkpoint == LARGE
@@ -77,6 +77,21 @@ def test_pages_and_batches_of_large_jobs_go_through(harness: EtcdHarness) -> Non
     assert claimed == posted
     assert board.consume_many(claimed, "alice") == [None] * 12
     assert board.audit() == []
+
+
+def test_ten_thousand_names_are_read_at_one_moment(harness: EtcdHarness) -> None:
+    board = harness.board()
+    names = [f"resize-{n}" for n in range(10_000)]
+    posted = board.post_many([Posting(names[n]) for n in (9_999, 17, 0, 5_000)])
+    board.post("rotate", priority="very_high")
+    assert board.claim_next("alice", names, limit=9, expiry=LONG) == posted
+
+
+def test_the_numbers_of_thousands_of_names_are_told(harness: EtcdHarness) -> None:
+    board = harness.board()
+    board.post_many([Posting(f"resize-{n}") for n in range(1_500)])
+    for _ in ("names that this client has not met", "names that it knows"):
+        assert (board.stats().unclaimed, len(board.stats().names)) == (1_500, 1_500)
 
 
 def test_what_is_too_large_for_the_server_is_told(harness: EtcdHarness) -> None:

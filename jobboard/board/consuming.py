@@ -102,7 +102,7 @@ class Consuming(Handles):
                 break
             claim = self._claim_of(who, expiry)
         # A later batch may find what was posted, or put back, since the first one, and is better.
-        return sorted(jobs, key=lambda job: (-job.priority, job.sequence))
+        return sorted(jobs)
 
     def extend(self, job: Job | str, who: str, expiry: float | None = None, *, token: int | None = None) -> None:
         """Let a claim end ``expiry`` seconds from now (None: the board's default), also when that is sooner.

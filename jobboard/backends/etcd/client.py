@@ -17,7 +17,19 @@ from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.options import Settings
 from jobboard.backends.etcd.rows import Grant, Hint, Row, row_of
-from jobboard.backends.etcd.txn import Done, Found, KeyValue, Op, Txn, done_of, get, many, scan_prefix
+from jobboard.backends.etcd.txn import (
+    Done,
+    Found,
+    KeyValue,
+    Op,
+    Txn,
+    at_revision,
+    done_of,
+    get,
+    many,
+    parts_of,
+    scan_prefix,
+)
 from jobboard.backends.etcd.worker import Worker
 from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable
@@ -112,9 +124,15 @@ class Client(Backend):
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _ask(self, ops: Sequence[Op]) -> list[Found]:
-        """Read several ranges at one moment; one answer for each."""
-        reply = self.gateway.call("/kv/txn", Txn(then=many(ops)).payload(), changes=False)
-        return list(done_of(reply).found())
+        """Read several ranges at one moment, whatever their number; one answer for each."""
+        found: list[Found] = []
+        revision = 0
+        for part in parts_of(ops):
+            then = [at_revision(op, revision) for op in part] if revision else part
+            done = done_of(self.gateway.call("/kv/txn", Txn(then=many(then)).payload(), changes=False))
+            revision = revision or done.revision
+            found += done.found()
+        return found
 
     def _send(self, txn: Txn) -> Done:
         """Send a transaction that changes something."""

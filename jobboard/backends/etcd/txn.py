@@ -14,6 +14,12 @@ Op = dict[str, Any]
 #: What a server takes in one transaction unless it is told otherwise. Each level of nested ones has what is left.
 MOST_OPS = 128
 
+#: Reads in one transaction: with 64 nested ones, each of these may list 64.
+_MOST_READS = 64 * 64
+
+#: What an operation weighs beside its keys, in bytes.
+_OVERHEAD = 50
+
 #: Bytes of keys and values in one request; the server's limit is 1.5 MiB.
 MOST_BYTES = 1_000_000
 
@@ -125,6 +131,26 @@ def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
         return list(ops)
     size = min(64, MOST_OPS - compares)
     return [nested(Txn(then=list(ops[start : start + size]))) for start in range(0, len(ops), size)]
+
+
+def parts_of(ops: Sequence[Op]) -> list[Sequence[Op]]:
+    """Cut reads into parts of which each fits one request."""
+    parts: list[list[Op]] = [[]]
+    size = 0
+    for op in ops:
+        request = op["request_range"]
+        weight = len(request["key"]) + len(request.get("range_end", "")) + _OVERHEAD
+        size += weight
+        if parts[-1] and (size > MOST_BYTES or len(parts[-1]) == _MOST_READS):
+            parts.append([])
+            size = weight
+        parts[-1].append(op)
+    return list(parts)
+
+
+def at_revision(op: Op, revision: int) -> Op:
+    """Return a read as of a revision that has been."""
+    return {"request_range": {**op["request_range"], "revision": str(revision)}}
 
 
 # -- comparisons ---------------------------------------------------------------------------------------------------

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from jobboard.board import JobBoard
+from jobboard.entry import Entry
 from jobboard.job import Job
 from jobboard.posting import JobPriority, Posting
 from jobboard.testing.contract.case import (
+    LONG,
     SHORT,
     Case,
     claim_one,
@@ -63,6 +67,23 @@ class OrderingCases(Case):
         asked = [job.uuid for job in expected if job.name in wanted]
         assert uuids_of(board.iterjobs(names=wanted)) == asked
         assert uuids_of(board.claim_next("alice", wanted, limit=1_000)) == asked
+
+    def test_a_batch_of_several_requests_is_best_first(
+        self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backend, claim_next = board._backend, board._backend.claim_next
+        monkeypatch.setattr(backend, "capabilities", replace(backend.capabilities, largest_batch=5), raising=False)
+        late: list[Job] = []
+
+        def claim_then_post(*arguments: Any) -> list[Entry]:
+            entries = claim_next(*arguments)
+            late.append(other.post("resize", priority=JobPriority.HIGH))
+            return entries
+
+        monkeypatch.setattr(backend, "claim_next", claim_then_post)
+        posted = board.post_many([Posting("resize") for _ in range(12)])
+        claimed = board.claim_next("alice", limit=10, expiry=LONG)
+        assert uuids_of(claimed) == uuids_of([late[0], *posted[:9]])
 
     def test_the_head_of_each_name_is_found_behind_many_of_another(self, board: JobBoard) -> None:
         board.post_many([Posting("resize", priority=JobPriority.VERY_HIGH) for _ in range(300)])
