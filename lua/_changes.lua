@@ -51,12 +51,16 @@ local function put_by(uuids, adds, lost)
   for index, uuid in ipairs(uuids) do
     local job = jobs[uuid]
     local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
+    if is_hidden(job) then
+      -- Nobody reads it any more; only a repeated request still asks how it ended.
+      posting, result = '', false
+    end
     if job.checkpoint then
-      checkpoint = redis.call('HGET', key('checkpoints'), uuid)
+      checkpoint = not is_hidden(job) and redis.call('HGET', key('checkpoints'), uuid)
       table.insert(list_in(lost, key('checkpoints')), uuid)
     end
     if job.progress then
-      progress = redis.call('HGET', key('progress'), uuid)
+      progress = not is_hidden(job) and redis.call('HGET', key('progress'), uuid)
       table.insert(list_in(lost, key('progress')), uuid)
     end
     finished[uuid] = {posting, checkpoint, progress, result}

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Put jobs back on the board, now or for later.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Look for what contradicts itself, a part of the board at a time, and mend it if told to.
 --
 -- KEYS: 1 the board

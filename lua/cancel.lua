@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Take jobs that are not claimed off the board, and mark those that are.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Replace the checkpoint of a claimed job.
 --
 -- KEYS: 1 the board

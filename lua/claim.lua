@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Try to own one job.
 --
 -- KEYS: 1 the board

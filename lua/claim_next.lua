@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Own the best unclaimed jobs.
 --
 -- KEYS: 1 the board

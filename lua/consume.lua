@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Complete jobs under their claims.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Delete a book.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Let claims end `expiry` from now.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Wait no more.
 --
 -- KEYS: 1 the board

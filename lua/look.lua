@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Tell when the next job can be claimed; who is not lucky is armed, and woken by whatever changes the answer.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Grant no more claims of a name.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua
 -- Put a batch on the board, or nothing of it.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Delete jobs from the trash for good.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Write a participant down as seen now.
 --
 -- KEYS: 1 the board

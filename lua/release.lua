@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Break the claim that has this token.
 --
 -- KEYS: 1 the board

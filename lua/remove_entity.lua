@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Forget a participant.
 --
 -- KEYS: 1 the board

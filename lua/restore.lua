@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Bring jobs back from the trash, at their old place, with no attempts used.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Undo a pause, and wake who waits.
 --
 -- KEYS: 1 the board

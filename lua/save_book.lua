@@ -1,3 +1,4 @@
+#!lua
 -- Write a book if its stored version is the expected one.
 --
 -- KEYS: 1 the board

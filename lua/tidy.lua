@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Delete what nobody can see any more.
 --
 -- KEYS: 1 the board

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Set jobs aside with their reasons.
 --
 -- KEYS: 1 the board

@@ -19,12 +19,15 @@ _HINTS = {
     "NOAUTH": "it wants a password: redis://:PASSWORD@HOST",
     "WRONGPASS": "it refuses this user and password",
     "NOPERM": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
-    "OOM": "it is out of memory (maxmemory)",
+    "OOM": "it is out of memory (maxmemory); posts go on when jobs are gone from it, or maxmemory is raised",
     "MISCONF": "it can't write to its disk",
     "NOREPLICAS": "too few replicas are connected (min-replicas-to-write)",
     "The user executing the script": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
     "BUSY": "somebody's script has been running for too long there",
 }
+
+#: For these it refuses the first write of a script, or the whole script; once that has written, it may go on.
+_BEFORE_WRITING = ("OOM", "READONLY", "MISCONF", "NOREPLICAS", "MASTERDOWN")
 
 #: In what a server says of a command that failed within a script (7.0: "... script: HASH, on @user_script:LINE.").
 _IN_A_SCRIPT = " script: "
@@ -50,8 +53,7 @@ def refused(where: str, error: Exception) -> BoardUnavailable:
     text = _text(error)
     hint = next((hint for word, hint in _HINTS.items() if text.startswith(word) or _is(error, word)), None)
     why = f"{hint} ({text})" if hint else text
-    # Out of memory, a script may begin no writing; once it has written, it may go on.
-    if _IN_A_SCRIPT in text and not _is(error, "OOM"):
+    if _IN_A_SCRIPT in text and not any(_is(error, word) or text.startswith(word) for word in _BEFORE_WRITING):
         return BoardUnavailable(
             f"Redis at {where} broke off a script, of which a part may have been done; "
             f"`jobboard check` finds and repairs what is left of it: {why}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.redis.client import Client
@@ -25,7 +26,7 @@ class Posting(Client):
         return [
             Posted(PostOutcome.POSTED, _entry_of(new, code, now / 1e6))
             if isinstance(code, int)
-            else Posted(_OUTCOMES[code], next(others))
+            else Posted(_OUTCOMES[code], _with_body(next(others), new))
             for new, code in zip(entries, codes, strict=True)
         ]
 
@@ -44,6 +45,11 @@ def item_of(new: NewEntry) -> list[Any]:
         micros(new.delay) if new.delay else None,
         new.max_attempts,
     ]
+
+
+def _with_body(entry: Entry, new: NewEntry) -> Entry:
+    """What is remembered of a job that has ended, only to answer repeated requests, is without its posting."""
+    return entry if entry.body else replace(entry, body=new.body)
 
 
 def _entry_of(new: NewEntry, sequence: int, now: float) -> Entry:

@@ -26,7 +26,9 @@ class Scheduling(Client):
         for step in steps:
             blobs.append(b"" if step.entry is None else step.entry.body)
             blobs += [new.body for new in step.postings]
-        answers = self._change("step_schedules", pack([_plain(step) for step in steps]), *blobs)[1]
+        # Only what posts is refused while memory is full.
+        script = "step_schedules" if any(step.postings for step in steps) else "change_schedules"
+        answers = self._change(script, pack([_plain(step) for step in steps]), *blobs)[1]
         return [_VERDICTS[answer] for answer in answers]
 
     def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:

@@ -1,0 +1,191 @@
+"""A Redis server whose memory is full takes no more jobs, and lets go of those that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fixtures import a_server
+from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
+from redis_servers import RedisCluster, RedisSentinel, RedisServer, plain_client
+
+from jobboard import BoardUnavailable, Conductor, Every, Handlers, JobBoard, JobState, Posting, Schedule
+from jobboard.testing import eventually
+
+LONG = 600.0
+LARGE = {"large": "x" * 20_000}
+ROOM = 6_000_000
+
+server = a_server(RedisServer)
+cluster = a_server(RedisCluster)
+sentinel = a_server(RedisSentinel)
+
+
+class Memory:
+    """Of all servers that may have the board."""
+
+    def __init__(self, *ports: int) -> None:
+        self._clients = [plain_client(port) for port in ports]
+
+    def limit(self) -> None:
+        for client in self._clients:
+            client.config_set("maxmemory", int(client.info("memory")["used_memory"]) + ROOM)
+
+    def free(self) -> None:
+        for client in self._clients:
+            client.config_set("maxmemory", "0")
+
+    def close(self) -> None:
+        self.free()
+        for client in self._clients:
+            client.close()
+
+
+@pytest.fixture
+def memory(server: RedisServer) -> Iterator[Memory]:
+    memory = Memory(server.port)
+    yield memory
+    memory.close()
+
+
+@pytest.fixture
+def board(server: RedisServer, memory: Memory) -> Iterator[JobBoard]:
+    with RedisHarness(server.uri) as harness:
+        yield harness.board(retention=0)
+
+
+def fill(board: JobBoard, memory: Memory) -> None:
+    """Post until the server refuses, also a small job."""
+    memory.limit()
+    with pytest.raises(BoardUnavailable, match="out of memory"):
+        for _ in range(100):
+            board.post_many([Posting("resize", details=LARGE) for _ in range(20)])
+    with pytest.raises(BoardUnavailable, match="maxmemory"):
+        for _ in range(2000):
+            board.post("resize")
+
+
+def drain(board: JobBoard) -> int:
+    """Let a conductor do all that there is."""
+    done: list[str] = []
+    handlers = Handlers()
+    handlers.add("resize", lambda job: done.append(job.uuid))
+    conductor = Conductor("drainer", board, handlers, concurrency=4)
+    conductor.start()
+    eventually(lambda: board.job_count == 0, within=60)
+    conductor.stop()
+    return len(done)
+
+
+def test_a_full_server_is_drained_by_a_conductor_and_takes_jobs_again(board: JobBoard, memory: Memory) -> None:
+    fill(board, memory)
+    waiting = board.job_count
+    assert waiting > 100
+    assert drain(board) == waiting
+    board.post_many([Posting("resize", details=LARGE) for _ in range(100)])
+    assert (board.job_count, board.audit()) == (100, [])
+
+
+@pytest.mark.parametrize("deployment", ["cluster", "sentinel"])
+def test_it_is_so_in_every_deployment(deployment: str, request: pytest.FixtureRequest) -> None:
+    deployed = request.getfixturevalue(deployment)
+    if deployment == "cluster":
+        harness: RedisHarness = ClusterHarness(deployed.uri)
+        memory = Memory(*(node.port for node in deployed.nodes))
+    else:
+        harness, memory = SentinelHarness(deployed.uri), Memory(deployed.primary.port)
+    with harness:
+        board = harness.board(retention=0)
+        fill(board, memory)
+        for job in board.claim_next("alice", limit=50):
+            board.consume(job, "alice")
+        board.post("resize", details=LARGE)
+    memory.close()
+
+
+def claimed(board: JobBoard) -> Any:
+    [job] = board.claim_next("alice", expiry=LONG)
+    return job
+
+
+#: What operators and owners do to a board that is full.
+FREEING: dict[str, Callable[[JobBoard], object]] = {
+    "claim": lambda board: board.claim(next(iter(board.iterjobs(only_unclaimed=True))), "alice", LONG),
+    "consume": lambda board: board.consume(claimed(board), "alice", "done"),
+    "abandon": lambda board: board.abandon(claimed(board), "alice", delay=60, reason="later"),
+    "trash": lambda board: board.trash(claimed(board), "alice", reason="broken"),
+    "trash and purge": lambda board: (board.trash(job := claimed(board), "alice"), board.purge(job.uuid)),
+    "trash and restore": lambda board: (board.trash(job := claimed(board), "alice"), board.restore(job.uuid)),
+    "cancel": lambda board: board.cancel(next(iter(board.iterjobs(only_unclaimed=True)))),
+    "cancel by key": lambda board: board.cancel_by_key("report", "k"),
+    "release": lambda board: board.release(claimed(board), reason="stuck"),
+    "extend": lambda board: board.extend(claimed(board), "alice", LONG),
+    "checkpoint": lambda board: board.checkpoint(claimed(board), "alice", {"page": 7}),
+    "pause and resume": lambda board: (board.pause("resize"), board.resume("resize")),
+    "tidy": lambda board: board._backend.tidy(100),
+    "audit": lambda board: board.audit(repair=True),
+    "stop schedules": lambda board: (board.schedules.pause("hourly"), board.schedules.remove("hourly")),
+    "wait": lambda board: list(board.wait(0.1, {"nothing"})),
+}
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[JobBoard]:
+    """A board on a server that is far beyond its memory."""
+    with RedisServer() as server, RedisHarness(server.uri) as harness, server.client() as client:
+        board = harness.board()
+        board.post_many([Posting("resize", details=LARGE) for _ in range(60)])
+        board.post("report", key="k")
+        board.schedules.add(Schedule("hourly", Every(hours=1), "resize"))
+        client.config_set("maxmemory", "1mb")
+        yield board
+
+
+@pytest.mark.parametrize("what", FREEING)
+def test_what_frees_memory_works_while_it_is_full(full: JobBoard, what: str) -> None:
+    FREEING[what](full)
+    assert full.audit() == []
+
+
+def test_what_became_due_is_seen_while_memory_is_full(board: JobBoard, memory: Memory, server: RedisServer) -> None:
+    job, late = board.post("resize"), board.post("resize", delay=0.3)
+    [found] = board.claim_next("alice", expiry=0.3)
+    with server.client() as client:
+        client.config_set("maxmemory", "1mb")
+    eventually(lambda: (job.state, late.state) == (JobState.UNCLAIMED, JobState.UNCLAIMED), within=5)
+    assert (found.uuid, board.stats().unclaimed, len(list(board.iterjobs()))) == (job.uuid, 2, 2)
+
+
+def test_what_is_refused_while_memory_is_full_has_changed_nothing(full: JobBoard) -> None:
+    count = full.job_count
+    full.schedules.add(Schedule("hourly", Every(hours=1), "resize"), if_exists="keep")
+    for refused in (
+        lambda: full.post("resize"),
+        lambda: full.post("report", key="k", if_exists="replace"),
+        lambda: full.schedules.fire_now("hourly"),
+    ):
+        with pytest.raises(BoardUnavailable, match=r"refuses: it is out of memory \(maxmemory\)"):
+            refused()
+    assert (full.job_count, full.audit()) == (count, [])
+
+
+def test_a_job_that_has_ended_without_retention_keeps_no_details(board: JobBoard, server: RedisServer) -> None:
+    job = board.post("resize", details=LARGE)
+    board.claim(job, "alice")
+    board.consume(job, "alice", "x" * 1000)
+    with server.client() as client:
+        assert len(client.get(f"{{jobboard:{board.name}}}:done:{job.uuid}") or LARGE["large"]) < 1000
+    again = board.post("resize", details=LARGE, uuid=job.uuid)
+    assert (again.uuid, again.details, board.job_count) == (job.uuid, LARGE, 0)
+
+
+def test_a_replica_that_is_written_to_is_said_to_have_done_nothing(server: RedisServer) -> None:
+    with RedisServer() as alone, RedisHarness(alone.uri) as harness:
+        board = harness.board()
+        board.post("resize")
+        with alone.client() as client:
+            client.execute_command("REPLICAOF", "127.0.0.1", server.port)
+            eventually(lambda: client.info("replication")["master_link_status"] == "up")
+            with pytest.raises(BoardUnavailable, match="refuses: it is a replica"):
+                board.claim_next("alice")
