@@ -52,7 +52,7 @@ def load(server: RedisServer, board: JobBoard, count: int) -> None:
         sha = client.script_load(LOAD)
         for first in range(1, count + 1, 2000):
             pipeline.evalsha(sha, 1, f"{{jobboard:{board.name}}}", first, min(2000, count - first + 1), posting, line)
-            if first % 50_000 == 1:
+            if first % 10_000 == 1:
                 pipeline.execute()
         pipeline.execute()
 
