@@ -17,6 +17,9 @@ LONGEST_TEXT = 255
 #: The longest expiry or delay, in seconds: a hundred years; later moments have no place in a calendar.
 LONGEST_TIME = 100 * 365.25 * 86_400
 
+#: The largest count: up to there every whole number is exact in every store and in JSON.
+LARGEST_COUNT = 2**53 - 1
+
 _FIRST_MOMENT, _LAST_MOMENT = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FIRST, _LAST = _FIRST_MOMENT.timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
@@ -50,7 +53,8 @@ def check_uuid(value: object) -> str:
     try:
         return str(uuids.UUID(value))
     except ValueError:
-        raise ValueError(f"not a UUID: {value!r}") from None
+        shown = value if len(value) <= 50 else f"{value[:50]}..."
+        raise ValueError(f"not a uuid: {shown!r}; one looks like 01234567-89ab-4cde-8f01-23456789abcd") from None
 
 
 def new_uuid() -> str:
@@ -65,9 +69,13 @@ def new_uuid() -> str:
 def check_number(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} must be a number of seconds, not {type(value).__name__}")
-    if math.isnan(value):
+    try:
+        seconds = float(value)
+    except OverflowError:
+        raise ValueError(f"{what} is too large a number") from None
+    if math.isnan(seconds):
         raise ValueError(f"{what} must not be NaN")
-    return float(value)
+    return seconds
 
 
 def check_expiry(value: object) -> float:
@@ -88,13 +96,13 @@ def check_delay(value: object, what: str = "delay") -> float:
 
 
 def check_timeout(value: object) -> float | None:
-    """Return seconds >= 0, or None to wait without end."""
+    """Return seconds >= 0, or None to wait without end, as it is for a wait of more than a hundred years."""
     if value is None:
         return None
     seconds = check_number("timeout", value)
     if seconds < 0:
         raise ValueError(f"timeout must be 0 or more seconds, or None for no end; got {value!r}")
-    return None if math.isinf(seconds) else seconds
+    return None if seconds > LONGEST_TIME else seconds
 
 
 def check_moment(what: str, value: object) -> float:
@@ -103,14 +111,19 @@ def check_moment(what: str, value: object) -> float:
         raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
         raise ValueError(f"{what} must be an aware datetime; add a tzinfo, such as datetime.timezone.utc")
-    return value.timestamp()
+    seconds = value.timestamp()
+    if not is_moment(seconds):
+        raise ValueError(f"{what} must be from the year 1 to 9999-12-31, both in UTC; got {value}")
+    return seconds
 
 
-def check_count(what: str, value: object, least: int = 1) -> int:
+def check_count(what: str, value: object, least: int = 1, most: int = LARGEST_COUNT) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < least:
         raise ValueError(f"{what} must be {least} or more; got {value}")
+    if value > most:
+        raise ValueError(f"{what} must be at most {most}; got a number of {value.bit_length()} bits")
     return value
 
 

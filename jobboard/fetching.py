@@ -78,7 +78,7 @@ def _sort_options(kind: type[Backend], given: Mapping[str, Any]) -> tuple[dict[s
 def _convert(option: str, converter: Callable[[Any], Any], value: Any) -> Any:
     try:
         return converter(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"option {option}: {error}") from None
 
 

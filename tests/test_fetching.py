@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ def test_options_come_from_the_query_the_dict_and_the_arguments(tmp_path: Path) 
         ("sqlite://", {}),
         ("sqlite:///:memory:", {}),
         ("memory://host:port", {}),
+        ("memory://", {"expiry": 10**400}),
+        ("memory://", {"largest_details": math.inf}),
         ({}, {}),
         ({"host": "a"}, {}),
     ],

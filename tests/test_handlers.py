@@ -125,7 +125,15 @@ class TestBackoff:
 
     @pytest.mark.parametrize(
         "options",
-        [{"first": -1}, {"most": math.inf}, {"factor": 0.5}, {"jitter": 1.5}, {"jitter": -0.1}, {"first": math.nan}],
+        [
+            {"first": -1},
+            {"most": math.inf},
+            {"factor": 0.5},
+            {"factor": 1e300},
+            {"jitter": 1.5},
+            {"jitter": -0.1},
+            {"first": math.nan},
+        ],
     )
     def test_bad_numbers_are_refused(self, options: dict[str, float]) -> None:
         with pytest.raises(ValueError):

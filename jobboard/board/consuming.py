@@ -35,6 +35,8 @@ from jobboard.job import Job
 #: After so many batches of jobs that this client can't read, a call gives up.
 _MOST_UNREADABLE = 100
 
+_LARGEST_TOKEN = 2**63 - 1
+
 
 class Consuming(Handles):
     """The consumers' side of a board.
@@ -314,7 +316,7 @@ class Consuming(Handles):
         uuid = self._uuid_of(job)
         check_text("who", who)
         if token is not None:
-            check_count("token", token)
+            check_count("token", token, most=_LARGEST_TOKEN)
         held = job.token if isinstance(job, Job) else None
         if held is None:
             held = self._tokens.recall(uuid, who)

@@ -24,8 +24,8 @@ class Backoff:
     def __post_init__(self) -> None:
         check_delay(self.first, "first")
         check_delay(self.most, "most")
-        if check_number("factor", self.factor) < 1:
-            raise ValueError(f"factor must be 1 or more; got {self.factor!r}")
+        if not 1 <= check_number("factor", self.factor) <= 1000:
+            raise ValueError(f"factor must be from 1 to 1000; got {self.factor!r}")
         if not 0 <= check_number("jitter", self.jitter) <= 1:
             raise ValueError(f"jitter must be from 0 to 1; got {self.jitter!r}")
 

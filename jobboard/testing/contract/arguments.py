@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import uuid as uuids
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from jobboard.arguments import LARGEST_COUNT, LONGEST_TIME
 from jobboard.board import JobBoard
+from jobboard.entry import JobState
 from jobboard.job import Job
 from jobboard.posting import Posting
-from jobboard.testing.contract.case import LONG, Case, photo
+from jobboard.testing.contract.case import LONG, SHORT, Case, photo
 from jobboard.testing.harness import Harness
 
 NAIVE = datetime(2040, 1, 1)
@@ -22,11 +24,14 @@ AWARE = datetime(2040, 1, 1, tzinfo=UTC)
 
 TEXTS: list[Any] = ["", "a\nb", "\x00", "x" * 256, "ß" * 128, "\ud800", None, 7, b"bytes", ["a"]]
 OPTIONAL_TEXTS = [text for text in TEXTS if text is not None]
-EXPIRIES: list[Any] = [0, -1, -0.001, math.nan, -math.inf, 1e12, "5", True, Decimal(5), [5]]
-DELAYS: list[Any] = [-1, math.nan, math.inf, -math.inf, 1e12, "5", True]
-MOMENTS: list[Any] = [NAIVE, "2040-01-01T00:00:00Z", 2_000_000_000]
-COUNTS: list[Any] = [0, -1, 1.5, "1", True, math.nan]
-TIMEOUTS: list[Any] = [-1, math.nan, "5", True]
+EXPIRIES: list[Any] = [0, -1, -0.001, math.nan, -math.inf, 1e12, 10**400, "5", True, Decimal(5), [5]]
+DELAYS: list[Any] = [-1, math.nan, math.inf, -math.inf, 1e12, 10**400, "5", True]
+MOMENTS: list[Any] = [
+    NAIVE, "2040-01-01T00:00:00Z", 2_000_000_000, datetime.max.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+]  # fmt: skip
+COUNTS: list[Any] = [0, -1, 1.5, "1", True, math.nan, 2**53, 2**100, 10**400]
+TIMEOUTS: list[Any] = [-1, math.nan, 10**400, "5", True]
 UUIDS: list[Any] = ["", "no uuid", 7, b"x" * 16]
 NAMES: list[Any] = ["resize", 7, [""], [None], ["x" * 256], [b"resize"]]
 DETAILS: list[Any] = [[], "text", 7, [("a", 1)]]
@@ -62,7 +67,7 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "extend_many(expiry)": (lambda board, job, bad: board.extend_many([job], "alice", bad), EXPIRIES),
     "job.extend_expiry": (lambda board, job, bad: job.extend_expiry(bad), [*EXPIRIES, None]),
     "consume(who)": (lambda board, job, bad: board.consume(job, bad), TEXTS),
-    "consume(token)": (lambda board, job, bad: board.consume(job, "alice", token=bad), ["1", 1.0, True]),
+    "consume(token)": (lambda board, job, bad: board.consume(job, "alice", token=bad), ["1", 1.0, True, 0, 2**63]),
     "consume_many(who)": (lambda board, job, bad: board.consume_many([job], bad), TEXTS),
     "abandon(who)": (lambda board, job, bad: board.abandon(job, bad), TEXTS),
     "abandon(delay)": (lambda board, job, bad: board.abandon(job, "alice", delay=bad), [*DELAYS, None]),
@@ -96,7 +101,7 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "save_book": (lambda board, job, bad: board.save_book(bad), [None, "book", {"name": "book"}]),
     "load_book": (lambda board, job, bad: board.load_book(bad), [*UUIDS, None]),
     "destroy_book": (lambda board, job, bad: board.destroy_book(bad), [*UUIDS, None]),
-    "connect": (lambda board, job, bad: board.connect(bad), [0, -1, math.nan, "5", None]),
+    "connect": (lambda board, job, bad: board.connect(bad), [0, -1, math.nan, 10**400, "5", None]),
 }
 
 OPTIONS: dict[str, list[Any]] = {
@@ -153,6 +158,38 @@ class ArgumentCases(Case):
             board.post("resize", key="x" * 256)
         with pytest.raises(ValueError, match="name.*control"):
             board.post("a\nb")
+        with pytest.raises(ValueError, match="not a uuid: '3f2a'; one looks like 0123"):
+            board.get("3f2a")
+
+    @pytest.mark.parametrize(
+        "extreme",
+        [
+            {"max_attempts": LARGEST_COUNT},
+            {"run_at": datetime(1, 1, 1, tzinfo=UTC)},
+            {"run_at": datetime(9999, 12, 31, tzinfo=UTC)},
+            {"delay": LONGEST_TIME},
+        ],
+        ids=str,
+    )
+    def test_the_least_and_the_most_that_is_taken_can_be_kept(self, board: JobBoard, extreme: dict[str, Any]) -> None:
+        job = board.post("resize", **extreme)
+        seen = board.get(job.uuid)
+        assert (seen.max_attempts, seen.run_at) == (job.max_attempts, job.run_at)
+        assert seen.max_attempts == extreme.get("max_attempts")
+        if "run_at" in extreme:
+            assert seen.run_at == extreme["run_at"]
+        if seen.record.state is JobState.UNCLAIMED:
+            board.claim(job, "alice", LONGEST_TIME)
+            board.abandon(job, "alice", delay=LONGEST_TIME)
+        assert board.claim_next("bob", limit=LARGEST_COUNT) == []
+        assert (job.wait(0), job.record.state) == (False, JobState.DELAYED)
+
+    @pytest.mark.parametrize("timeout", [1e12, 1e300, math.inf])
+    def test_a_wait_of_more_than_a_life_is_one_without_end(self, board: JobBoard, timeout: float) -> None:
+        job = board.post("resize", delay=SHORT)
+        assert list(board.wait(timeout)) == [job]
+        board.trash(job, "an operator", force=True)
+        assert job.wait(timeout) is False
 
     def test_uuids_are_found_in_every_form(self, board: JobBoard) -> None:
         uuid = uuids.uuid4()
