@@ -25,6 +25,7 @@ from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, Mu
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.tracker import Tracker, names_in
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -80,15 +81,16 @@ class Client(Backend):
             self._line.abandon()
             self._assemble()
             self._pid = os.getpid()
-        self._line.open(timeout)
         deadline = time.monotonic() + timeout
-        try:
-            while not self._is_prepared(deadline):
-                self._line.wait_until_connected(max(0.0, deadline - time.monotonic()))
-        except BaseException:
-            self._sessions.forget()
-            self._line.close(keep_session=False)
-            raise
+        with time_limit(timeout):
+            self._line.open(timeout)
+            try:
+                while not self._is_prepared(deadline):
+                    self._line.wait_until_connected(max(0.0, deadline - time.monotonic()))
+            except BaseException:
+                self._sessions.forget()
+                self._line.close(keep_session=False)
+                raise
         self._is_open = True
 
     def _is_prepared(self, deadline: float) -> bool:
@@ -189,20 +191,23 @@ class Client(Backend):
 
     def _settle_all(self) -> float:
         """Bring the whole board up to this moment, which is returned; the listing must be in step."""
-        while True:
-            now = self._clock.now()
-            with self._listing.lock:
-                due = self._listing.due(now, _SETTLE_AT_ONCE)
-                for presence in list(self._listing.by_presence):
-                    if not self._sessions.is_present(presence):
-                        due += list(self._listing.by_presence[presence])[:_SETTLE_AT_ONCE]
-                self._listing.hide(now)
-            if not due:
-                return now
-            for uuid, record in zip(due, self._editor.settle(due), strict=True):
+        now = self._clock.now()
+        with self._listing.lock:
+            self._listing.hide(now)
+            due = self._listing.due(now)
+            for presence in self._listing.by_presence:
+                if not self._sessions.is_present(presence):
+                    due += self._listing.by_presence[presence]
+        # What becomes due meanwhile, or is changed by others, is for the next look.
+        due = list(dict.fromkeys(due))
+        for start in range(0, len(due), _SETTLE_AT_ONCE):
+            part = due[start : start + _SETTLE_AT_ONCE]
+            for uuid, record in zip(part, self._editor.settle(part), strict=True):
                 # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
                 self._tracker.correct(uuid, record)
+        if due:
             self._tracker.refresh()
+        return now
 
     def _look_around(self) -> float:
         """Catch up with the board and bring it up to this moment, which is returned."""

@@ -15,10 +15,12 @@ from jobboard.backends.zookeeper.requests import CHILD_WATCH, DATA_WATCH
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.tracker import Tracker
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.zookeeper")
 
 _PAUSE = 0.1
+_STOP_TIMEOUT = 1.0
 
 
 class Follower:
@@ -41,9 +43,9 @@ class Follower:
         self._line, self._layout, self._tracker, self._sessions = line, layout, tracker, sessions
         self._name, self._lost = name, lost
         self._changed = threading.Condition()
+        #: Whoever else runs is to end.
         self._thread: threading.Thread | None = None
         self._wanted = 0
-        self._stopped = False
         self._rung = False
         #: The path whose creation rings, and whether the coming and going of clients does.
         self._armed: str | None = None
@@ -58,7 +60,7 @@ class Follower:
         """Follow for so many; the thread begins with the first, and sleeps without any."""
         with self._changed:
             self._wanted = count
-            if count and self._thread is None and not self._stopped:
+            if count and self._thread is None:
                 # What was lost before anybody listened is no news.
                 self._sessions.take_lost()
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -74,17 +76,14 @@ class Follower:
             self._changed.notify_all()
 
     def stop(self) -> None:
+        """End the thread; one that waits for a server's answer is left to its end."""
         with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(30.0)
-        self._disarm()
-        with self._changed:
-            self._thread = None
-            self._stopped = False
+            thread, self._thread = self._thread, None
             self._wanted, self._rung = 0, False
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds_left(_STOP_TIMEOUT))
+        self._disarm()
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -105,17 +104,22 @@ class Follower:
     def _pause(self) -> None:
         with self._changed:
             self._rung = True
-            if not self._stopped:
+            if self._is_wanted():
                 self._changed.wait(_PAUSE)
 
     def _wait(self) -> bool:
         with self._changed:
-            while not self._stopped and not self._rung:
+            while self._is_wanted() and not self._rung:
                 self._changed.wait(self._until_lost())
                 if self._until_lost() == 0.0:
                     break
+            if not self._is_wanted():
+                return False
             self._rung = False
-            return not self._stopped
+            return True
+
+    def _is_wanted(self) -> bool:
+        return self._thread is threading.current_thread()
 
     def _until_lost(self) -> float | None:
         """Return the seconds until the present session must be given up, since nothing was heard for so long."""

@@ -10,18 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from jobboard.backends.zookeeper.faults import refused, translated, unreachable
+from jobboard.backends.zookeeper.faults import cut_off, refused, translated, unreachable
 from jobboard.backends.zookeeper.handshake import ask_again
 from jobboard.backends.zookeeper.requests import DATA_WATCH, MultiRead, RemoveWatches
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left, time_limit
 
 logger = logging.getLogger("jobboard.zookeeper")
 
 #: Larger requests break the connection (the server's ``jute.maxbuffer``, 1 MB by default).
 LARGEST_REQUEST = 1_040_000
+
+#: For how many seconds the server's answer to the end of a session is waited for; and for how many more kazoo's thread,
+#: once the connection is broken.
+_CLOSE_TIMEOUT, _THREAD_TIMEOUT = 2.0, 0.2
 
 
 class Line:
@@ -71,10 +77,10 @@ class Line:
             if client.connected:
                 return
         except Exception as error:
-            self._end(client, keep_session=False)
+            self._end(client, keep_session=True)
             raise unreachable(self.where, str(error) or type(error).__name__) from None
         why = "it refuses this user and password" if client.client_state == "AUTH_FAILED" else "no connection"
-        self._end(client, keep_session=False)
+        self._end(client, keep_session=True)
         # kazoo does not tell why a handshake failed.
         hint = "; is its certificate this host's, and of a known authority?" if self._settings.get("use_ssl") else ""
         raise unreachable(self.where, f"{why} within {timeout:g} seconds{hint}")
@@ -104,9 +110,21 @@ class Line:
                 end.close()
 
     def _end(self, client: KazooClient, *, keep_session: bool) -> None:
+        """Stop a client. kazoo may wait for the server far longer than anybody should, so that a thread does it."""
+        thread = threading.Thread(target=self._stop, args=(client, keep_session), name="jobboard-zookeeper-close")
+        thread.daemon = True
+        thread.start()
+        thread.join(seconds_left(_CLOSE_TIMEOUT))
+        if thread.is_alive():
+            _break(client)
+            thread.join(_THREAD_TIMEOUT)
+
+    def _stop(self, client: KazooClient, keep_session: bool) -> None:
         try:
             if keep_session:
-                _hang_up(client)
+                client._stopped.set()
+                _break(client)
+                client._safe_close()
             client.stop()
         except Exception as error:
             logger.debug("the line to %s did not end in order: %s", self.where, error)
@@ -173,7 +191,8 @@ class Line:
             return
         with self._changed:
             self._changed.wait_for(
-                lambda: self._client is None or self.connected, self._patience if timeout is None else timeout
+                lambda: self._client is None or self.connected,
+                seconds_left(self._patience if timeout is None else timeout),
             )
         if not self.connected:
             raise unreachable(self.where, f"the connection is lost (session {self.client.state})")
@@ -195,7 +214,7 @@ class Line:
 
     def answer(self, pending: Any) -> Any:
         try:
-            return pending.get(timeout=self._patience)
+            return pending.get(timeout=seconds_left(self._patience))
         except Exception as error:
             raise self._fault(error) from None
 
@@ -203,7 +222,11 @@ class Line:
         """Send one of kazoo's own requests; its errors are returned as they are, the line's are translated."""
         _check_size(sum(len(value) for value in args if isinstance(value, bytes)))
         self.wait_until_connected()
-        return getattr(self.client, method)(*args, **kwargs)
+        pending = getattr(self.client, f"{method}_async")(*args, **kwargs)
+        try:
+            return pending.get(timeout=seconds_left(self._patience))
+        except KazooTimeoutError:
+            raise cut_off(self.where, f"no answer within {self._patience:g} seconds") from None
 
     def read(self, request: MultiRead, *, is_fresh: bool = True) -> list[Any]:
         """Return what a read finds.
@@ -211,11 +234,12 @@ class Line:
         :param is_fresh: also what any client has done by now; a follower may be behind otherwise, and a leader is for a
             moment, since it tells the others to commit before it does so itself.
         """
-        catching_up = self._catch_up() if is_fresh and self._may_be_behind() else None
-        pending = self.send(request)
-        if catching_up is not None:
-            self.answer(catching_up)
-        answers: list[Any] = self.answer(pending)
+        with time_limit(self._patience):
+            catching_up = self._catch_up() if is_fresh and self._may_be_behind() else None
+            pending = self.send(request)
+            if catching_up is not None:
+                self.answer(catching_up)
+            answers: list[Any] = self.answer(pending)
         if request.refusal is not None:
             raise refused(self.where, request.refusal)
         return answers
@@ -230,7 +254,7 @@ class Line:
         mode = self._mode
         if mode is None or mode[0] != session:
             try:
-                answer = _command(self.client, b"srvr", self._patience)
+                answer = _command(self.client, b"srvr", seconds_left(self._patience))
             except Exception:
                 answer = ""
             # Also a leader may be: it can take in a commit later than a follower that has answered by then.
@@ -293,9 +317,8 @@ def _check_size(size: int) -> None:
         )
 
 
-def _hang_up(client: KazooClient) -> None:
-    """Break the connection without a word, so that the session goes on until its timeout."""
-    client._stopped.set()
+def _break(client: KazooClient) -> None:
+    """Break the connection without a word, so that the session goes on until its timeout; ends any wait for it."""
     connection = client._connection
     end = connection._socket
     if end is not None:
@@ -307,7 +330,6 @@ def _hang_up(client: KazooClient) -> None:
         connection._write_sock.send(b"\0")
     except (OSError, AttributeError):
         pass
-    client._safe_close()
 
 
 def acl_of(client: KazooClient, wanted: Sequence[Any] | None) -> Sequence[Any]:

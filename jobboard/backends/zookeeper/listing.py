@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.zookeeper.changes import Listed
@@ -154,10 +154,10 @@ class Listing:
         for uuid in uuids:
             heapq.heappush(self.remembered, (now, uuid))
 
-    def due(self, now: float, limit: int) -> list[str]:
+    def due(self, now: float, limit: int | None = None) -> list[str]:
         """Return jobs whose moment has come."""
-        moments = islice(self.timers.whole, limit)
-        return [self.by_place[place].uuid for moment, place in moments if moment <= now]
+        moments = takewhile(lambda timer: timer[0] <= now, islice(self.timers.whole, limit))
+        return [self.by_place[place].uuid for _, place in moments]
 
     def ready(self, names: frozenset[str] | None, count: int) -> list[Item]:
         """Return the best jobs that can be claimed."""

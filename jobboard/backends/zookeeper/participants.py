@@ -16,6 +16,7 @@ from jobboard.entry import EntityEntry
 from jobboard.errors import BoardUnavailable
 
 _DAY = 86_400.0
+_ROUNDS = 50
 
 
 class Participants(Operating):
@@ -108,9 +109,9 @@ class Participants(Operating):
         self._begin()
         path = self._layout.book(uuid)
         data = pack([version, body])
-        while True:
+        for _ in range(_ROUNDS):
             found = self._read_book(uuid)
-            stored = None if found is None else unpack(found.data)[0]
+            stored = None if found is None else _stored_book(uuid, found)[0]
             if stored == version:
                 return True
             if stored != after:
@@ -125,6 +126,7 @@ class Participants(Operating):
                 continue
             except KazooException as error:
                 raise translated(self._line.where, error) from None
+        raise BoardUnavailable("others save this book faster than this client can")
 
     def _read_book(self, uuid: str) -> Data | None:
         request = MultiRead()
@@ -137,9 +139,20 @@ class Participants(Operating):
         found = self._read_book(uuid)
         if found is None:
             return None
-        version, body = unpack(found.data)
+        version, body = _stored_book(uuid, found)
         return body, version
 
     def destroy_book(self, uuid: str) -> bool:
         self._begin()
         return self._delete(self._layout.book(uuid))
+
+
+def _stored_book(uuid: str, found: Data) -> tuple[str, bytes]:
+    """Return the version and the body of a book."""
+    try:
+        version, body = unpack(found.data)
+        if isinstance(version, str) and isinstance(body, bytes):
+            return version, body
+    except (ValueError, TypeError):
+        pass
+    raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it")

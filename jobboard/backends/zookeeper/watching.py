@@ -15,6 +15,10 @@ from jobboard.backends.zookeeper.follower import Follower
 from jobboard.events import EventKind, JobEvent
 from jobboard.listener import Listener
 from jobboard.sleeper import Sleeper
+from jobboard.timelimit import time_limit
+
+#: For how many seconds a close waits in all.
+_CLOSE_TIMEOUT = 3.0
 
 
 class Watching(Client):
@@ -37,9 +41,10 @@ class Watching(Client):
             waiter.cut_off()
         with self._telling:
             self._listeners.clear()
-        self._follower.stop()
-        self._tracker.tell = None
-        super().close()
+        with time_limit(_CLOSE_TIMEOUT):
+            self._follower.stop()
+            self._tracker.tell = None
+            super().close()
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         self._begin()
@@ -59,7 +64,8 @@ class Watching(Client):
 
     def _follow(self) -> None:
         """See to it that the log is followed while somebody wants to know."""
-        self._follower.want(len(self._waiters) + len(self._listeners))
+        if self._is_open:
+            self._follower.want(len(self._waiters) + len(self._listeners))
 
     def look(self, names: frozenset[str] | None, *, is_first: bool) -> float | None:
         """Return the seconds until a job of these names can be claimed."""

@@ -1,0 +1,121 @@
+"""A ZooKeeper that accepts and never answers: every call ends within the time that the docs state."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from servers import HOST
+from zookeeper_harness import ZooKeeperHarness
+from zookeeper_servers import ZooKeeperServer
+
+from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
+from jobboard.address import Address
+from jobboard.backends.zookeeper import ZooKeeperBackend
+
+LONG = 600.0
+SOME = "6a2f41a3-c54c-4a8f-8c6e-0d1b7e1f1b5e"
+
+#: How long a reply is waited for here; and how much longer a call may take on a machine that is busy with other things.
+TIMEOUT, SLACK = 0.4, 1.5
+#: A close waits for so long in all.
+CLOSE_TIMEOUT = 3.0
+
+
+@contextlib.contextmanager
+def ends_within(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds + SLACK
+
+
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_connect_to_a_server_that_never_answers_ends_in_its_time(hosts: int) -> None:
+    with socket.create_server((HOST, 0)) as listener:
+        place = f"{HOST}:{listener.getsockname()[1]}"
+        address = Address.parse(f"zookeeper://{','.join([place] * hosts)}")
+        board = JobBoard("silence", ZooKeeperBackend("silence", address, session_timeout=30.0))
+        with ends_within(1.0), pytest.raises(BoardUnavailable, match="can't be reached"):
+            board.connect(1.0)
+        assert not board.connected
+
+
+class Impatient(ZooKeeperHarness):
+    backend_options = {"session_timeout": 30.0, "request_timeout": TIMEOUT}
+
+
+@pytest.fixture(scope="module")
+def frozen() -> Iterator[tuple[JobBoard, list[Any]]]:
+    """A board that listens, with jobs of which two are claimed, whose server has stopped answering."""
+    with ZooKeeperServer("maxSessionTimeout=60000") as server, Impatient(server.uri) as harness:
+        board = harness.board(patience=0.0)
+        board.post("resize")
+        claimed = [board.post("rotate"), board.post("rotate")]
+        for job in claimed:
+            board.claim(job, "alice", LONG)
+        board.stats()
+        board.subscribe(lambda event: None)
+        server.freeze()
+        yield board, claimed
+        server.thaw()
+
+
+CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
+    "post": lambda board, claimed: board.post("resize", key="k"),
+    "post long": lambda board, claimed: board.post("resize", details={"text": "x" * 5000}),
+    "claim": lambda board, claimed: board.claim(claimed[0], "bob"),
+    "claim_next": lambda board, claimed: board.claim_next("bob", ["resize"], 9, 77.0),
+    "extend": lambda board, claimed: board.extend(claimed[0], "alice", 88.0),
+    "checkpoint": lambda board, claimed: board.checkpoint(claimed[0], "alice", 1),
+    "consume": lambda board, claimed: board.consume(claimed[0], "alice"),
+    "abandon": lambda board, claimed: board.abandon(claimed[1], "alice"),
+    "trash": lambda board, claimed: board.trash(claimed[0], "an operator", force=True),
+    "restore": lambda board, claimed: board.restore(SOME),
+    "cancel": lambda board, claimed: board.cancel(claimed[1]),
+    "get": lambda board, claimed: board.get(claimed[0].uuid),
+    "find": lambda board, claimed: board.find("resize", "k"),
+    "iterjobs": lambda board, claimed: list(board.iterjobs()),
+    "stats": lambda board, claimed: board.stats(),
+    "subscribe": lambda board, claimed: board.subscribe(lambda event: None),
+    "wait": lambda board, claimed: list(board.wait(60)),
+    "job.wait": lambda board, claimed: claimed[0].wait(60),
+    "trashed": lambda board, claimed: list(board.trashed()),
+    "release": lambda board, claimed: board.release(claimed[0], reason="why"),
+    "pause": lambda board, claimed: board.pause(),
+    "paused": lambda board, claimed: board.paused(),
+    "audit": lambda board, claimed: board.audit(repair=True),
+    "register_entity": lambda board, claimed: board.register_entity(Entity("conductor", "a")),
+    "remove_entity": lambda board, claimed: board.remove_entity(Entity("conductor", "a")),
+    "entities": lambda board, claimed: board.entities(),
+    "save_book": lambda board, claimed: board.save_book(LogBook("journal")),
+    "load_book": lambda board, claimed: board.load_book(SOME),
+    "destroy_book": lambda board, claimed: board.destroy_book(SOME),
+    "schedules": lambda board, claimed: list(board.schedules),
+    "fire_due": lambda board, claimed: board.schedules.fire_due(9),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_of_a_frozen_server_ends_in_its_time(frozen: tuple[JobBoard, list[Any]], call: str) -> None:
+    with ends_within(TIMEOUT), pytest.raises(BoardUnavailable):
+        CALLS[call](*frozen)
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_a_close_ends_in_its_time(claims: bool) -> None:
+    with ZooKeeperServer("maxSessionTimeout=60000") as server, Impatient(server.uri) as harness:
+        board = harness.board()
+        board.subscribe(lambda event: None)
+        board.post("resize")
+        if claims:
+            board.claim_next("alice", expiry=LONG)
+        server.freeze()
+        with ends_within(CLOSE_TIMEOUT):
+            board.close()
+        server.thaw()
+        board.connect()
+        assert board.job_count == 1
