@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
 import time
 
 from jobboard import Backoff, Handlers, RunningJob
@@ -33,6 +35,20 @@ def step(job: RunningJob) -> int:
 def poison(job: RunningJob) -> None:
     write_down(job, "began")
     os.kill(os.getpid(), 9)
+
+
+@handlers.handler("hang", max_attempts=1, timeout=0.1)
+def hang(job: RunningJob) -> None:
+    write_down(job, "began")
+    time.sleep(60)
+
+
+@handlers.handler("hold the interpreter", max_attempts=50, backoff=QUICK)
+def hold_the_interpreter(job: RunningJob) -> None:
+    """In C, letting go of the interpreter for nobody."""
+    child = subprocess.Popen(["sleep", "60"])
+    write_down(job, f"began {child.pid}")
+    ctypes.PyDLL(None).sleep(60)
 
 
 @handlers.handler("resume", max_attempts=50, backoff=QUICK)

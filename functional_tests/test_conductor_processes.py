@@ -177,3 +177,41 @@ def test_a_drain_that_takes_too_long_gives_the_job_back(start: Start, uri: str, 
     hasty.wait(30)
     record = board.get(job.uuid).record
     assert (record.state, record.attempts) == (JobState.UNCLAIMED, 0)
+
+
+def test_a_sighup_drains_and_is_never_a_second_signal(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
+    process = conductor(start, uri)
+    job = board.post("step", details={"diary": str(diary), "seconds": 0.5})
+    eventually(lambda: lines_of(diary), 20)
+    for _ in range(3):
+        process.send_signal(signal.SIGHUP)
+        threading.Event().wait(0.05)  # signals at once would be one
+    assert process.wait(20) == 0
+    assert job.state is JobState.COMPLETE
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_a_sigusr1_prints_what_each_slot_does(
+    start: Start, uri: str, board: JobBoard, diary: Path, executor: str
+) -> None:
+    process = conductor(start, uri, "--executor", executor)
+    job = board.post("step", details={"diary": str(diary), "seconds": 1.0})
+    eventually(lambda: lines_of(diary), 60)
+    process.send_signal(signal.SIGUSR1)
+    assert job.wait(20)
+    process.send_signal(signal.SIGTERM)
+    text = process.communicate(timeout=20)[0]
+    assert process.returncode == 0
+    assert f"'step' {job.uuid} attempt 1 token {job.token or board.get(job.uuid).record.token}: begun" in text
+    assert "in step" in text
+    assert "jobboard-keeper" in text
+    assert str(diary) not in text
+
+
+def test_a_conductor_with_too_many_stuck_slots_exits_to_be_started_anew(
+    start: Start, uri: str, board: JobBoard, diary: Path
+) -> None:
+    process = conductor(start, uri, "--max-stuck", "0", "--on-stuck", "exit")
+    job = board.post("hang", details={"diary": str(diary)})
+    assert process.wait(60) == 75
+    assert board.get(job.uuid).record.state is JobState.TRASHED

@@ -49,6 +49,10 @@ class Presence:
         except BoardUnavailable as error:
             logger.debug("%s %s can't register: %s", self._kind, self._who, error)
 
+    def register_again(self) -> None:
+        """Something has changed: the next :meth:`register_when_due` tells it."""
+        self._due_at = 0.0
+
     def leave(self) -> None:
         """Stopped in good order: be seen no more, until it registers again."""
         self._due_at = 0.0

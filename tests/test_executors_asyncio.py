@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from conducting import conducting, state_of
 
-from jobboard import Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard.operate.why import why
 from jobboard.testing import eventually
 
 
@@ -132,3 +134,108 @@ def test_a_handler_that_swallows_its_cancel_holds_up_no_other(board: JobBoard, h
         gate.set()
         assert job.wait(10)
         assert job.result == "finished all the same"
+
+
+async def raise_in_a_subtask(error: type[BaseException]) -> None:
+    async def fail() -> None:
+        raise error
+
+    await asyncio.create_task(fail())
+
+
+async def exit_in_a_callback() -> None:
+    def fail() -> None:
+        raise SystemExit(3)
+
+    asyncio.get_running_loop().call_soon(fail)
+    await asyncio.sleep(60)
+
+
+async def stop_the_loop() -> None:
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0.01)
+
+
+async def close_the_loop() -> None:
+    """As a thread can in the moment when the loop is stopped."""
+    loop = asyncio.get_running_loop()
+    loop._thread_id = None  # type: ignore[attr-defined]
+    loop.close()
+    await asyncio.sleep(60)
+
+
+ENDERS: dict[str, tuple[Callable[[], Awaitable[None]], str | None]] = {
+    "SystemExit in a subtask": (lambda: raise_in_a_subtask(SystemExit), "SystemExit"),
+    "KeyboardInterrupt in a subtask": (lambda: raise_in_a_subtask(KeyboardInterrupt), "KeyboardInterrupt"),
+    "SystemExit in a callback": (exit_in_a_callback, "timed out after 0.3 s"),
+    "loop.stop": (stop_the_loop, None),
+    "loop.close": (close_the_loop, "its event loop was closed"),
+}
+
+
+@pytest.mark.parametrize("name", ENDERS)
+def test_no_handler_ends_the_loop(board: JobBoard, handlers: Handlers, name: str) -> None:
+    function, reason = ENDERS[name]
+
+    async def end(_job: RunningJob) -> None:
+        await function()
+
+    async def echo_later(job: RunningJob) -> object:
+        await asyncio.sleep(0.01)
+        return job.details
+
+    handlers.add("end", end, max_attempts=1, timeout=0.3 if name == "SystemExit in a callback" else 30)
+    handlers.add("echo later", echo_later)
+    with conducting(board, handlers, "asyncio", concurrency=2) as conductor:
+        job = board.post("end")
+        eventually(lambda: state_of(board, job) in (JobState.TRASHED, JobState.COMPLETE))
+        assert board.get(job.uuid).record.reason == reason
+        assert board.post("echo later").wait(10)
+        assert conductor.healthy
+        assert conductor.stop(timeout=10)
+    eventually(lambda: "jobboard-asyncio" not in {thread.name for thread in threading.enumerate()})
+
+
+def test_without_a_loop_nothing_is_claimed_and_operators_are_told(
+    board: JobBoard, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def echo_later(job: RunningJob) -> object:
+        return job.details
+
+    def fail() -> None:
+        raise OSError("too many open files")
+
+    handlers.add("echo later", echo_later)
+    monkeypatch.setattr("jobboard.conductor.executors.loop._PAUSE", 0.01)
+    with monkeypatch.context() as broken:
+        broken.setattr(asyncio, "new_event_loop", fail)
+        conductor = Conductor("test", board, handlers, executor="asyncio", expiry=1.0)
+        conductor.start()
+        eventually(lambda: not conductor.healthy)
+        job = board.post("echo later")
+        text = eventually(lambda: [reason.text for reason in why(board, job) if reason.kind == "stuck"])
+        assert "no event loop can be made: too many open files" in text[0]
+        assert state_of(board, job) is JobState.UNCLAIMED
+    assert job.wait(10)
+    assert conductor.healthy
+    assert conductor.stop(timeout=10)
+
+
+@pytest.mark.parametrize("executor", ["asyncio", "thread"])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_forked_child_goes_on_nowhere(board: JobBoard, handlers: Handlers, executor: str, later: bool) -> None:
+    pid = os.getpid()
+
+    async def fork(_job: RunningJob) -> int:
+        child = os.fork()
+        if not child and later:
+            await asyncio.sleep(0.01)
+        return child
+
+    handlers.add("fork", fork)
+    with conducting(board, handlers, executor):
+        job = board.post("fork")
+        assert job.wait(10)
+        assert os.getpid() == pid
+        assert os.waitpid(job.result, 0)[0] == job.result
+        assert board.post("echo").wait(10)

@@ -16,6 +16,9 @@ from jobboard.cli.session import Session, command, pass_session
 from jobboard.conductor import Conductor, Handlers, stop_on_signals
 from jobboard.scheduler.scheduler import Scheduler
 
+#: The exit status of a conductor that ended itself, sysexits' "try again": a supervisor starts it anew.
+_UNHEALTHY = 75
+
 
 def add_conducting(group: click.Group) -> None:
     """Add the command to the group."""
@@ -31,6 +34,19 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
     @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
     @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
     @click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
+    @click.option(
+        "--max-stuck",
+        type=click.IntRange(min=0),
+        default=None,
+        help="Slots replaced when their handlers outlast their claims; as many as --concurrency by default.",
+    )
+    @click.option(
+        "--on-stuck",
+        type=click.Choice(["stay", "exit"]),
+        default="stay",
+        show_default=True,
+        help="When more are stuck: go on with other names, or exit with status 75.",
+    )
     @click.option("--with-scheduler", is_flag=True, help="Run a scheduler inside: one process for a small set-up.")
     @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends: with who started it.")
     @pass_session
@@ -42,17 +58,23 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
         executor: str,
         expiry: float,
         drain: float,
+        max_stuck: int | None,
+        on_stuck: str,
         with_scheduler: bool,
         until_eof: bool,
     ) -> None:
-        """Claim jobs and run their handlers until SIGTERM or SIGINT; a second signal ends it at once."""
+        """Claim jobs and run their handlers until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
+
+        SIGUSR1 prints what each slot does, and where every thread is.
+        """
         check_delay(drain, "--drain")
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
         board = session.board()
         clock = Scheduler(board, label) if with_scheduler else None
         worker = Conductor(
-            label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry
-        )
+            label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry,
+            max_stuck=max_stuck, on_stuck=on_stuck,
+        )  # fmt: skip
         asked = threading.Event()
 
         def stop() -> None:
@@ -61,7 +83,7 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
                 clock.stop()
             worker.stop(timeout=drain)
 
-        with stop_on_signals(stop):
+        with stop_on_signals(stop, lambda: click.echo(worker.describe(), err=True)):
             worker.start()
             if clock is not None:
                 clock.start()
@@ -73,6 +95,10 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
             session.output.say(f"{worker.who} works on board {session.name!r}")
             sys.stdout.flush()
             worker.wait()
+        if not worker.healthy:
+            if clock is not None:
+                clock.stop()
+            raise SystemExit(_UNHEALTHY)
 
 
 def _stop_at_eof(stop: Callable[[], None]) -> None:

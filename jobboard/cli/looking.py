@@ -87,7 +87,7 @@ jobboard owners
     @pass_session
     def owners_command(session: Session) -> None:
         """Show who holds how many jobs."""
-        columns = ("owner", "jobs", "names", "oldest", "next_expiry", "alive")
+        columns = ("owner", "jobs", "names", "oldest", "next_expiry", "alive", "stuck")
         session.output.table(columns, owners(session.board()), empty="nothing is claimed")
 
     @command(group, "entities", examples="""
@@ -96,7 +96,18 @@ jobboard entities
     @pass_session
     def entities(session: Session) -> None:
         """Show the conductors and other participants, alive or gone."""
-        columns = ("kind", "name", "alive", "last_seen", "executor", "running", "concurrency", "names")
+        columns = (
+            "kind",
+            "name",
+            "alive",
+            "last_seen",
+            "executor",
+            "running",
+            "concurrency",
+            "stuck",
+            "healthy",
+            "names",
+        )
         rows = [entity_view(entity) for entity in session.board().entities()]
         session.output.table(columns, rows, empty="nobody takes part")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import queue
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from jobboard.arguments import check_count, check_delay, check_expiry, check_text, check_timeout
 from jobboard.board import JobBoard
 from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.keeper import interval_for
 from jobboard.conductor.shift import Shift
@@ -23,11 +25,16 @@ from jobboard.owners import unique_owner
 from jobboard.plugins import load_plugin
 from jobboard.presence import Presence
 
+logger = logging.getLogger("jobboard.conductor")
+
 _NAMESPACE = "jobboard.executors"
 
 #: Who waits looks up this often, in seconds: a signal that another thread got (as it happens after a SIGCONT) wakes
 #: nobody, and its handler runs only once the main thread does something.
 _GLANCE = 0.5
+
+#: For how long a conductor that ends itself lets handlers finish, in seconds.
+_STUCK_DRAIN = 30.0
 
 _Value = TypeVar("_Value")
 
@@ -44,7 +51,12 @@ class Conductor:
     :param concurrency: how many handlers run at a time.
     :param executor: ``"thread"``, ``"process"``, ``"asyncio"``, or another entry point of ``jobboard.executors``.
     :param expiry: seconds that a claim lasts without renewal; it is renewed three times in that time.
-    :param grace: seconds that a handler has to end after a cancel, before an executor that can kill does so.
+    :param grace: seconds that a handler has to end after a cancel, before its claim ends and an executor that can kill
+        does so; and to return once its claim is over (lost, timed out), before its slot counts as stuck.
+    :param max_stuck: how many stuck slots get a new one in their place; None: as many as ``concurrency``. When more are
+        stuck, jobs of their names are claimed no more, and the conductor is not ``healthy``.
+    :param on_stuck: what it does then: ``"stay"`` at work for the other names, or ``"exit"``: stop, with up to 30 s for
+        what runs, so that a supervisor can start it anew.
     """
 
     def __init__(
@@ -57,6 +69,8 @@ class Conductor:
         executor: str = "thread",
         expiry: float = 30.0,
         grace: float = 5.0,
+        max_stuck: int | None = None,
+        on_stuck: str = "stay",
     ) -> None:
         self._name = check_text("a conductor's name", name)
         if not isinstance(board, JobBoard):
@@ -70,6 +84,11 @@ class Conductor:
         self._concurrency = check_count("concurrency", concurrency)
         self._expiry = check_expiry(expiry)
         self._grace = check_delay(grace, "grace")
+        self._max_stuck = self._concurrency if max_stuck is None else check_count("max_stuck", max_stuck, 0)
+        if on_stuck not in ("stay", "exit"):
+            raise ValueError(f'on_stuck must be "stay" or "exit"; got {on_stuck!r}')
+        self._on_stuck = on_stuck
+        self._gave_up = False
         self._executor = check_text("executor", executor)
         self._executor_class = _load_executor(executor)
         self._who = unique_owner(name)
@@ -86,6 +105,19 @@ class Conductor:
     def who(self) -> str:
         """The owner's name of this conductor's claims."""
         return self._who
+
+    @property
+    def healthy(self) -> bool:
+        """False while too many slots are stuck or its executor can't run anything; also once that ended it."""
+        shift = self._shift
+        return not self._gave_up and (shift is None or shift.health()["healthy"])
+
+    def describe(self) -> str:
+        """Return what each slot does and where every thread is, as text for a log; never what is in variables."""
+        shift = self._shift
+        slots = [] if shift is None else shift.describe()
+        threads = [f"thread {thread.name}:\n{stack_of_thread(thread)}" for thread in threading.enumerate()]
+        return "\n\n".join([f"{self!r}", *slots, *threads])
 
     def start(self) -> None:
         """Begin to work, in threads of its own; returns once it does. Nothing happens if it works already.
@@ -152,6 +184,7 @@ class Conductor:
     def _begin(self, shift: Shift) -> None:
         # It is known before it starts, since a handler may want to stop it while this goes on.
         self._shift = shift
+        self._gave_up = False
         self._stopped.clear()
         try:
             shift.start()
@@ -185,16 +218,24 @@ class Conductor:
                 "pid": os.getpid(),
                 "executor": self._executor,
                 "concurrency": self._concurrency,
-                "running": slots.taken,
+                "max_stuck": self._max_stuck,
                 "names": sorted(handlers.names),
                 "label": self._name,
+                **shift.health(),
             }
 
         presence = Presence(self._board, "conductor", self._who, metadata, max(1.0, interval_for(self._expiry)))
-        return Shift(
-            self._who, self._board, handlers, slots, self._expiry, self._grace,
+        shift = Shift(
+            self._who, self._board, handlers, slots, self._expiry, self._grace, self._max_stuck, self._unhealthy,
             lambda handlers, finish: self._executor_class(handlers, self._concurrency, finish), presence,
         )  # fmt: skip
+        return shift
+
+    def _unhealthy(self) -> None:
+        if self._on_stuck == "exit" and not self._gave_up:
+            self._gave_up = True
+            logger.error("conductor %s ends, since too many of its slots are stuck", self._who)
+            threading.Thread(target=self._stop, args=(True, _STUCK_DRAIN), name="jobboard-stop", daemon=True).start()
 
     def _is_called_by_handler(self) -> bool:
         task = Task.present()

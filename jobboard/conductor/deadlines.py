@@ -73,7 +73,7 @@ class Deadlines:
 def next_deadline(task: Task) -> float:
     """Return the soonest of a task's deadlines that still matter."""
     if task.outcome is not None:
-        return math.inf
+        return math.inf if task.stuck_at is None else task.stuck_at
     soonest = task.held_until
     if task.deadline is not None and task.deadline < soonest:
         soonest = task.deadline

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from jobboard.board import JobBoard
 from jobboard.conductor.claimer import Claimer
@@ -17,6 +18,7 @@ from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.keeper import Keeper
 from jobboard.conductor.outcome import Dropped, Failed, GivenUp, Outcome
 from jobboard.conductor.slots import Slots
+from jobboard.conductor.stuck import StuckSlots
 from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.job import Job
@@ -34,7 +36,9 @@ class Shift:
     :class:`Claimer` claims as many jobs as there are free slots; the executor runs them; :class:`Ends` ends them;
     meanwhile :class:`Keeper` renews, and :class:`Deadlines` watches the clock.
 
-    :param grace: seconds between a cancel and the kill of a handler that ignores it.
+    :param grace: seconds that a handler has to end after a cancel, and to return when its claim is over.
+    :param max_stuck: how many stuck slots may be replaced.
+    :param on_unhealthy: is called when more than those are stuck.
     """
 
     def __init__(
@@ -45,21 +49,26 @@ class Shift:
         slots: Slots,
         expiry: float,
         grace: float,
+        max_stuck: int,
+        on_unhealthy: Callable[[], None],
         new_executor: Callable[[Handlers, Finish], Executor],
         presence: Presence,
     ) -> None:
         self._who = who
         self._board = board
         self._handlers = handlers
+        self._all_names = handlers.names
         self._expiry = expiry
         self._grace = grace
         self._slots = slots
         self._presence = presence
+        self._on_unhealthy = on_unhealthy
         self._executor = new_executor(handlers, self._finished)
+        self._stuck = StuckSlots(who, slots, self._executor, max_stuck, grace, self._stuck_changed)
         self._ends = Ends(board, who, slots, self._let_go)
         self._keeper = Keeper(board, who, expiry, self.lost, self._cancelled, presence)
-        self._deadlines = Deadlines(self._keeper.held, self._due)
-        self._claimer = Claimer(board, who, handlers.names, expiry, self._slots, self._begin)
+        self._deadlines = Deadlines(lambda: self._keeper.held() + self._stuck.expected(), self._due)
+        self._claimer = Claimer(board, who, self._names, expiry, self._slots, self._begin)
         self._lock = threading.Lock()
         self._stopping = False
         self._ended = threading.Event()
@@ -76,6 +85,23 @@ class Shift:
     @property
     def stopping(self) -> bool:
         return self._stopping
+
+    def health(self) -> dict[str, Any]:
+        """Return what operators see of how it goes."""
+        fault, refused = self._executor.fault, self._stuck.refused
+        return {
+            "running": self._slots.taken,
+            "stuck": self._stuck.number,
+            "stuck_names": self._stuck.names,
+            "refused": sorted(self._all_names if fault else refused),
+            "fault": fault,
+            "healthy": not refused and fault is None,
+        }
+
+    def describe(self) -> list[str]:
+        """Return what each slot does."""
+        tasks = dict.fromkeys([*self._keeper.held(), *self._stuck.all()])
+        return [f"{task.describe()}:\n{self._executor.stack_of(task)}" for task in tasks]
 
     def wait(self) -> None:
         """Block until it has been stopped."""
@@ -116,7 +142,21 @@ class Shift:
         self._executor.stop(_FAREWELL if finished else 1.0)
         self._ends.stop()
         self._presence.leave()
-        return finished and sent
+        return finished and sent and not self._stuck.number
+
+    def _names(self) -> frozenset[str]:
+        """What may be claimed now."""
+        if self._executor.fault is not None:
+            return frozenset()
+        refused = self._stuck.refused
+        return self._all_names - refused if refused else self._all_names
+
+    def _stuck_changed(self) -> None:
+        self._claimer.look_again()
+        self._presence.register_again()
+        self._keeper.tell_soon()
+        if self._stuck.refused:
+            self._on_unhealthy()
 
     # -- what becomes of a task ------------------------------------------------------------------------------------
 
@@ -160,6 +200,7 @@ class Shift:
         if isinstance(outcome, Failed) and task.running.cancelled:
             outcome = GivenUp(f"it was cancelled: {outcome.reason}")
         self._settle(task, outcome)
+        self._stuck.returned(task)
         self._slots.free()
 
     def _settle(self, task: Task, outcome: Outcome) -> bool:
@@ -184,12 +225,14 @@ class Shift:
     def _cancelled(self, task: Task) -> None:
         if not task.running.cancelled:
             task.running.cancelled = True
-            if self._executor.can_kill:
-                task.kill_at = time.monotonic() + self._grace
-                self._deadlines.watch(task)
+            task.kill_at = time.monotonic() + self._grace
+            self._deadlines.watch(task)
             self._executor.ask_to_end(task)
 
     def _due(self, task: Task, now: float) -> None:
+        if task.outcome is not None:
+            self._stuck.declare(task)
+            return
         if task.kill_at is not None and task.kill_at <= now:
             outcome: Outcome = GivenUp("it was cancelled, and its handler ignored that")
         elif task.deadline is not None and task.deadline <= now:
@@ -200,8 +243,11 @@ class Shift:
         if self._settle(task, outcome):
             if isinstance(outcome, Dropped):
                 logger.warning("conductor %s could not renew its claim of job %s", self._who, task.job.uuid)
-            self._interrupt(task)
+            # Who ignored a cancel has had its time.
+            self._interrupt(task, at_once=isinstance(outcome, GivenUp))
 
-    def _interrupt(self, task: Task) -> None:
+    def _interrupt(self, task: Task, *, at_once: bool = False) -> None:
         task.running.lost = True
+        self._stuck.expect(task, at_once=at_once)
+        self._deadlines.watch(task)
         self._executor.interrupt(task)

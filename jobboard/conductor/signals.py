@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT for whoever runs conductors: the first stops in good order, the second at once."""
+"""SIGTERM, SIGINT, SIGHUP and SIGUSR1 for whoever runs conductors."""
 
 from __future__ import annotations
 
@@ -9,26 +9,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextmanager
-def stop_on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """While inside, call ``stop`` in a thread at the first SIGTERM or SIGINT, and exit hard at the second.
+def stop_on_signals(stop: Callable[[], object], report: Callable[[], object] | None = None) -> Iterator[None]:
+    """While inside, call ``stop`` in a thread at the first SIGTERM, SIGINT or SIGHUP, and exit hard at the second.
 
     Only for the main thread. A signal handler must not wait for locks that the main thread may hold, hence the thread.
     The hard exit has the status 128 + the signal's number; claims run out by themselves, and worker processes end with
-    their conductor.
+    their conductor. A SIGHUP never exits hard, since a terminal that closes may send several, and one that is ignored
+    (``nohup``) stays so.
+
+    :param report: is called in a thread at each SIGUSR1.
     """
     seen: list[int] = []
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if seen:
+        if not seen:
+            seen.append(number)
+            threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
+        elif number != signal.SIGHUP:
             os._exit(128 + number)
-        seen.append(number)
-        threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    def tell(_number: int, _frame: FrameType | None) -> None:
+        if report is not None:
+            threading.Thread(target=report, name="jobboard-report", daemon=True).start()
+
+    numbers = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in numbers}
+    before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, tell)
     try:
         yield
     finally:

@@ -19,13 +19,23 @@ class Slots:
         self._most_held = 2 * number + 16
         self._taken = 0
         self._held = 0
+        self._stuck = 0
+        self._lost = 0
         self._interrupted = False
         self._idle = False
         self._drain_until = float("inf")
 
     @property
     def taken(self) -> int:
-        return self._taken
+        """How many slots run handlers whose claims hold, or may still return in time."""
+        return self._taken - self._stuck
+
+    def stuck(self, number: int, replaced: int) -> None:
+        """So many of the handlers that were begun are stuck, and so many of these have a new slot in their place."""
+        with self._lock:
+            self._stuck = number
+            self._lost = number - replaced
+            self._lock.notify_all()
 
     def wait_for_some(self) -> int:
         """Block until a slot is free, and return how many are; 0 once interrupted."""
@@ -34,7 +44,7 @@ class Slots:
             return 0 if self._interrupted else self._free()
 
     def _free(self) -> int:
-        return min(self._number - self._taken, self._most_held - self._held)
+        return min(self._number - self._lost - self.taken, self._most_held - self._held)
 
     def idle(self, idle: bool) -> None:
         """The claimer found nothing to claim, and waits; or it is back."""
@@ -85,11 +95,11 @@ class Slots:
             self._lock.notify_all()
 
     def wait_until_free(self) -> bool:
-        """Block until all slots are free; False if that took too long."""
+        """Block until all slots are free but for stuck ones; False if that took too long."""
         with self._lock:
-            while self._taken and (left := self._drain_until - time.monotonic()) > 0:
+            while self.taken > 0 and (left := self._drain_until - time.monotonic()) > 0:
                 self._lock.wait(min(left, threading.TIMEOUT_MAX))
-            return self._taken == 0
+            return self.taken == 0
 
     def wait_until_let_go(self, timeout: float) -> bool:
         """Block until every claim has ended; False after ``timeout`` seconds."""

@@ -31,8 +31,8 @@ class Task:
     """A claim, its handler, and what is known of both. The first outcome counts; later ones are dropped."""
 
     __slots__ = (
-        "_lock", "_minder", "deadline", "facts", "handler", "held_until", "job", "kill_at", "outcome", "progress",
-        "running",
+        "_lock", "_minder", "began_at", "deadline", "facts", "handler", "held_until", "job", "kill_at", "outcome",
+        "progress", "returned", "running", "stuck", "stuck_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, handler: Handler, held_until: float, minder: Minder) -> None:
@@ -42,8 +42,13 @@ class Task:
         self.held_until = held_until
         #: When the handler has to have ended; counts from its beginning.
         self.deadline: float | None = None
-        #: When an executor that can kill does so, once a cancel was asked for and ignored.
+        #: When the claim ends, once a cancel was asked for and ignored.
         self.kill_at: float | None = None
+        #: When the slot counts as stuck, once the claim is over.
+        self.stuck_at: float | None = None
+        self.stuck = False
+        self.returned = False
+        self.began_at: float | None = None
         self.outcome: Outcome | None = None
         self.progress: dict[str, Any] | None = None
         self.facts = Facts.of(job)
@@ -61,8 +66,9 @@ class Task:
 
     def begin(self) -> None:
         """The executor's word that the handler begins now."""
+        self.began_at = time.monotonic()
         if self.handler.timeout is not None:
-            self.deadline = time.monotonic() + self.handler.timeout
+            self.deadline = self.began_at + self.handler.timeout
             self._minder.began(self)
 
     def call(self) -> Any:
@@ -70,6 +76,15 @@ class Task:
         _present.set(self)
         self.begin()
         return self.handler.function(self.running)
+
+    def describe(self) -> str:
+        """Say in a line what becomes of it."""
+        now = time.monotonic()
+        began = "not begun" if self.began_at is None else f"begun {now - self.began_at:.1f} s ago"
+        claim = f"claim held for {self.held_until - now:.1f} s" if self.outcome is None else "its end is settled"
+        facts = self.facts
+        stuck = ", stuck" if self.stuck else ""
+        return f"{facts.name!r} {facts.uuid} attempt {facts.attempts} token {facts.token}: {began}, {claim}{stuck}"
 
     def settle(self, outcome: Outcome) -> bool:
         """Take this outcome if it is the first."""

@@ -15,6 +15,10 @@ from jobboard.events import HistoryEntry, JobEvent
 from jobboard.job import Job
 from jobboard.stats import BoardStats, NameStats
 
+_ENTITY_COLUMNS = (
+    "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy", "names",
+)  # fmt: skip
+
 
 def row_of(job: Job) -> dict[str, Any]:
     """Return what a list of jobs shows."""
@@ -82,7 +86,7 @@ def entity_view(entity: Entity) -> dict[str, Any]:
         "name": entity.name,
         "alive": entity.alive,
         "last_seen": entity.last_seen,
-        **{name: entity.metadata.get(name) for name in ("host", "pid", "executor", "concurrency", "running", "names")},
+        **{name: entity.metadata.get(name) for name in _ENTITY_COLUMNS},
     }
 
 
@@ -113,10 +117,11 @@ def paused_view(paused: Collection[str | None]) -> dict[str, Any]:
 def owners(board: JobBoard) -> list[dict[str, Any]]:
     """Return who holds how many jobs, the one with most first.
 
-    ``oldest`` is when the oldest of them was posted; ``alive`` is None for an owner that never registered.
+    ``oldest`` is when the oldest of them was posted; ``alive`` and ``stuck`` are None for an owner that never
+    registered. ``stuck`` counts slots whose claims are over, and whose handlers have not returned.
     """
-    alive = {entity.name: entity.alive for entity in board.entities()}
-    held: dict[str, list[Job]] = {}
+    known = {entity.name: entity for entity in board.entities()}
+    held: dict[str, list[Job]] = {name: [] for name, entity in known.items() if entity.alive and _stuck(entity)}
     for job in board.iterjobs(states={JobState.CLAIMED}):
         held.setdefault(job.record.owner or "", []).append(job)
     return [
@@ -124,12 +129,18 @@ def owners(board: JobBoard) -> list[dict[str, Any]]:
             "owner": owner,
             "jobs": len(jobs),
             "names": sorted({job.name for job in jobs}),
-            "oldest": min(job.created_on for job in jobs),
+            "oldest": min((job.created_on for job in jobs), default=None),
             "next_expiry": min((at for job in jobs if (at := job.record.expires_at)), default=None),
-            "alive": alive.get(owner),
+            "alive": known[owner].alive if owner in known else None,
+            "stuck": _stuck(known[owner]) if owner in known else None,
         }
         for owner, jobs in sorted(held.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
+
+
+def _stuck(entity: Entity) -> int:
+    number = entity.metadata.get("stuck")
+    return number if isinstance(number, int) else 0
 
 
 def plain(value: Any) -> Any:

@@ -27,8 +27,8 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``no_free_slot``, ``behind``, ``failed_before``,
-    ``next``.
+    ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``no_free_slot``, ``stuck``, ``behind``,
+    ``failed_before``, ``next``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -81,18 +81,46 @@ def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
 def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
     if not able:
         return [Reason("no_conductor", f"No conductor that is alive has a handler for {job.name!r}.")]
-    if all(entity.metadata.get("running", 0) >= entity.metadata.get("concurrency", 1) for entity in able):
+    reasons = []
+    if all(_is_full(entity) for entity in able):
         text = f"No conductor with a handler for {job.name!r} had a free slot when last heard of; alive: {len(able)}."
-        return [Reason("no_free_slot", text)]
-    return []
+        reasons.append(Reason("no_free_slot", text))
+    refusing = [entity for entity in able if job.name in _names(entity, "refused")]
+    if reasons or len(refusing) == len(able):
+        reasons += [Reason("stuck", _stuck(entity, job)) for entity in able if _number(entity, "stuck")]
+        reasons += [Reason("stuck", _fault(entity)) for entity in refusing if entity.metadata.get("fault")]
+    return reasons
+
+
+def _is_full(entity: Entity) -> bool:
+    lost = max(0, _number(entity, "stuck") - _number(entity, "max_stuck"))
+    return _number(entity, "running") + lost >= (_number(entity, "concurrency") or 1)
+
+
+def _stuck(entity: Entity, job: Job) -> str:
+    names = ", ".join(map(repr, sorted(_names(entity, "stuck_names"))))
+    number = _number(entity, "stuck")
+    text = f"In {entity.name} {number} of its slots are stuck, in handlers of {names} that outlast their claims"
+    if job.name in _names(entity, "refused"):
+        return f"{text}; it claims no more jobs named {job.name!r} until one of them returns. Start it anew."
+    return f"{text}."
+
+
+def _fault(entity: Entity) -> str:
+    return f"{entity.name} can't run anything for now: {entity.metadata['fault']}."
+
+
+def _number(entity: Entity, what: str) -> int:
+    number = entity.metadata.get(what)
+    return number if isinstance(number, int) else 0
 
 
 def _handles(entity: Entity, name: str) -> bool:
     return entity.kind == "conductor" and name in _names(entity)
 
 
-def _names(entity: Entity) -> set[str]:
-    names = entity.metadata.get("names")
+def _names(entity: Entity, which: str = "names") -> set[str]:
+    names = entity.metadata.get(which)
     return set(names) if isinstance(names, (list, tuple)) else set()
 
 

@@ -44,6 +44,22 @@ class Executor(abc.ABC):
     def interrupt(self, task: Task) -> None:
         """End a run whose outcome is settled already, as far as this executor can; returns at once."""
 
+    def replace(self, task: Task) -> bool:
+        """Run further tasks in a new slot, since this one's handler is stuck; False if that can't be done.
+
+        When the handler returns all the same, ``finish`` is called as usual, and there is one slot less again.
+        """
+        return False
+
+    def stack_of(self, task: Task) -> str:
+        """Return where the task's handler is now, for a log; never what is in its variables."""
+        return "(unknown)"
+
+    @property
+    def fault(self) -> str | None:
+        """Why no task can run here for now, or None; nothing is claimed while there is a fault."""
+        return None
+
     @property
     def can_kill(self) -> bool:
         """Whether ``interrupt`` ends any handler, whatever it does."""

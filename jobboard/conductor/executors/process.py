@@ -97,6 +97,10 @@ class ProcessExecutor(Executor):
         if worker is not None:
             worker.kill_if_running(task)
 
+    def stack_of(self, task: Task) -> str:
+        worker = self._worker_of(task)
+        return "(not begun)" if worker is None else worker.tell_stacks()
+
     def _worker_of(self, task: Task) -> WorkerProcess | None:
         with self._lock:
             return self._working.get(task)

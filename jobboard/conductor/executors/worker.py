@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
 import queue
 import signal
@@ -29,6 +31,9 @@ def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]
         # Service managers signal every process; the conductor decides what it means. Not SIG_IGN, which programs
         # that a handler starts would inherit.
         signal.signal(number, _leave_it_to_the_conductor)
+    # In C: also while a handler holds the interpreter. Not where standard error is closed.
+    with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
+        faulthandler.register(signal.SIGUSR1)
     Worker(pipe, functions).serve()
 
 

@@ -111,6 +111,14 @@ class WorkerProcess:
                 except OSError:
                     pass
 
+    def tell_stacks(self) -> str:
+        """Make the worker print where its threads are, to its standard error."""
+        pid = self._process.pid
+        if pid is None or not self.usable:
+            return "(its worker process has ended)"
+        os.kill(pid, signal.SIGUSR1)
+        return f"(worker process {pid} prints its stacks itself)"
+
     def kill_if_running(self, task: Task) -> None:
         """Kill the worker and all that it has started, if it still runs this task; returns at once."""
         with self._fate:
