@@ -134,12 +134,13 @@ class Worker:
             call = self._call("extend", args, lambda: self._board.extend(held.job, self._who, step.expiry))
             if call.is_ok:
                 held.until = call.start + step.expiry
+            self._explain(held, call)
 
     def _checkpoint(self, step: Step) -> None:
         held = self._claim_for(step)
         if held is not None:
             request = partial(self._board.checkpoint, held.job, self._who, step.number)
-            self._call("checkpoint", self._fence(held), request)
+            self._explain(held, self._call("checkpoint", self._fence(held), request))
 
     def _consume(self, step: Step) -> None:
         self._end(step, "consume", lambda job: self._board.consume(job, self._who, step.number))
@@ -157,6 +158,7 @@ class Worker:
         if held is None or op in held.ended:
             return
         call = self._call(op, self._fence(held) | more, lambda: request(held.job))
+        self._explain(held, call)
         if call.may_have_happened:
             held.ended.add(op)
 
@@ -174,6 +176,11 @@ class Worker:
         if call.may_have_happened:
             for held in batch:
                 held.ended.add("consume")
+
+    def _explain(self, held: Held, call: Op) -> None:
+        """Write down what became of a claim that was to hold on: for those who look into a violation."""
+        if call.outcome == "refused" and held.until > call.end and not held.ended:
+            self._call("history", {"of": held.job.uuid}, lambda: [str(entry) for entry in held.job.history])
 
     def _fence(self, held: Held) -> dict[str, Any]:
         return {"who": self._who, "uuid": held.job.uuid, "token": held.job.token}

@@ -86,7 +86,8 @@ class Claiming(Lines):
             self._until(deadline, f"job {uuid} changes all the time")
 
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
-        claimed: list[Entry] = []
+        # By uuid: a claim that runs out within this very call, over slow replies, may be followed by another one.
+        claimed: dict[str, Entry] = {}
         deadline = time.monotonic() + PATIENCE
         missed: set[bytes] = set()
         while len(claimed) < limit:
@@ -97,7 +98,7 @@ class Claiming(Lines):
                 if not heads:
                     break
                 won = self._grab(found, claim, wanted)
-                claimed += won
+                claimed |= {entry.uuid: entry for entry in won}
                 if won and len(heads) < wanted:
                     break
                 if not won:
@@ -111,7 +112,7 @@ class Claiming(Lines):
                     raise
                 break
         # What was posted or put back between two transactions may be better than what the first one took.
-        return sorted(claimed, key=lambda entry: (-entry.priority, entry.sequence))
+        return sorted(claimed.values(), key=lambda entry: (-entry.priority, entry.sequence))
 
     def _heads(self, names: frozenset[str] | None, count: int) -> Heads:
         """Find the best jobs that can be claimed."""

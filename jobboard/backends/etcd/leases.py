@@ -29,6 +29,9 @@ _LONGEST = 6_000_000_000.0
 #: session ends before the times of its claims are over.
 _SLACK = 4 / 3
 
+#: How often a claim tries to get a lease that lasts.
+_TRIES = 3
+
 #: How many records go at once with their lease at most; the server deletes them in one step.
 _MOST_RECORDS = 1000
 
@@ -65,21 +68,38 @@ class Leases:
         if expiry > _LONGEST:
             return 0
         ttl = _rounded(expiry * _SLACK)
-        lease = self._claims.get(ttl)
-        if lease is None or _left_of(lease) < expiry:
-            with self._one_at_a_time():
+        for _ in range(_TRIES):
+            lease = self._claims.get(ttl)
+            if lease is None or _left_of(lease) < expiry:
+                lease = self._lasting(ttl, expiry)
+            # Meanwhile it may have run low, or been dropped as one that nobody uses.
+            if lease is not None and _left_of(lease) >= expiry and self._is_in_use(ttl, lease):
+                return lease.id
+        raise BoardUnavailable(f"etcd replies too slowly: a lease of {ttl} s ran out before it could be used")
+
+    def _lasting(self, ttl: int, expiry: float) -> _Lease | None:
+        """Return a lease with as much time left; None if it ran out as soon as it was granted."""
+        with self._one_at_a_time():
+            lease = self._claims.get(ttl)
+            if lease is not None and _left_of(lease) < expiry:
+                # Its renewal is late: its session could end before the claim.
+                self._renew(ttl, lease)
                 lease = self._claims.get(ttl)
-                if lease is not None and _left_of(lease) < expiry:
-                    # Its renewal is late: its session could end before the claim.
-                    self._renew(ttl, lease)
-                    lease = self._claims.get(ttl)
-                if lease is None:
+            if lease is None:
+                try:
                     lease = self._grant_session(ttl)
-                    with self._lock:
-                        self._claims[ttl] = lease
-                    self._worker.at(time.monotonic() + _interval(lease), self._keep_alive)
-        lease.used = time.monotonic()
-        return lease.id
+                except LeaseGone:
+                    return None
+                with self._lock:
+                    self._claims[ttl] = lease
+                self._worker.at(time.monotonic() + _interval(lease), self._keep_alive)
+            return lease
+
+    def _is_in_use(self, ttl: int, lease: _Lease) -> bool:
+        """Whether the lease is still there to be used; from now on it is not dropped before its time."""
+        with self._lock:
+            lease.used = time.monotonic()
+            return self._claims.get(ttl) is lease
 
     @contextlib.contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
@@ -170,9 +190,8 @@ class Leases:
         with self._lock:
             leases = list(self._claims.items())
         for ttl, lease in leases:
-            if now - lease.used > lease.ttl:
-                # Every claim that was made or extended under it is over by its own time.
-                self._drop(ttl, lease)
+            if self._is_unused(ttl, lease):
+                self._drop(lease)
             elif now - lease.renewed >= _interval(lease) - 0.01:
                 try:
                     self._renew(ttl, lease)
@@ -195,8 +214,15 @@ class Leases:
             self._forget(ttl, lease)
             self._lost(lease.id)
 
-    def _drop(self, ttl: int, lease: _Lease) -> None:
-        self._forget(ttl, lease)
+    def _is_unused(self, ttl: int, lease: _Lease) -> bool:
+        """Whether every claim that was made or extended under it is over by its own time; it is used no more then."""
+        with self._lock:
+            if time.monotonic() - lease.used <= lease.ttl or self._claims.get(ttl) is not lease:
+                return False
+            del self._claims[ttl]
+            return True
+
+    def _drop(self, lease: _Lease) -> None:
         try:
             self._revoke(lease)
         except (BoardUnavailable, LeaseGone) as error:

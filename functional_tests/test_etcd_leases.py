@@ -1,0 +1,59 @@
+"""Claims on an etcd that replies slowly: a lease that ran out before it was used, a claim that ran out within its call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from etcd_harness import EtcdHarness
+from etcd_servers import EtcdServer
+from fixtures import a_harness, a_server
+
+from jobboard import JobBoard
+from jobboard.testing import eventually
+
+server = a_server(EtcdServer)
+harness = a_harness(EtcdHarness)
+
+
+def test_a_lease_that_ran_out_before_it_was_used_is_asked_for_once_more(
+    server: EtcdServer, harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board: Any = harness.board()
+    job = board.post("resize")
+    gateway, revoked = board._backend.gateway, []
+    call = gateway.call
+
+    def grant_and_revoke(path: str, payload: dict[str, Any], **options: Any) -> Any:
+        reply = call(path, payload, **options)
+        if path == "/lease/grant" and not revoked:
+            revoked.append(reply["ID"])
+            server.ask("/lease/revoke", {"ID": reply["ID"]})
+        return reply
+
+    monkeypatch.setattr(gateway, "call", grant_and_revoke)
+    (claimed,) = board.claim_next("alice")
+    board.consume(claimed, "alice")
+    assert (claimed.uuid, len(revoked)) == (job.uuid, 1)
+
+
+def test_a_claim_that_ran_out_within_its_own_call_is_handed_out_once(
+    harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board: Any = harness.board()
+    rival: JobBoard = harness.board(board.name)
+    jobs = [board.post("resize") for _ in range(3)]
+    heads, looks = board._backend._heads, []
+
+    def heads_meanwhile(*arguments: Any) -> Any:
+        if looks:
+            eventually(lambda: rival.stats().unclaimed == 2)
+        found = heads(*arguments)
+        if not looks:
+            looks.append(rival.claim(jobs[2].uuid, "bob"))
+        return found
+
+    monkeypatch.setattr(board._backend, "_heads", heads_meanwhile)
+    claimed = board.claim_next("alice", limit=3, expiry=0.5)
+    assert [job.uuid for job in claimed] == [job.uuid for job in jobs[:2]]
+    assert [job.token for job in claimed] == [rival.get(job.uuid).record.token for job in claimed]
