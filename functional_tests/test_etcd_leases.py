@@ -1,4 +1,4 @@
-"""Claims on an etcd that replies slowly: a lease that ran out before it was used, a claim that ran out within its call."""
+"""Claims on an etcd that replies slowly: a lease runs out before it is used, a claim within its own call."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jobboard.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import JobBoard
 
-WISH = Wish("memory", seconds=2.0, seed=7, rate=150.0, forgotten_within=1.0)
+WISH = Wish("memory", seconds=1.0, seed=7, rate=200.0, least_calls=1000, forgotten_within=1.0)
 
 
 def history_on(kind: type[Planted] | None, folder: Path) -> Report:

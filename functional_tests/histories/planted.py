@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backend import Backend
-from jobboard.entry import Claim, Consumption, Entry, Finding, NewEntry, Posted, Renewal, Restored, Return, Verdict
+from jobboard.entry import (
+    Claim,
+    Consumption,
+    Entry,
+    Finding,
+    JobState,
+    NewEntry,
+    Posted,
+    Renewal,
+    Restored,
+    Return,
+    Verdict,
+)
 from jobboard.testing.faults import LossyBackend
 
 
@@ -57,8 +69,12 @@ class TellsOfFalseLosses(Planted):
 
 
 class ClaimsInAWrongOrder(Planted):
+    """Claims the last one instead of the first ones; the board would put a batch in order again."""
+
     def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
-        return super().claim_next(claim, names, limit)[::-1]
+        waiting = self.inner.page({JobState.UNCLAIMED}, names, None, 500).entries
+        claimed = self.inner.claim(waiting[-1].uuid, claim) if waiting else None
+        return [claimed] if claimed is not None and claimed.claim_id == claim.claim_id else []
 
 
 class ForgetsDelays(Planted):

@@ -28,6 +28,8 @@ _RETENTION = 1.0
 #: Stores may forget a little later, and a busy machine later still.
 _SLACK = 40.0
 _TELL_EVERY = 5.0
+#: For how much longer a history goes on that has not made its calls yet.
+_LONGER = 60.0
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Wish:
     """What history is wanted.
 
     :param rate: about how many calls a second each process makes.
+    :param least_calls: it goes on until so many were made, for up to a minute longer.
     :param forgotten_within: seconds after which a store has forgotten what it remembers of jobs that have ended.
     """
 
@@ -59,6 +62,7 @@ class Wish:
     seed: int
     processes: int = 4
     rate: float = 12.0
+    least_calls: int = 0
     forgotten_within: float = RETRY_WINDOW + _RETENTION + _SLACK
 
 
@@ -93,7 +97,8 @@ def run(
         if nemesis.error is not None:
             raise nemesis.error
         tell(f"{wish.store} seed {wish.seed}: looking at the store at rest")
-        rest = _rest_of(site, settings.board, calm, new, wish.forgotten_within)
+        boards = [make_board(each) if make_board else fetch(each, site.calm_uri, **calm) for each in (name, new)]
+        rest = _rest_of(site, boards[0], boards[1], wish.forgotten_within)
     ops = read(folder.glob("w*.jsonl"))
     (folder / "rest.json").write_text(
         json.dumps({"rest": asdict(rest), "rules": asdict(site.rules), "crew": crew.faults}, indent=1)
@@ -127,24 +132,21 @@ def _crew_of(
 
 def _watch(wish: Wish, folder: Path, nemesis: Nemesis, tell: Callable[[str], None]) -> None:
     """Let it go on for its time, and tell how far it is."""
-    pause, end = threading.Event(), time.monotonic() + wish.seconds
-    while (left := end - time.monotonic()) > 0:
-        pause.wait(min(left, _TELL_EVERY))
+    pause, start, calls = threading.Event(), time.monotonic(), 0
+    while (left := start + wish.seconds - time.monotonic()) > (0 if calls >= wish.least_calls else -_LONGER):
+        pause.wait(min(max(left, 0.2), _TELL_EVERY))
         calls = sum(path.read_bytes().count(b'"start"') for path in folder.glob("w*.jsonl"))
-        done = min(wish.seconds, wish.seconds - end + time.monotonic())
-        tell(f"{wish.store} seed {wish.seed}: {done:.0f} of {wish.seconds:.0f} s, {calls} calls, "
+        tell(f"{wish.store} seed {wish.seed}: {time.monotonic() - start:.0f} of {wish.seconds:.0f} s, {calls} calls, "
              f"{len(nemesis.faults)} faults")  # fmt: skip
 
 
-def _rest_of(site: Site, name: str, options: dict[str, object], new: str, forgotten_within: float) -> Rest:
-    board = fetch(name, site.calm_uri, **options)
-    patiently(board.connect)
-    fresh = fetch(new, site.calm_uri, **options)
-    patiently(fresh.connect)
-    with board, fresh:
-        site.hasten(name, new)
+def _rest_of(site: Site, board: JobBoard, new: JobBoard, forgotten_within: float) -> Rest:
+    for each in (board, new):
+        patiently(each.connect)
+    with board, new:
+        site.hasten(board.name, new.name)
         rest = look(board)
         drain(board, rest)
-        site.hasten(name, new)
-        look_at_what_is_left((board, fresh), rest, site.holds, forgotten_within)
+        site.hasten(board.name, new.name)
+        look_at_what_is_left((board, new), rest, site.holds, forgotten_within)
     return rest
