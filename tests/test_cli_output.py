@@ -11,8 +11,9 @@ import sys
 import pytest
 from command_line import Run, as_json, process
 
-from jobboard import JobBoard, Posting
+from jobboard import Every, JobBoard, Posting, Schedule
 from jobboard.cli.output import count, safe, shown
+from jobboard.cli.tables import beginnings
 
 pytest_plugins = ("command_fixtures",)
 
@@ -40,14 +41,56 @@ def on_a_terminal(*arguments: str, answer: str = "", columns: int = 80, **enviro
 
 
 class TestTerminal:
-    def test_a_table_keeps_uuids_whole(self, board: JobBoard) -> None:
+    def test_a_wide_terminal_shows_whole_uuids(self, board: JobBoard) -> None:
         jobs = [board.post("a" * 100), board.post("b", priority="high")]
-        status, told = on_a_terminal("ls")
+        status, told = on_a_terminal("ls", columns=200)
         assert status == 0
         assert all(job.uuid in told for job in jobs)
         header = _COLOUR.sub("", told).splitlines()[0].split()
         assert header == ["uuid", "name", "state", "priority", "created", "on"], "columns that say nothing are left out"
         assert " ago" in told
+
+    def test_80_columns_show_every_value_whole_but_the_uuid(self, board: JobBoard) -> None:
+        name, owner = "n" * 30, "worker-17@a-host-with-a-long-name.example"
+        board.post("poll", key="p/0/600", priority="very_high")
+        claimed = board.post(name, key="p/0/6000", max_attempts=3)
+        board.claim(claimed, owner, 600)
+        status, told = on_a_terminal("ls")
+        lines = _COLOUR.sub("", told).splitlines()
+        assert (status, max(map(len, lines)) <= 80, "…" in told) == (0, True, False)
+        assert lines[0].split() == [
+            "uuid", "name", "state", "priority", "key", "attempts", "owner", "created", "on",
+        ]  # fmt: skip
+        assert lines[1].split()[1:5] == ["poll", "UNCLAIMED", "VERY_HIGH", "p/0/600"]
+        starts = {title: lines[0].index(title) for title in ("name", "state", "owner", "created")}
+        assert "".join(line[starts["name"] : starts["state"]].strip() for line in lines[2:]) == name
+        assert "".join(line[starts["owner"] : starts["created"]].strip() for line in lines[2:]) == owner
+        beginning = lines[2].split()[0]
+        assert (len(beginning), claimed.uuid.startswith(beginning)) == (8, True)
+        assert claimed.uuid in on_a_terminal("show", beginning)[1]
+
+    def test_a_narrow_terminal_still_shows_whole_states(self, board: JobBoard) -> None:
+        board.post("poll", key="p/0/600", priority="very_high")
+        _, told = on_a_terminal("ls", columns=40)
+        lines = _COLOUR.sub("", told).splitlines()
+        assert max(map(len, lines)) <= 40
+        assert lines[1].split()[1:] == ["poll", "UNCLAIMED", "p/0/600"]
+
+    def test_beginnings_of_uuids_tell_them_apart(self) -> None:
+        same = "01234567-89ab-4cde-8f01-2345678900"
+        assert beginnings([f"{same}aa", f"{same}ab"]) == [f"{same}aa", f"{same}ab"]
+        assert beginnings([f"{same}aa", f"{same}aa", "11234567-x"]) == ["01234567", "01234567", "11234567"]
+
+    @pytest.mark.parametrize("form", [[], ["--json"]])
+    def test_nothing_that_a_job_or_a_schedule_carries_steers_a_terminal(self, board: JobBoard, form: list[str]) -> None:
+        evil = "a\x9b31m\x9d0;owned\x9c\u202eb\x7fc\x1b[2J\u2066d"
+        job = board.post("poll", key="k", details={"text": evil, evil: [evil]})
+        board.abandon(board.claim_next("me", ["poll"])[0], "me", reason=evil, error=evil)
+        board.schedules.add(Schedule("s", Every(hours=1), "poll", {"text": evil, evil: [evil]}))
+        for command in (["show", job.uuid, "--details"], ["schedule", "show", "s", "--details"], ["ls"]):
+            status, told = on_a_terminal(*command, *form, columns=300)
+            told = _COLOUR.sub("", told)
+            assert (status, [one for one in told if one != "\n" and not one.isprintable()]) == (0, [])
 
     def test_no_colours_when_they_are_not_wanted(self, uri: str) -> None:
         _, coloured = on_a_terminal("nonsense")

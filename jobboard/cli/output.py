@@ -15,15 +15,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 from rich.text import Text
 
+from jobboard.cli.tables import table_of
 from jobboard.operate.views import plain
 
 Step = Any
 
-#: What gives way on a narrow terminal; of the other columns a part is worth nothing.
-_FOLDING = {"owner", "who", "name", "names", "reason", "problem"}
 #: Moments that a terminal shows by how far away they are.
 _RELATIVE = {"created_on", "trashed_on", "last_seen", "oldest", "next_expiry"}
 #: A terminal shows a column only if it says something in one of its rows.
@@ -53,7 +51,8 @@ class Output:
 
     def data(self, value: Any) -> None:
         """Write one JSON line."""
-        print(json.dumps(plain(value)), flush=True)
+        # JSON leaves this one control character of ASCII as it is.
+        print(json.dumps(plain(value)).replace("\x7f", "\\u007f"), flush=True)
 
     def hint(self, text: str) -> None:
         """Tell somebody at a terminal what is good to know."""
@@ -82,13 +81,8 @@ class Output:
         if not rows:
             self.say(empty)
             return
-        headers = [
-            Column(column.replace("_", " "), no_wrap=column not in _FOLDING, overflow="fold") for column in columns
-        ]
-        table = Table(*headers, box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*[Text(_cell(column, row.get(column))) for column in columns])
-        self.console.print(table)
+        cells = {column: [_cell(column, row.get(column)) for row in rows] for column in columns}
+        self.console.print(table_of(cells, self.console.width))
 
     def record(self, record: dict[str, Any]) -> None:
         """Write one thing, a field a line."""
@@ -133,7 +127,7 @@ def shown(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(shown(item) for item in value)
     if isinstance(value, dict):
-        return json.dumps(plain(value), ensure_ascii=False)
+        return safe(json.dumps(plain(value), ensure_ascii=False))
     if isinstance(value, float):
         return f"{value:.6g}"
     return safe(str(value))
