@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import msgpack
 import pytest
 from etcd_harness import GARBAGE, EtcdHarness
 from etcd_servers import EtcdServer
@@ -11,7 +15,10 @@ from fixtures import a_harness, a_server
 
 from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule
 from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.rows import Grant, Hint, row_of
+from jobboard.backends.etcd.telling import pack_told, unpack_told
 from jobboard.backends.etcd.txn import Txn, put, scan_prefix
+from jobboard.backends.etcd.values import pack
 
 LONG = 600.0
 
@@ -61,22 +68,39 @@ PLACES: dict[str, Callable[[bytes], bool]] = {
 }
 
 
-def spoil(board: JobBoard, place: Callable[[bytes], bool]) -> None:
+def spoil(board: JobBoard, place: Callable[[bytes], bool], garbage: bytes = GARBAGE) -> None:
     """Overwrite every key of a kind, leaving the leases as they are."""
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
     root = backend.keys.root
     [found] = backend._ask([scan_prefix(root)])
-    bad = [put(kv.key, GARBAGE, kv.lease) for kv in found.kvs if place(kv.key[len(root) :])]
+    bad = [put(kv.key, garbage, kv.lease) for kv in found.kvs if place(kv.key[len(root) :])]
     assert bad
     backend._send(Txn(then=bad))
 
 
+@pytest.mark.parametrize("garbage", [GARBAGE, pack([7] * 12)], ids=["bytes", "numbers"])
 @pytest.mark.parametrize("place", PLACES)
-def test_garbage_harms_nobody_else(harness: EtcdHarness, board: JobBoard, place: str) -> None:
+def test_garbage_harms_nobody_else(harness: EtcdHarness, board: JobBoard, place: str, garbage: bytes) -> None:
     heard: list[str | None] = []
     board.subscribe(lambda event: heard.append(event.uuid))
-    spoil(board, PLACES[place])
+    spoil(board, PLACES[place], garbage)
+    check_that_others_work(harness, board)
+
+
+def test_keys_that_nobody_writes_harm_nobody(harness: EtcdHarness, board: JobBoard) -> None:
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    keys = backend.keys
+    prefixes = (keys.live, keys.done, keys.trashed, keys.ready_jobs, keys.lines, keys.claims, keys.timers, keys.unique,
+                keys.jobs, keys.sessions, keys.events, keys.entities, keys.books, keys.schedules, keys.due)  # fmt: skip
+    steps = [put(prefix + name, GARBAGE) for prefix in prefixes for name in (b"\xff\xfe", b"0/0/0", b"9" * 30)]
+    backend._send(Txn(then=steps))
+    check_that_others_work(harness, board)
+
+
+def check_that_others_work(harness: EtcdHarness, board: JobBoard) -> None:
+    """Do everything on a board of which a part is damaged, and mend it."""
     other = harness.board(board.name)
     assert other.paused() == {"others"}
     assert isinstance(other.entities(), list)
@@ -118,3 +142,36 @@ def test_a_schedule_whose_place_is_garbage_is_put_back_into_the_line(harness: Et
     other = harness.board(board.name)
     assert other._backend.due_schedules(9).next_in is not None
     assert [schedule.next_fire_time for schedule in other.schedules] == [before]
+
+
+# -- values that are nearly right --------------------------------------------------------------------------------------
+
+ODD: tuple[Any, ...] = (None, -1, 2**63, math.nan, "x", b"\xff", [], {}, True, [None])
+
+
+def altered(value: Any) -> Iterator[Any]:
+    """Iterate over what becomes of plain data when one item of it, at any depth, is another."""
+    yield from ODD
+    for at, item in enumerate(value if isinstance(value, list) else ()):
+        for other in altered(item):
+            yield [*value[:at], other, *value[at + 1 :]]
+
+
+def test_what_is_read_is_what_somebody_can_have_written(board: JobBoard) -> None:
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    keys = backend.keys
+    records, claims, places, events = backend._ask(
+        [scan_prefix(prefix) for prefix in (keys.live, keys.claims, keys.ready_jobs, keys.events)]
+    )
+    readers: list[tuple[bytes, Callable[[bytes], object]]] = [
+        (records.kvs[0].value, lambda data: row_of(data).packed()),
+        (claims.kvs[0].value, lambda data: Grant.of(data).packed()),
+        (places.kvs[0].value, lambda data: (hint := Hint.of(data)) and hint.packed()),
+        (events.kvs[0].value, lambda data: pack_told(list(unpack_told(data)))),
+    ]
+    for data, read in readers:
+        assert read(data) == data
+        for value in altered(msgpack.unpackb(data)):
+            with contextlib.suppress(ValueError):
+                read(msgpack.packb(value))

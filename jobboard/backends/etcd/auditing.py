@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobboard.backends.etcd.changing import Changing
+from jobboard.backends.etcd.faults import LeaseGone
+from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.layout import Content, Stored, content_of
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, found_of, get, modified_at, put, scan
 from jobboard.entry import Finding, JobState
@@ -17,19 +19,22 @@ class Auditing(Changing):
 
     def audit(self, repair: bool) -> list[Finding]:
         self._look([])
-        jobs, found = self._everything()
+        jobs, leases, found = self._everything()
         findings: list[Finding] = []
         expected: dict[bytes, Stored] = {}
+        newer = {job.order for job in jobs if job.row.newer is not None}
         for job in jobs:
+            if job.order in newer:
+                continue
             content = self._wanted(job)
             expected |= dict.fromkeys(content, job)
             wrong = [key for key, (value, _) in content.items() if key not in found or found[key].value != value]
             if wrong:
-                repaired = repair and self._mend(job, wrong, content)
+                repaired = repair and self._mend(job, wrong, content, leases[job.record])
                 parts = sorted({self._kind_of(key) for key in wrong})
                 findings.append(Finding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired))
         for key, kv in found.items():
-            if key not in expected:
+            if key not in expected and newer.isdisjoint((key.rpartition(b"/")[2], kv.value)):
                 repaired = repair and self._drop(kv)
                 findings.append(Finding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
         return findings
@@ -39,8 +44,8 @@ class Auditing(Changing):
         content = content_of(self.keys, job.row)
         return {key: value for key, value in content.items() if key != job.record}
 
-    def _everything(self) -> tuple[list[Stored], dict[bytes, KeyValue]]:
-        """Read all jobs and all keys about jobs, in pages of one revision."""
+    def _everything(self) -> tuple[list[Stored], dict[bytes, int], dict[bytes, KeyValue]]:
+        """Read all jobs, the leases of their records, and all other keys about jobs, in pages of one revision."""
         keys = self.keys
         kvs: dict[bytes, KeyValue] = {}
         revision = int(
@@ -52,9 +57,8 @@ class Auditing(Changing):
                 kvs[kv.key] = kv
         sessions = self._leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
         jobs = [self._job_from(kv, kvs, sessions) for kv in list(kvs.values()) if self._is_record(kv.key)]
-        for job in jobs:
-            kvs.pop(job.record, None)
-        return jobs, kvs
+        leases = {job.record: kvs.pop(job.record).lease for job in jobs}
+        return jobs, leases, kvs
 
     def _pages(self, prefix: bytes, revision: int) -> Iterator[KeyValue]:
         start = prefix
@@ -69,7 +73,9 @@ class Auditing(Changing):
             start = page[-1].key + b"\0"
 
     def _is_record(self, key: bytes) -> bool:
-        return key.startswith((self.keys.live, self.keys.done, self.keys.trashed))
+        """Whether this is the key of a record; one whose place is none belongs to no job."""
+        places = (self.keys.live, self.keys.done, self.keys.trashed)
+        return key.startswith(places) and is_order(key.rpartition(b"/")[2])
 
     def _job_from(self, record: KeyValue, kvs: dict[bytes, KeyValue], sessions: frozenset[int]) -> Stored:
         keys = self.keys
@@ -80,10 +86,13 @@ class Auditing(Changing):
         row.state = JobState.COMPLETE if record.key.startswith(keys.done) else JobState.TRASHED
         return Stored(row, order, record.key, record.modified)
 
-    def _mend(self, job: Stored, wrong: list[bytes], content: Content) -> bool:
-        lease = self.leases.for_records(0.0, len(wrong)) if job.row.state is JobState.COMPLETE else 0
+    def _mend(self, job: Stored, wrong: list[bytes], content: Content, lease: int) -> bool:
+        """Write what is wrong anew, under the lease of the record, so that all of it goes at once."""
         steps: list[Op] = [put(key, content[key][0], lease) for key in wrong]
-        return self._send(Txn(job.unchanged(self.keys), steps)).succeeded
+        try:
+            return self._send(Txn(job.unchanged(self.keys), steps)).succeeded
+        except LeaseGone:
+            return False
 
     def _drop(self, kv: KeyValue) -> bool:
         return self._send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)])).succeeded

@@ -31,6 +31,7 @@ from jobboard.backends.etcd.txn import (
     size_of,
 )
 from jobboard.entry import Hold, JobState
+from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
 
 Item = TypeVar("Item")
@@ -92,6 +93,7 @@ class Changing(Client):
                 if change is None or job is None:
                     outcomes[at] = outcome
                 else:
+                    self._check_readable(job, change)
                     pairs.append((at, outcome, job, change))
             done = self._apply([(job, change) for _, _, job, change in pairs])
             for (at, outcome, _, _), is_done in zip(pairs, done, strict=True):
@@ -112,6 +114,11 @@ class Changing(Client):
             for uuid, (item, job) in known.items()
             if job is not None and knows(item, job) and not is_over(job, now)
         }
+
+    def _check_readable(self, job: Stored, change: Change) -> None:
+        """Let a claim of what only later versions can read begin and end, and nothing else happen to it."""
+        if job.row.newer is not None and (change.new is None or change.new.state is not JobState.UNCLAIMED):
+            raise BoardUnavailable(f"the record of job {job.row.uuid} is of a newer format; upgrade this client")
 
     def _apply(self, pairs: Sequence[tuple[Stored, Change]]) -> list[bool | None]:
         """Carry changes out, as many as one request can.
@@ -220,32 +227,43 @@ class Changing(Client):
         """Read ranges of the whole board at one moment, at which nothing is due."""
         self._check_open()
         deadline = time.monotonic() + SETTLING
+        start = self.keys.timers
         while True:
-            due = scan(self.keys.timers, self.keys.until(self.now()), MOST_JOBS)
+            due = scan(start, self.keys.until(self.now()), MOST_JOBS)
             *found, timers = self._ask([*ops, due])
             if not timers.kvs:
                 return found
-            self._settle_timers(timers.kvs)
+            if not self._settle_timers(timers.kvs):
+                # All of these are left to later versions.
+                if not timers.more:
+                    return found
+                start = timers.kvs[-1].key + b"\0"
             self._until(deadline, "more jobs become due than the board can take back")
 
-    def _settle_timers(self, timers: Sequence[KeyValue]) -> None:
-        """See to the jobs whose moments these are."""
+    def _settle_timers(self, timers: Sequence[KeyValue]) -> bool:
+        """See to the jobs whose moments these are; False if there was nothing to do."""
         orders = [timer.key.rpartition(b"/")[2] for timer in timers]
         jobs = self._fetch_at(orders)
-        self._settle(jobs)
+        is_settled = self._settle(jobs)
         strays = [
             timer
             for timer, order, job in zip(timers, orders, jobs, strict=True)
-            if job is None or job.row.due is None or self.keys.timer(job.row.due, order) != timer.key
+            if job is None or (job.row.newer is None and not self._is_timer_of(job.row, timer.key))
         ]
         for timer in strays:
             # It belongs to nothing that is there; unless somebody has just set it.
             self._send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
+        return is_settled or bool(strays)
+
+    def _is_timer_of(self, row: Row, key: bytes) -> bool:
+        return row.due is not None and self.keys.timer(row.due, row.order) == key
 
     def _mend_places(self, orders: Sequence[bytes]) -> None:
         """Write anew what stands of these jobs in the lines, since it can't be read."""
         keys = self.keys
         for order, job in zip(orders, self._fetch_at(orders), strict=True):
+            if job is not None and job.row.newer is not None:
+                continue
             if job is None or not job.row.is_live:
                 self._send(Txn([absent(keys.live + order)], [delete(keys.ready(order))]))
                 continue
@@ -297,9 +315,9 @@ def holds(stored: Stored, hold: Hold) -> bool:
 
 
 def is_over(stored: Stored, now: float) -> bool:
-    """Whether a claim has come to its end, or a delay."""
+    """Whether a claim has come to its end, or a delay; of what only later versions can read they are to say."""
     row = stored.row
-    if not row.is_live:
+    if not row.is_live or row.newer is not None:
         return False
     if row.grant is not None:
         return not stored.is_held or (row.grant.expires_at is not None and row.grant.expires_at <= now)

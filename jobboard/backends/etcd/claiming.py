@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobboard.backends.etcd.changing import PATIENCE, SETTLING
 from jobboard.backends.etcd.faults import LeaseGone
-from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.keys import decoded, is_order
 from jobboard.backends.etcd.layout import Stored, under
 from jobboard.backends.etcd.lines import Lines
 from jobboard.backends.etcd.rows import Grant, Hint
@@ -119,19 +119,38 @@ class Claiming(Lines):
         lines = self._lines_of(names)
         if not lines:
             return Heads([])
-        *found, paused = self._first_of(lines, count, [scan_prefix(self.keys.paused)])
+        size = count + self._skipped()
+        *found, paused = self._first_of(lines, size, [scan_prefix(self.keys.paused)])
         stopped = self._names_of(paused)
         if None in stopped:
             return Heads([])
-        heads = _heads_of(found, stopped)
-        if names is None and stopped and len(found[0].kvs) == count and len(heads) < count:
+        heads = self._heads_of(found, stopped)
+        is_whole = len(heads) == len(found[0].kvs)
+        if names is None and not is_whole and len(found[0].kvs) == size and len(heads) < count:
             heads += self._heads_behind(found[0].kvs[-1].key, stopped, count - len(heads))
         heads = heads[:count]
-        if stopped or len(lines) > 1 or len(heads) < min(count, len(found[0].kvs)):
+        if stopped or len(lines) > 1 or not is_whole:
             return Heads(heads)
         seen = {head.hint.name for head in heads}
         by_name = [self.keys.line(name, JobState.UNCLAIMED) for name in seen if len(seen) == 1]
         return Heads(heads, frozenset([*lines, *by_name]))
+
+    def _skipped(self) -> int:
+        """Return how many places are read beyond those that are wanted, since they may be those of newer jobs."""
+        return min(len(self._newer), _SKIPPED_AT_ONCE)
+
+    def _heads_of(self, found: Sequence[Found], stopped: frozenset[str | None]) -> list[Head]:
+        """Return what this client can claim of these places, best first."""
+        heads = [
+            Head(order, hint, kv.modified)
+            for part in found
+            for kv in part.kvs
+            if (hint := Hint.of(kv.value)) is not None
+            and hint.name not in stopped
+            and is_order(order := kv.key.rpartition(b"/")[2])
+            and order not in self._newer
+        ]
+        return sorted(heads, key=lambda head: head.order)
 
     def _heads_behind(self, last: bytes, stopped: frozenset[str | None], count: int) -> list[Head]:
         """Look behind the head of the line, which is full of paused jobs."""
@@ -140,7 +159,7 @@ class Claiming(Lines):
         deadline = time.monotonic() + SETTLING
         while len(heads) < count:
             (found,) = self._ask([scan(last + b"\0", end, _SKIPPED_AT_ONCE)])
-            heads += _heads_of([found], stopped)
+            heads += self._heads_of([found], stopped)
             if not found.more:
                 break
             last = found.kvs[-1].key
@@ -270,7 +289,7 @@ class Claiming(Lines):
         live = record or KeyValue(self.keys.live + head.order, b"", 0, 0, 0)
         stored = self._live_from(head.order, live, None, (), head.hint.uuid)
         row = stored.row
-        if row.is_wreck:
+        if row.is_wreck or row.newer is not None:
             row.name, row.created_on = head.hint.name, head.hint.created_on
         row.grant, row.granted = grant, revision
         stored.claim_revision = revision
@@ -309,16 +328,6 @@ def is_hidden(stored: Stored, now: float) -> bool:
 def _told_of(head: Head, grant: Grant) -> Told:
     hint = head.hint
     return Told(EventKind.CLAIMED, hint.uuid, hint.name, grant.who, None, grant.at, None, grant.expires_at)
-
-
-def _heads_of(found: Sequence[Found], stopped: frozenset[str | None]) -> list[Head]:
-    heads = [
-        Head(kv.key.rpartition(b"/")[2], hint, kv.modified)
-        for part in found
-        for kv in part.kvs
-        if (hint := Hint.of(kv.value)) is not None and hint.name not in stopped
-    ]
-    return sorted(heads, key=lambda head: head.order)
 
 
 def _claim_id_of(data: bytes) -> str | None:

@@ -7,16 +7,17 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from jobboard.address import Address
 from jobboard.backend import Backend
 from jobboard.backends.etcd.gateway import Gateway
-from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.keys import Keys, decoded, is_order, place_of
 from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.options import Settings
-from jobboard.backends.etcd.rows import Grant, Hint, Row, row_of
+from jobboard.backends.etcd.rows import Grant, Hint, Row, newer_row, row_of
 from jobboard.backends.etcd.txn import (
     Done,
     Found,
@@ -31,6 +32,7 @@ from jobboard.backends.etcd.txn import (
     scan_prefix,
 )
 from jobboard.backends.etcd.worker import Worker
+from jobboard.codec import NewerFormat
 from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable
 
@@ -40,6 +42,9 @@ V = TypeVar("V")
 
 #: How many jobs a client remembers the places of, and how many of its own claims.
 _MOST_KNOWN = 20_000
+
+#: What the record of a job on the board says of it.
+_UNHELD = (JobState.DELAYED, JobState.UNCLAIMED)
 
 #: What it takes to read one job at its place.
 _PARTS = 4
@@ -64,6 +69,8 @@ class Client(Backend):
         self.leases = Leases(self.gateway, self._worker, self.keys, self._lease_lost)
         self._orders: Memory[bytes] = Memory(_MOST_KNOWN)
         self._held: Memory[Stored] = Memory(_MOST_KNOWN)
+        #: The places of jobs whose records only later versions can read: this client claims them no more.
+        self._newer: dict[bytes, Hint] = {}
         self._sequence = 0
         self._sequence_lock = threading.Lock()
 
@@ -151,6 +158,8 @@ class Client(Backend):
         self, order: bytes, found: Sequence[Found], sessions: Collection[int], uuid: str | None
     ) -> Stored | None:
         live, claim, done, trashed = (part.first for part in found)
+        if not is_order(order):
+            return None
         if live is not None:
             return self._live_from(order, live, claim, sessions, uuid)
         record = done or trashed
@@ -166,6 +175,9 @@ class Client(Backend):
     ) -> Stored:
         row = self._row_from(order, live, uuid)
         stored = Stored(row, order, live.key, live.modified)
+        if row.state not in _UNHELD:
+            # It stands among the live ones, so it can't be what it says.
+            stored.row = row = self._wreck_of(order, live, uuid)
         if claim is not None:
             stored.claim_revision = claim.modified
             row.granted = claim.created
@@ -174,18 +186,36 @@ class Client(Backend):
             except ValueError:
                 # Nobody can hold what can't be read: it counts as a claim that is over.
                 row.grant = Grant(row.name, "", "", 0.0, 0.0, 0)
+            if row.is_wreck or row.newer is not None:
+                row.name = row.grant.name
             stored.is_held = row.grant.lease == 0 or row.grant.lease in sessions
         return stored
 
     def _row_from(self, order: bytes, record: KeyValue, uuid: str | None) -> Row:
         try:
-            return row_of(record.value)
-        except (ValueError, TypeError, KeyError):
-            hint = self._identify(order, uuid)
-            priority, sequence = 99 - int(order[:2]), int(order[2:])
-            wreck = Row(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value)
-            wreck.is_wreck = True
-            return wreck
+            row = row_of(record.value)
+            return row if row.order == order else self._wreck_of(order, record, uuid)
+        except NewerFormat:
+            return newer_row(self._hint_of_newer(order, uuid), *place_of(order), record.value)
+        except ValueError:
+            return self._wreck_of(order, record, uuid)
+
+    def _hint_of_newer(self, order: bytes, uuid: str | None) -> Hint:
+        """Find out which job it is whose record only later versions can read; one request for each, once."""
+        hint = self._newer.get(order)
+        if hint is None:
+            (ready,) = self._ask([get(self.keys.ready(order))])
+            hint = None if ready.first is None else Hint.of(ready.first.value)
+            hint = hint or _unknown(order, uuid)
+            if len(self._newer) < _MOST_KNOWN:
+                self._newer[order] = hint
+        return hint if uuid is None else replace(hint, uuid=uuid)
+
+    def _wreck_of(self, order: bytes, record: KeyValue, uuid: str | None) -> Row:
+        hint, (priority, sequence) = self._identify(order, uuid), place_of(order)
+        wreck = Row(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value)
+        wreck.is_wreck = True
+        return wreck
 
     def _identify(self, order: bytes, uuid: str | None) -> Hint:
         """Find out which job stands at a place where its record can't be read."""
@@ -196,12 +226,13 @@ class Client(Backend):
             return hint
         found = next((kv.key for kv in pointers.kvs if kv.value == order), None)
         if uuid is None and found is not None:
-            uuid = found[len(keys.jobs) :].decode()
-        return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", int(order[2:]) / 1e6)
+            uuid = decoded(found[len(keys.jobs) :])
+        return _unknown(order, uuid)
 
     def _leases_of(self, sessions: Found) -> frozenset[int]:
         """Return the leases under which claims hold."""
-        return frozenset(self.keys.lease_of(kv.key) for kv in sessions.kvs)
+        leases = (self.keys.lease_of(kv.key) for kv in sessions.kvs)
+        return frozenset(lease for lease in leases if lease is not None)
 
     def _orders_of(self, uuids: Iterable[str]) -> dict[str, bytes]:
         """Find the places of jobs: those that are not known yet, in one request."""
@@ -210,15 +241,15 @@ class Client(Backend):
         if unknown:
             pointers = self._ask([get(self.keys.job(uuid)) for uuid in unknown])
             for uuid, found in zip(unknown, pointers, strict=True):
-                if found.first is not None:
+                if found.first is not None and is_order(found.first.value):
                     known[uuid] = found.first.value
                     self._orders.put(uuid, found.first.value)
         return known
 
     def _fetch_at(self, orders: Sequence[bytes], uuids: Sequence[str | None] | None = None) -> list[Stored | None]:
-        """Read jobs at their places, at one moment, as they are stored."""
-        if not orders:
-            return []
+        """Read jobs at their places, at one moment, as they are stored; None at what is no place of a job."""
+        if not any(map(is_order, orders)):
+            return [None] * len(orders)
         parts = [part for order in orders for part in self._parts_of(order)]
         sessions, *found = self._ask([scan_prefix(self.keys.sessions, keys_only=True), *parts])
         leases = self._leases_of(sessions)
@@ -252,6 +283,10 @@ class Client(Backend):
         """Give up once a loop has gone on for too long."""
         if time.monotonic() > deadline:
             raise BoardUnavailable(f"others are always faster: {what}")
+
+
+def _unknown(order: bytes, uuid: str | None) -> Hint:
+    return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", int(order[2:]) / 1e6)
 
 
 class Memory(Generic[V]):

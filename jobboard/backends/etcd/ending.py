@@ -80,7 +80,9 @@ class Ending(Changing):
             told.append(told_of(row, EventKind.TRASHED, now, hold.who, hold.token, row.reason))
         else:
             row.attempts -= not end.counted
-            row.put_back(self.end_of(end.delay) if end.delay > 0 else end.run_at, now)
+            delay = self.end_of(end.delay) if end.delay > 0 else end.run_at
+            # What only later versions can read goes back to where it was: a delay would stand in its record.
+            row.put_back(None if row.newer is not None else delay, now)
             row.note(EventKind.ABANDONED, hold.who, now, hold.token, end.reason)
             told = [told_of(row, EventKind.ABANDONED, now, hold.who, hold.token, end.reason)]
         return Verdict.DONE, Change(row, told, is_fenced=True)

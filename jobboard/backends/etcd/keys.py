@@ -6,6 +6,8 @@ from urllib.parse import quote, unquote
 
 from jobboard.entry import JobState
 
+_ORDER_LENGTH = 22
+
 
 def encoded(text: str) -> bytes:
     """Return a text as one part of a key."""
@@ -13,12 +15,23 @@ def encoded(text: str) -> bytes:
 
 
 def decoded(part: bytes) -> str:
-    return unquote(part.decode())
+    """Return the text of a part of a key; one of which that can't be had stands for something else than a text."""
+    return unquote(part.decode(errors="replace"))
 
 
 def order_of(priority: int, sequence: int) -> bytes:
     """Return a job's place in the line: the bytes sort as claims go, higher priority first, then oldest first."""
     return b"%02d%020d" % (99 - priority, sequence)
+
+
+def is_order(part: bytes) -> bool:
+    """Whether a part of a key, or what was found in its place, is a job's place in the line."""
+    return len(part) == _ORDER_LENGTH and part.isdigit()
+
+
+def place_of(order: bytes) -> tuple[int, int]:
+    """Return the priority and the sequence that are in an order."""
+    return 99 - int(order[:2]), int(order[2:])
 
 
 def moment_of(seconds: float) -> bytes:
@@ -80,8 +93,12 @@ class Keys:
         """There for as long as the lease that it is under: without it every claim under that lease is over."""
         return self.sessions + b"%x" % lease
 
-    def lease_of(self, session: bytes) -> int:
-        return int(session[len(self.sessions) :], 16)
+    def lease_of(self, session: bytes) -> int | None:
+        """Return the lease that a session is of; None for what is no session."""
+        try:
+            return int(session[len(self.sessions) :], 16)
+        except ValueError:
+            return None
 
     def event(self, slot: int) -> bytes:
         """Written over by each change; a change of many jobs has a slot for each."""

@@ -173,7 +173,10 @@ class Leases:
     def _grant_session(self, ttl: int) -> _Lease:
         lease = self._grant(ttl)
         session = put(self._keys.session(lease.id), b"", lease.id)
-        self._gateway.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
+        try:
+            self._gateway.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
+        except LeaseGone as error:
+            raise BoardUnavailable(f"a new lease of {ttl} seconds ran out before it was used: {error}") from None
         return lease
 
     def _revoke(self, lease: _Lease) -> None:

@@ -6,9 +6,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-import msgpack
 
 from jobboard.backends.etcd.changing import PATIENCE, Change, Changing
 from jobboard.backends.etcd.keys import decoded
@@ -16,6 +13,7 @@ from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.rows import folded, state_at
 from jobboard.backends.etcd.telling import Told, told_of
 from jobboard.backends.etcd.txn import KeyValue, Txn, absent, delete, get, modified_at, present, put, scan_prefix
+from jobboard.backends.etcd.values import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.entry import EntityEntry, JobState, Restored, Verdict
 from jobboard.events import EventKind
 
@@ -114,7 +112,7 @@ class Operating(Changing):
 
     def put_entity(self, entity: EntityEntry) -> None:
         self._check_open()
-        value = msgpack.packb([entity.kind, entity.name, entity.body, entity.ttl, self.now()])
+        value = pack([entity.kind, entity.name, entity.body, entity.ttl, self.now()])
         self._send(Txn(then=[put(self.keys.entity(entity.kind, entity.name), value)]))
 
     def remove_entity(self, kind: str, name: str) -> None:
@@ -130,7 +128,7 @@ class Operating(Changing):
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
         self._check_open()
         key = self.keys.book(uuid)
-        value = msgpack.packb([version, body])
+        value = pack([version, body])
         deadline = time.monotonic() + PATIENCE
         while True:
             stored = self._ask([get(key)])[0].first
@@ -162,16 +160,16 @@ def _left_of(entity: EntityEntry | None, now: float) -> float:
 
 def _entity_of(kv: KeyValue) -> EntityEntry | None:
     try:
-        kind, name, body, ttl, last_seen = msgpack.unpackb(kv.value)
-    except (ValueError, TypeError):
+        (kind, name, body, ttl, last_seen), _ = items_of(kv.value, (TEXT, TEXT, BYTES, NUMBER, NUMBER))
+    except ValueError:
         return None
     return EntityEntry(kind, name, body, ttl, last_seen)
 
 
 def _book_of(kv: KeyValue) -> tuple[bytes, str]:
+    """Return a book's body and version; of one that can't be read all of its bytes, for whoever looks at them."""
     try:
-        parts: Any = msgpack.unpackb(kv.value)
-        version, body = parts
-    except (ValueError, TypeError):
+        (version, body), _ = items_of(kv.value, (TEXT, BYTES))
+    except ValueError:
         return kv.value, ""
     return body, version

@@ -31,6 +31,9 @@ from jobboard.events import HISTORY_LENGTH, EventKind
 #: Postings in one transaction, so that all their comparisons fit into it.
 MOST_POSTINGS = 50
 
+#: No sequence is as large as this: it is a time in microseconds, or a little more.
+_MOST_SEQUENCE = 10**18
+
 
 @dataclass(slots=True)
 class Known:
@@ -71,7 +74,7 @@ class Plan:
             return Step(PostOutcome.POSTED, self._drafted(new))
         if new.if_exists is IfExists.KEEP:
             return Step(PostOutcome.KEPT, holder)
-        if new.if_exists is IfExists.REPLACE and holder.grant is None:
+        if new.if_exists is IfExists.REPLACE and holder.grant is None and holder.newer is None:
             return self._replacing(holder, new)
         return Step(PostOutcome.TAKEN, holder)
 
@@ -195,7 +198,7 @@ class Posting(Changing):
         if last is None:
             self._send(Txn([absent(self.keys.sequence)], [put(self.keys.sequence, b"%020d" % 0)]))
             return
-        if not last.value.isdigit():
+        if not (last.value.isdigit() and int(last.value) < _MOST_SEQUENCE):
             # The place of what can't be read is in the keys; the time is beyond all of them.
             number = max(self._sequence, round(self.now() * 1_000_000))
             self._send(Txn([modified_at(last.key, last.modified)], [put(last.key, b"%020d" % number)]))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from jobboard.backends.etcd.changing import SETTLING, Changing
 from jobboard.backends.etcd.claiming import is_hidden
-from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.keys import decoded, is_order
 from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.rows import Grant, Hint
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, scan, scan_prefix
@@ -92,7 +92,7 @@ class Reading(Changing):
         kvs = {kv.key[len(prefix) :]: kv for prefix, part in zip(places, found, strict=True) for kv in part.kvs}
         orders, end = _cut(kvs, [(prefix, part) for prefix, part in zip(places, found, strict=True)], size)
         jobs = []
-        for order in orders:
+        for order in filter(is_order, orders):
             kv = kvs[order]
             if kv.key.startswith(keys.live):
                 jobs.append(self._live_from(order, kv, claim_at.get(order), leases))
@@ -141,7 +141,8 @@ class Reading(Changing):
             [scan_prefix(self.keys.claims), scan_prefix(self.keys.lines, keys_only=True), *heads]
         )
         parts = [kv.key[len(self.keys.lines) :].split(b"/") for kv in lines.kvs]
-        count = Counter((name, letter.decode()) for name, letter, _ in parts)
+        known = {letter.encode(): letter for letter in _LETTERS}
+        count = Counter((part[0], known[part[1]]) for part in parts if len(part) == 3 and part[1] in known)
         self._names = frozenset(name for name, _ in count)
         return self._stats_of(count, claims, found)
 

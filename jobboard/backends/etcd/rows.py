@@ -7,11 +7,25 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
-import msgpack
-
 from jobboard.arguments import moment
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.etcd.keys import order_of
+from jobboard.backends.etcd.values import (
+    BYTES,
+    BYTES_OR_NONE,
+    FLAG,
+    LIST,
+    NUMBER,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    check_kinds,
+    items_of,
+    items_of_format,
+    pack,
+)
 from jobboard.entry import LIVE, Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.shortening import shortened
@@ -26,10 +40,21 @@ _STORED = (
     "uuid", "name", "priority", "sequence", "created_on", "key", "run_at", "max_attempts", "attempts", "owner", "token",
     "last_modified", "last_error", "reason", "cancel_asked", "hidden_from", "forgotten_from",
 )  # fmt: skip
+_STORED_KINDS = (
+    TEXT, TEXT, WHOLE, WHOLE, NUMBER, TEXT_OR_NONE, NUMBER_OR_NONE, WHOLE_OR_NONE, WHOLE, TEXT_OR_NONE, WHOLE,
+    NUMBER, TEXT_OR_NONE, TEXT_OR_NONE, FLAG, NUMBER_OR_NONE, NUMBER_OR_NONE,
+)  # fmt: skip
 _BYTES = ("body", "checkpoint", "progress", "result")
+_BYTES_KINDS = (BYTES, BYTES_OR_NONE, BYTES_OR_NONE, BYTES_OR_NONE)
+_NOTE_KINDS = (TEXT, TEXT_OR_NONE, NUMBER, WHOLE_OR_NONE, TEXT_OR_NONE)
 _scalars, _bytes = attrgetter(*_STORED), attrgetter(*_BYTES)
 
 _FORMAT = 1
+
+#: The format of the posting of a record that can't be read: one that no version of this code reads.
+_NEWER = 127
+
+_KNOWN_KINDS = frozenset(kind.value for kind in EventKind)
 
 #: Bytes of texts that come from error messages, which can be of any length: a reason, one in the history, an error.
 LONGEST_REASON, LONGEST_NOTE, LONGEST_ERROR = 4_000, 500, 400_000
@@ -53,22 +78,24 @@ class Grant:
     modified: float = 0.0
     notes: tuple[Note, ...] = ()
 
+    #: What a later version has appended, kept as it is.
+    more: tuple[Any, ...] = ()
+
     def packed(self) -> bytes:
-        return _pack(_grant_fields(self))
+        return pack([*_grant_fields(self), *self.more])
 
     @classmethod
     def of(cls, data: bytes) -> Grant:
         """Read a stored claim; raises ``ValueError`` if it is none."""
-        parts = msgpack.unpackb(data)
-        try:
-            grant = cls(*parts)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
+        items, more = items_of(data, _GRANT_KINDS)
+        grant = cls(*items)
+        grant.more = tuple(more)
         grant.notes = _notes_of(grant.notes)
         return grant
 
 
-_grant_fields = attrgetter(*(field.name for field in fields(Grant)))
+_GRANT_KINDS = (TEXT, TEXT, TEXT, NUMBER, NUMBER_OR_NONE, WHOLE, BYTES_OR_NONE, FLAG, NUMBER, LIST)
+_grant_fields = attrgetter(*(field.name for field in fields(Grant) if field.name != "more"))
 
 
 @dataclass(slots=True)
@@ -77,7 +104,8 @@ class Row(Entry):
 
     ``state`` is what the record says, so a claimed job's is UNCLAIMED. ``hidden_from`` and ``forgotten_from`` are the
     moments at which a completed record is shown no more, and goes. ``aliases`` are the uuids of the postings that
-    replaced its content. ``is_wreck``: the record can't be read, and ``body`` is all of its bytes.
+    replaced its content. ``is_wreck``: the record can't be read, and ``body`` is all of its bytes. ``newer``: all bytes
+    of a record that only later versions can read, which stays as it is.
     """
 
     hidden_from: float | None = None
@@ -87,6 +115,7 @@ class Row(Entry):
     grant: Grant | None = None
     granted: int = 0
     is_wreck: bool = False
+    newer: bytes | None = None
 
     @property
     def order(self) -> bytes:
@@ -120,7 +149,11 @@ class Row(Entry):
     def told(self) -> list[HistoryEntry]:
         """Return the lines of the history, oldest first."""
         told = folded(self).notes if self.grant is not None else self.notes
-        return [HistoryEntry(EventKind(kind), who, moment(at), token, reason) for kind, who, at, token, reason in told]
+        return [
+            HistoryEntry(EventKind(kind), who, moment(at), token, reason)
+            for kind, who, at, token, reason in told
+            if kind in _KNOWN_KINDS
+        ]
 
     def note(self, kind: EventKind, who: str | None, at: float, token: int | None, reason: str | None = None) -> None:
         """Add a line to the history."""
@@ -140,6 +173,8 @@ class Row(Entry):
 
         One that would be too large to be written, so that its job could never end, leaves out what is worth least.
         """
+        if self.newer is not None:
+            return self.newer
         self.reason, self.last_error = shortened(self.reason, LONGEST_REASON), shortened(self.last_error, LONGEST_ERROR)
         data = self._packed()
         if len(data) > _MOST_BYTES:
@@ -152,7 +187,7 @@ class Row(Entry):
         return data
 
     def _packed(self) -> bytes:
-        return _pack([_FORMAT, self.state.value, _scalars(self), _bytes(self), self.notes, self.aliases])
+        return pack([_FORMAT, self.state.value, _scalars(self), _bytes(self), self.notes, self.aliases])
 
     # -- moves -----------------------------------------------------------------------------------------------------
 
@@ -180,15 +215,24 @@ class Row(Entry):
 
 
 def row_of(data: bytes) -> Row:
-    """Read a record; raises ``ValueError`` if it is none."""
-    parts = msgpack.unpackb(data)
-    if not isinstance(parts, list) or len(parts) != 6 or parts[0] != _FORMAT:
-        raise ValueError("no record of this version")
-    _, state, scalars, blobs, notes, aliases = parts
+    """Read a record.
+
+    :raises NewerFormat: only later versions can read it.
+    :raises ValueError: it is none.
+    """
+    state, scalars, blobs, notes, aliases = items_of_format(data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST))
+    check_kinds(scalars, _STORED_KINDS)
+    check_kinds(blobs, _BYTES_KINDS)
+    check_kinds(aliases, (TEXT,) * len(aliases))
     given = dict(zip(_STORED, scalars, strict=True)) | dict(zip(_BYTES, blobs, strict=True))
-    return Row(
-        **given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases)
-    )  # fmt: skip
+    return Row(**given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases))
+
+
+def newer_row(hint: Hint, priority: int, sequence: int, data: bytes) -> Row:
+    """Return what stands for a job whose record only later versions can read; its posting says so to those above."""
+    row = Row(hint.uuid, hint.name, priority, sequence, hint.created_on, pack([_NEWER]))
+    row.newer = data
+    return row
 
 
 def folded(row: Row) -> Row:
@@ -232,14 +276,14 @@ class Hint:
     created_on: float
 
     def packed(self) -> bytes:
-        return _pack((self.uuid, self.name, self.created_on))
+        return pack((self.uuid, self.name, self.created_on))
 
     @classmethod
     def of(cls, data: bytes) -> Hint | None:
         """Read a stored hint; None if it is none."""
         try:
-            return cls(*msgpack.unpackb(data))
-        except (ValueError, TypeError):
+            return cls(*items_of(data, (TEXT, TEXT, NUMBER))[0])
+        except ValueError:
             return None
 
 
@@ -248,9 +292,9 @@ def hint_of(row: Row) -> Hint:
 
 
 def _notes_of(parts: Iterable[Any]) -> tuple[Note, ...]:
-    return tuple((kind, who, at, token, reason) for kind, who, at, token, reason in parts)
-
-
-def _pack(value: Any) -> bytes:
-    data: bytes = msgpack.packb(value)
-    return data
+    notes = []
+    for part in parts:
+        check_kinds((part,), (LIST,))
+        check_kinds(part, _NOTE_KINDS)
+        notes.append(tuple(part))
+    return tuple(notes)

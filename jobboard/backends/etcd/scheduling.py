@@ -6,14 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgpack
-
 from jobboard.backends.etcd.changing import PATIENCE
 from jobboard.backends.etcd.client import Memory
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.posting import Known, Plan, Posting
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan
+from jobboard.backends.etcd.values import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
 from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 
 #: The event slot of a step's announcements, behind those of its postings.
@@ -126,7 +125,7 @@ class Scheduling(Posting):
     def _look_along(self, line: Sequence[Op]) -> list[Found]:
         """Read parts of the line of moments; what stands there and can't be read is put where it belongs first."""
         found = self._ask(line)
-        unreadable = [kv for part in found for kv in part.kvs if _read(kv) is None]
+        unreadable = [kv for part in found for kv in part.kvs if self._readable(kv) is None]
         for kv in unreadable:
             self._mend_due(kv)
         return self._ask(line) if unreadable else found
@@ -148,12 +147,17 @@ class Scheduling(Posting):
 
     def _schedule_of(self, kv: KeyValue) -> ScheduleEntry:
         """Read a schedule; one that can't be read is never due, and its body is all of its bytes."""
-        return _read(kv) or ScheduleEntry(self._id_of(kv.key), "", None, kv.value)
+        return self._readable(kv) or ScheduleEntry(self._id_of(kv.key), "", None, kv.value)
+
+    def _readable(self, kv: KeyValue) -> ScheduleEntry | None:
+        """Read a schedule, unless it can't be that of its key."""
+        entry = _read(kv)
+        return entry if entry is not None and entry.id == self._id_of(kv.key) else None
 
     def _id_of(self, key: bytes) -> str:
         if key.startswith(self.keys.schedules):
             return decoded(key[len(self.keys.schedules) :])
-        return key[len(self.keys.due) :].partition(b"/")[2].decode()
+        return key[len(self.keys.due) :].partition(b"/")[2].decode(errors="replace")
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         if cursor is not None and not isinstance(cursor, bytes):
@@ -176,8 +180,7 @@ class Scheduling(Posting):
 
 
 def _packed(entry: ScheduleEntry) -> bytes:
-    data: bytes = msgpack.packb([entry.id, entry.version, entry.next_at, entry.body])
-    return data
+    return pack([entry.id, entry.version, entry.next_at, entry.body])
 
 
 def _in_line(entry: ScheduleEntry) -> bytes:
@@ -188,6 +191,6 @@ def _in_line(entry: ScheduleEntry) -> bytes:
 
 def _read(kv: KeyValue) -> ScheduleEntry | None:
     try:
-        return ScheduleEntry(*msgpack.unpackb(kv.value))
-    except (ValueError, TypeError):
+        return ScheduleEntry(*items_of(kv.value, (TEXT, TEXT, NUMBER_OR_NONE, BYTES))[0])
+    except ValueError:
         return None

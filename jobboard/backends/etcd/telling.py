@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgpack
 
 from jobboard.arguments import moment
 from jobboard.backends.etcd.rows import LONGEST_NOTE, Row
+from jobboard.backends.etcd.values import (
+    LIST,
+    NUMBER,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE_OR_NONE,
+    check_kinds,
+    items_of,
+    pack,
+)
 from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
 from jobboard.shortening import shortened
+
+_KINDS = (
+    TEXT, TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE_OR_NONE, NUMBER, TEXT_OR_NONE, NUMBER_OR_NONE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +65,13 @@ def pack_told(events: Sequence[Told]) -> bytes:
     parts = [
         (e.kind.value, e.uuid, e.name, e.who, e.token, e.at, shortened(e.reason, LONGEST_NOTE), e.due) for e in events
     ]
-    data: bytes = msgpack.packb(parts)
-    return data
+    return pack(parts)
 
 
 def unpack_told(data: bytes) -> Iterator[Told]:
-    """Read what was told; raises ``ValueError`` or ``TypeError`` on garbage."""
-    parts: list[Any] = msgpack.unpackb(data)
-    for kind, uuid, name, who, token, at, reason, due in parts:
-        yield Told(EventKind(kind), uuid, name, who, token, at, reason, due)
+    """Read what was told; raises ``ValueError`` on garbage."""
+    for part in items_of(data, ())[1]:
+        check_kinds((part,), (LIST,))
+        check_kinds(part, _KINDS)
+        kind, *rest = part
+        yield Told(EventKind(kind), *rest)

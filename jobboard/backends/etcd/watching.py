@@ -13,7 +13,7 @@ from jobboard.backends.etcd.client import FAREWELL, logger
 from jobboard.backends.etcd.ear import Ear, Seen
 from jobboard.backends.etcd.rows import Hint
 from jobboard.backends.etcd.telling import Told, unpack_told
-from jobboard.backends.etcd.txn import KeyValue, scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, after, scan, scan_prefix
 from jobboard.events import EventKind, JobEvent
 from jobboard.listener import Listener
 from jobboard.sleeper import Sleeper
@@ -109,14 +109,16 @@ class Watching(Claiming):
         if not lines:
             return None
         keys = self.keys
-        coming = scan_prefix(keys.timers, _MOMENTS)
-        *found, timers, paused = self._first_of(lines, 1, [coming, scan_prefix(keys.paused)])
+        # Of those whose moments are past, what is left after a look is for later versions to see to.
+        coming = scan(keys.until(self.now()), after(keys.timers), _MOMENTS)
+        *found, timers, paused = self._first_of(lines, 1 + self._skipped(), [coming, scan_prefix(keys.paused)])
         stopped = self._names_of(paused)
         if None in stopped:
             return None
         # Of what can't be read, whoever claims finds out what it is.
-        heads = [kv for part in found for kv in part.kvs if _name_in(kv) not in stopped]
-        if heads or (names is None and found[0].kvs and self._heads_behind(found[0].kvs[0].key, stopped, 1)):
+        places = [kv for part in found for kv in part.kvs if kv.key.rpartition(b"/")[2] not in self._newer]
+        heads = [kv for kv in places if _name_in(kv) not in stopped]
+        if heads or (names is None and found[0].kvs and self._heads_behind(found[0].kvs[-1].key, stopped, 1)):
             return 0.0
         for timer in timers.kvs:
             name = _name_in(timer)
@@ -132,12 +134,13 @@ class Watching(Claiming):
         if not events:
             # Who gives a lease back tells something along with it; these sessions ended with their leases.
             for kv in (kv for kv, is_gone in seen if is_gone):
-                self._lease_lost(self.keys.lease_of(kv.key))
+                if (lease := self.keys.lease_of(kv.key)) is not None:
+                    self._lease_lost(lease)
         for kv in events:
             try:
                 for told in unpack_told(kv.value):
                     self._tell(told, revision)
-            except (ValueError, TypeError) as error:
+            except ValueError as error:
                 logger.warning("an event can't be read: %s", error)
 
     def _tell(self, told: Told, revision: int) -> None:
@@ -166,7 +169,9 @@ def _name_in(place: KeyValue) -> str:
 
 
 def _moment_of(timer: bytes) -> float:
-    return int(timer.split(b"/")[-2]) / 1e6
+    """Return the moment of a timer; 0, which is now, of what is none: whoever looks then finds out."""
+    moment = timer.split(b"/")[-2]
+    return int(moment) / 1e6 if moment.isdigit() else 0.0
 
 
 class EtcdWaiter(Sleeper):

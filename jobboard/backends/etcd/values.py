@@ -1,0 +1,65 @@
+"""Stored values: lists of msgpack whose items are of known kinds; nothing else is ever believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgpack
+
+from jobboard.codec import check_format
+
+_NONE = type(None)
+
+#: What an item may be; exactly of these types, since a flag is no number.
+Kind = frozenset[type]
+
+TEXT, BYTES, WHOLE, FLAG, LIST = (Kind({kind}) for kind in (str, bytes, int, bool, list))
+NUMBER = Kind({int, float})
+TEXT_OR_NONE, BYTES_OR_NONE, WHOLE_OR_NONE, NUMBER_OR_NONE = (kind | {_NONE} for kind in (TEXT, BYTES, WHOLE, NUMBER))
+
+
+def pack(value: Any) -> bytes:
+    data: bytes = msgpack.packb(value)
+    return data
+
+
+def items_of(data: bytes, kinds: Sequence[Kind]) -> tuple[list[Any], list[Any]]:
+    """Read a list; return the items of these kinds, and those that a later version has appended.
+
+    :raises ValueError: it is anything else.
+    """
+    items = _list_of(data)
+    known, more = items[: len(kinds)], items[len(kinds) :]
+    check_kinds(known, kinds)
+    return known, more
+
+
+def items_of_format(data: bytes, what: str, known: int, kinds: Sequence[Kind]) -> list[Any]:
+    """Read a list that begins with the number of its format; return what follows that.
+
+    :raises NewerFormat: it is of a later format.
+    :raises ValueError: it is anything else.
+    """
+    items = _list_of(data)
+    check_format(what, items[0] if items else None, known)
+    check_kinds(items[1:], kinds)
+    return items[1:]
+
+
+def check_kinds(items: Iterable[Any], kinds: Iterable[Kind]) -> None:
+    """Raise ``ValueError`` if an item is not of its kind, is no number, or is one too many or too few."""
+    for item, kind in zip(items, kinds, strict=True):
+        if type(item) not in kind or item != item:
+            raise ValueError(f"it holds {type(item).__name__} where something else belongs")
+
+
+def _list_of(data: bytes) -> list[Any]:
+    try:
+        items = msgpack.unpackb(data)
+    except Exception as error:
+        # Whatever the library raises on garbage: callers shall know of one error only.
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    if type(items) is not list:
+        raise ValueError(f"it is no list, but {type(items).__name__}")
+    return items
