@@ -145,7 +145,7 @@ def _etcd_space() -> Iterator[Space]:
             finally:
                 limit.close()
 
-        yield Space(lambda name: fetch(name, uri), bare, uri, largest_backlog=50_000, batch=_BATCH)
+        yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, largest_backlog=50_000, batch=_BATCH)
 
 
 def _version() -> str:

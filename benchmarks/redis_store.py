@@ -182,7 +182,7 @@ def _redis_space() -> Iterator[Space]:
                 limit.close()
 
         yield Space(
-            lambda name: fetch(name, uri),
+            lambda name: fetch(name, uri, least_interval=0.1),
             lambda: limit_of(BareRedis),
             uri,
             largest_backlog=1_000_000,

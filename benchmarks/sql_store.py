@@ -138,7 +138,9 @@ def _space_of(start: Callable[[], Any], make_bare: Callable[[Any], Any]) -> Call
                 finally:
                     limit.close()
 
-            yield Space(lambda name: fetch(name, server.uri), bare, server.uri, largest_backlog=200_000)
+            yield Space(
+                lambda name: fetch(name, server.uri, least_interval=0.1), bare, server.uri, largest_backlog=200_000
+            )
 
     return space
 

@@ -104,7 +104,7 @@ def _sqlite_space(synchronous: str) -> Iterator[Space]:
             finally:
                 limit.close()
 
-        yield Space(lambda name: fetch(name, uri), bare, uri, largest_backlog=100_000)
+        yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, largest_backlog=100_000)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _memory_space() -> Iterator[Space]:
         finally:
             limit.close()
 
-    yield Space(lambda name: fetch(name, f"memory://{host}"), bare, None, largest_backlog=1_000_000)
+    yield Space(lambda name: fetch(name, f"memory://{host}", least_interval=0.1), bare, None, largest_backlog=1_000_000)
 
 
 _GOALS = {

@@ -131,7 +131,7 @@ def _zookeeper_space() -> Iterator[Space]:
             finally:
                 limit.close()
 
-        yield Space(lambda name: fetch(name, uri), bare, uri, largest_backlog=50_000)
+        yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, largest_backlog=50_000)
 
 
 def _version() -> str:

@@ -36,6 +36,11 @@ _SERVERS: dict[str, Callable[[], Any]] = {
 STORES = ["sqlite", *_SERVERS]
 
 
+def server_of(name: str) -> Any:
+    """Return a server that is not started, of any store but SQLite."""
+    return _SERVERS[name]()
+
+
 @contextlib.contextmanager
 def running(name: str, folder: Path) -> Iterator[Store]:
     """Start a store, and stop it at the end."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+_ADVICE = "; in a user's name, a password or a path write %2F for /, %3A for :, %3F for ?, %23 for #, %40 for @"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,16 +16,17 @@ class Address:
     scheme: str
     hosts: tuple[tuple[str, int | None], ...] = ()
     path: str = ""
-    username: str | None = None
+    username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(cls, uri: str) -> Address:
-        """Take a URI apart; raises ``ValueError`` that says which part is wrong, and never repeats a password."""
-        parts = urlsplit(uri)
-        if not parts.scheme or "://" not in uri:
-            raise ValueError("a board's URI looks like scheme://host:port/path")
+        """Take a URI apart; raises ``ValueError`` that says which part is wrong, and repeats none of it.
+
+        A password with a character that ends it too early puts its rest anywhere else.
+        """
+        parts = _split(uri)
         credentials, _, places = parts.netloc.rpartition("@")
         username, _, password = credentials.partition(":")
         return cls(
@@ -36,6 +39,20 @@ class Address:
         )
 
 
+def _split(uri: str) -> SplitResult:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise ValueError(f"the URI can't be taken apart{_ADVICE}") from None
+    if not parts.scheme or "://" not in uri:
+        raise ValueError("a board's URI looks like scheme://host:port/path")
+    if parts.fragment or uri.endswith("#"):
+        raise ValueError(f"a board's URI has no part after a #{_ADVICE}")
+    if parts.netloc and "@" in parts.path + ("" if "@" in parts.netloc else parts.query):
+        raise ValueError(f"the URI has an @ behind its host{_ADVICE}")
+    return parts
+
+
 def _parse_host(place: str) -> tuple[str, int | None]:
     host, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
     if not colon:
@@ -43,7 +60,7 @@ def _parse_host(place: str) -> tuple[str, int | None]:
     if not port:
         return host.strip("[]"), None
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"the port of {host!r} must be a number from 1 to 65535, not {port!r}")
+        raise ValueError(f"a port of the URI must be a number from 1 to 65535{_ADVICE}")
     return host.strip("[]"), int(port)
 
 

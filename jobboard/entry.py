@@ -42,7 +42,7 @@ class Entry:
     priority: int
     sequence: int
     created_on: float
-    body: bytes
+    body: bytes = field(repr=False)
     key: str | None = None
     run_at: float | None = None
     max_attempts: int | None = None
@@ -55,9 +55,9 @@ class Entry:
     last_modified: float = 0.0
     last_error: str | None = None
     reason: str | None = None
-    checkpoint: bytes | None = None
-    progress: bytes | None = None
-    result: bytes | None = None
+    checkpoint: bytes | None = field(default=None, repr=False)
+    progress: bytes | None = field(default=None, repr=False)
+    result: bytes | None = field(default=None, repr=False)
     cancel_asked: bool = False
     history: tuple[HistoryEntry, ...] = ()
 
@@ -77,7 +77,7 @@ class NewEntry:
     uuid: str
     name: str
     priority: int
-    body: bytes
+    body: bytes = field(repr=False)
     key: str | None = None
     if_exists: IfExists = IfExists.RAISE
     run_at: float | None = None
@@ -127,7 +127,7 @@ class Renewal:
 
     hold: Hold
     expiry: float
-    progress: bytes | None = None
+    progress: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Consumption:
     """``retention``: for how many seconds the completed record stays readable."""
 
     hold: Hold
-    result: bytes | None
+    result: bytes | None = field(repr=False)
     retention: float
 
 
@@ -206,7 +206,7 @@ class EntityEntry:
 
     kind: str
     name: str
-    body: bytes
+    body: bytes = field(repr=False)
     ttl: float
     last_seen: float = 0.0
     expires_in: float = 0.0

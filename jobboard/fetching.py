@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,12 +16,16 @@ from jobboard.plugins import load_plugin
 
 _NAMESPACE = "jobboard.backends"
 
+#: A backend's name. Whatever else there is may be a mistyped URI with a password, which no message may repeat.
+_NAME = re.compile(r"[a-z][a-z0-9+._-]*", re.ASCII | re.IGNORECASE)
+
 #: The options of every board, with what makes their values of text.
 _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "expiry": float,
     "retention": float,
     "largest_details": int,
     "patience": float,
+    "least_interval": float,
 }
 
 
@@ -32,7 +37,7 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
         name) and any of ``host``, ``port``, ``hosts`` (a list of ``host:port``), ``path``, ``username``, ``password``
         and options.
     :param kwargs: options of the backend or of every board (``expiry``, ``retention``, ``largest_details``,
-        ``patience``); they win over those of ``conf``.
+        ``patience``, ``least_interval``); they win over those of ``conf``.
     :raises UnknownBackend: there is no such backend, or what it needs isn't installed; says which there are.
     :raises ValueError: an option that neither has, or a bad value.
     """
@@ -84,14 +89,14 @@ def _convert(option: str, converter: Callable[[Any], Any], value: Any) -> Any:
 
 def _address_of(conf: str | Mapping[str, Any]) -> tuple[Address, dict[str, Any]]:
     if isinstance(conf, str):
-        return (Address.parse(conf) if "://" in conf else Address(conf)), {}
+        return (Address(conf) if _NAME.fullmatch(conf) else Address.parse(conf)), {}
     if not isinstance(conf, Mapping):
         raise TypeError(f"conf must be a URI, a backend's name or a dict, not {type(conf).__name__}")
     given = dict(conf)
     scheme = given.pop("board", None)
     if not isinstance(scheme, str):
         raise ValueError("a dict needs the backend's name: {'board': 'sqlite', ...}")
-    if "://" in scheme:
+    if not _NAME.fullmatch(scheme):
         return Address.parse(scheme), given
     return _address_of_parts(scheme, given), given
 

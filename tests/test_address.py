@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobboard import fetch
 from jobboard.address import Address
 
 
@@ -47,7 +49,7 @@ def test_what_is_no_uri_is_refused(uri: str) -> None:
 
 @pytest.mark.parametrize("port", ["0", "65536", "x", "-1", "+5", "١", "6379a", "1e3"])
 def test_a_bad_port_is_refused(port: str) -> None:
-    with pytest.raises(ValueError, match=r"port of 'h' must be a number from 1 to 65535"):
+    with pytest.raises(ValueError, match=r"a port of the URI must be a number from 1 to 65535"):
         Address.parse(f"redis://h:{port}/0")
 
 
@@ -57,12 +59,24 @@ def test_an_option_given_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["redis://bob:hunter2@h:x", "redis://bob:hunter2@h:0?a=1", "redis://bob:hunter2@h?a=1&a=2"]
-)
-def test_errors_never_repeat_a_password(uri: str) -> None:
+    "uri",
+    [
+        "redis://bob:hunter2@h:x", "redis://bob:hunter2@h:0?a=1", "redis://bob:hunter2@h?a=1&a=2",
+        "redis://:hunter2/x@h", "redis://:1/hunter2@h", "redis://bob:hunter2#x@h", "redis://bob:1#hunter2@h",
+        "redis://bob:hunter2?x@h", "redis://bob:1?hunter2@h", "redis://h:hunter2", "redis:/:hunter2@h",
+        "redis:hunter2@h", "redis//bob:hunter2@h", "redis://bob:hunter2\uff03@h", "redis://bob:[hunter2@h",
+        "redis://bob:hunter2]@h", "redis://hunter2:@h:x", "bob:hunter2@h", "redis://bob:hunter2@h#", "hunter2@h",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_errors_repeat_nothing_of_a_malformed_uri(uri: str, as_dict: bool) -> None:
     with pytest.raises(ValueError) as caught:
-        Address.parse(uri)
-    assert "hunter2" not in str(caught.value)
+        fetch("x", {"board": uri} if as_dict else uri)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_path_without_a_host_may_hold_an_at() -> None:
+    assert Address.parse("sqlite:///a@b.db").path == "/a@b.db"
 
 
 def test_repr_never_shows_a_password() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -16,6 +17,7 @@ from odd_values import ODD_ERRORS, ODD_RESULTS
 
 from jobboard import (
     Backoff,
+    Broken,
     Cancelled,
     ClaimLost,
     Conductor,
@@ -368,3 +370,22 @@ def test_a_cancel_and_a_release_reach_the_handler_at_once(board: JobBoard, handl
         tell(board, job)
         assert seen.wait(1)
         assert conductor.stop(timeout=10)
+
+
+def test_a_reason_forges_no_line_of_the_log(board: JobBoard, caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers()
+
+    @handlers.handler("resize", max_attempts=1)
+    def resize(job: RunningJob) -> None:
+        raise Broken("bad\nINFO  all is well\r\x1b[31m\u202e")
+
+    board.post("resize")
+    with caplog.at_level(logging.INFO, "jobboard"):
+        conductor = Conductor("mill", board, handlers)
+        conductor.start()
+        eventually(lambda: board.job_count == 0)
+        conductor.stop()
+    assert "bad\\nINFO" in caplog.text
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+    [trashed] = board.trashed()
+    assert (trashed.record.reason or "").startswith("bad\nINFO")

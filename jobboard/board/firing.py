@@ -17,6 +17,7 @@ from jobboard.errors import MissingExtra
 from jobboard.scheduler.planning import plan
 from jobboard.scheduler.schedule import Schedule
 from jobboard.scheduler.stored import unpack_schedule
+from jobboard.scheduler.triggers.every import check_interval
 from jobboard.shortening import in_one_line
 
 logger = logging.getLogger("jobboard.schedules")
@@ -139,6 +140,7 @@ class Firing:
     def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
         made.looked_at.add(stored.schedule.id)
         try:
+            check_interval(stored.schedule.trigger, self._board._least_interval)
             # Otherwise it posts one or two.
             most = self._most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
             planned = plan(stored.schedule, stored.progress, now, most)

@@ -42,6 +42,7 @@ class Link:
     :param retention: seconds that the record of a consumed job stays readable; 0 for none.
     :param largest_details: bytes that details, a result or a checkpoint may take once encoded; at most 8 MiB.
     :param patience: seconds for which a request is repeated after its reply was lost.
+    :param least_interval: seconds of the shortest ``Every`` that a schedule may have to be added or fired.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Link:
         retention: float = 3600.0,
         largest_details: int = LARGEST_DETAILS,
         patience: float = 5.0,
+        least_interval: float = 1.0,
     ) -> None:
         self._name = check_text("a board's name", name)
         self._backend = backend
@@ -62,6 +64,7 @@ class Link:
         if largest_details > LARGEST:
             raise ValueError(f"largest_details must be at most {LARGEST} bytes, since no client reads more")
         self._patience = check_delay(patience, "patience")
+        self._least_interval = check_delay(least_interval, "least_interval")
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._closed.set()

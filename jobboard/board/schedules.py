@@ -20,6 +20,7 @@ from jobboard.scheduler.planning import fire_times, first_fire_time
 from jobboard.scheduler.progress import Progress
 from jobboard.scheduler.schedule import Schedule, check_details, check_schedule_id, schedule_from_plain
 from jobboard.scheduler.stored import unpack_schedule
+from jobboard.scheduler.triggers.every import check_interval
 
 #: A change that lost its race to a scheduler is made again on what that one left, this often at most.
 _MOST_TRIES = 100
@@ -53,7 +54,7 @@ class Schedules(Firing, ScheduleList):
         :returns: the schedule as it is on the board now.
         :raises AlreadyScheduled: there is one.
         :raises UnreadableSchedule: with ``"keep"``: it can't be decoded; with ``"replace"``: it is of a newer format.
-        :raises ValueError: it would never fire.
+        :raises ValueError: it would never fire, or more often than the board's option ``least_interval`` allows.
         :raises InvalidPosting: the details can't travel.
         """
         if not isinstance(schedule, Schedule):
@@ -61,6 +62,7 @@ class Schedules(Firing, ScheduleList):
         if if_exists not in ("raise", "keep", "replace"):
             raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {if_exists!r}')
         check_details(schedule, self._board._largest)
+        check_interval(schedule.trigger, self._board._least_interval)
         fresh = replace(schedule, progress=None)
 
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
@@ -99,6 +101,7 @@ class Schedules(Firing, ScheduleList):
             stored = self._there(old, id)
             schedule = replace(stored.schedule, progress=None, **changes)
             check_details(schedule, self._board._largest)
+            check_interval(schedule.trigger, self._board._least_interval)
             return change_of(schedule, stored.version, _kept_progress(stored.schedule, schedule, now), now, "modified")
 
         return self._change(id, decide)

@@ -20,6 +20,7 @@ from jobboard.conductor.outcome import (
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
+from jobboard.shortening import in_one_line
 
 logger = logging.getLogger("jobboard.conductor")
 
@@ -143,7 +144,7 @@ class Ends:
 
     def _fail(self, task: Task, failed: Failed) -> None:
         attempts = task.facts.attempts
-        logger.info("job %s failed at attempt %d: %s", task.job.uuid, attempts, failed.reason)
+        logger.info("job %s failed at attempt %d: %s", task.job.uuid, attempts, in_one_line(failed.reason))
         if failed.final or attempts >= allowed_attempts(task):
             self._board.trash(task.job, self._who, reason=failed.reason, error=failed.error)
         else:

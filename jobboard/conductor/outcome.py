@@ -6,7 +6,7 @@ import asyncio
 import os
 import traceback
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import CoroutineType
 from typing import Any
@@ -47,7 +47,7 @@ class Broken(Exception):
 class Done:
     """The handler returned."""
 
-    result: Any = None
+    result: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

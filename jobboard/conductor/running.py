@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ class Facts:
 
     uuid: str
     name: str
-    details: dict[str, Any]
+    details: dict[str, Any] = field(repr=False)
     priority: JobPriority
     sequence: int
     created_on: datetime

@@ -287,8 +287,10 @@ class Line:
 
 
 #: What kazoo says of every connection that drops is for those who ask for it; on a terminal the board's word is enough.
+#: Below INFO it writes every request and reply, with the password and what jobs carry.
 _quiet = logging.getLogger("jobboard.zookeeper.kazoo")
 _quiet.addHandler(logging.NullHandler())
+_quiet.addFilter(lambda record: record.levelno >= logging.INFO)
 
 
 def _command(client: KazooClient, word: bytes, timeout: float) -> str:

@@ -78,6 +78,17 @@ class Every(Trigger):
         return f"Every(seconds={self.seconds!r}{start})"
 
 
+def check_interval(trigger: Trigger, least: float) -> None:
+    """Raise ``ValueError`` if an ``Every`` in the trigger is due more often than every ``least`` seconds."""
+    if isinstance(trigger, Every) and trigger.seconds < least:
+        raise ValueError(
+            f"{trigger!r} is due too often: at most every {least:g} seconds, unless the board's option least_interval "
+            "says less"
+        )
+    for part in (*getattr(trigger, "triggers", ()), *filter(None, [getattr(trigger, "trigger", None)])):
+        check_interval(part, least)
+
+
 def _interval_of(given: dict[str, float]) -> int:
     total = 0.0
     for unit, value in given.items():

@@ -109,6 +109,7 @@ OPTIONS: dict[str, list[Any]] = {
     "retention": [*DELAYS, None],
     "largest_details": [*COUNTS, None],
     "patience": [*DELAYS, None],
+    "least_interval": [*DELAYS, None],
     "no_such_option": [1],
 }
 

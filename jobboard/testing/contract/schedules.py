@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from jobboard.board import JobBoard, Schedules
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, InvalidPosting, NotFound, UnreadableSchedule
 from jobboard.events import EventKind, JobEvent
 from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.triggers import At, Every
+from jobboard.scheduler.triggers import AnyOf, At, Every, Excluding
 from jobboard.testing.contract.case import Case, uuids_of
 from jobboard.testing.contract.clockwork import (
     FULL_HOURS,
@@ -358,6 +358,22 @@ class ScheduleCases(Case):
         spoil(board, "spoilt")
         other.schedules.remove("spoilt")
         assert board.schedules.unreadable() == []
+
+    def test_one_that_would_flood_the_board_is_refused(self, harness: Harness, board: JobBoard) -> None:
+        often = Excluding(AnyOf(At(in_an_hour()), Every(seconds=0.01)), date(2030, 1, 1))
+        with pytest.raises(ValueError, match="least_interval"):
+            board.schedules.add(hourly("flood", trigger=often))
+        board.schedules.add(hourly())
+        with pytest.raises(ValueError, match="least_interval"):
+            board.schedules.modify("report", trigger=often)
+        careless = harness.board(board.name, least_interval=0.01)
+        careless.schedules.add(hourly("flood", trigger=often))
+        rewind(careless, "flood", 1)
+        assert fire(board) == 0
+        assert board.schedules.get("flood").state == "set aside"
+        careless.schedules.resume("flood")
+        rewind(careless, "flood", 1)
+        assert fire(careless) == 1
 
     def test_any_id_and_job_name_can_be_scheduled(self, board: JobBoard) -> None:
         for id in ("größe/{a}*", "a b", "..", "%2F", "x" * 200, "0"):
