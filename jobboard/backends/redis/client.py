@@ -17,6 +17,7 @@ from jobboard.backends.redis.scripts import Script, load_scripts
 from jobboard.backends.redis.server import Argument, Server
 from jobboard.backends.redis.wire import pack
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.timelimit import is_time_over, time_limit
 
 logger = logging.getLogger("jobboard.redis")
 
@@ -42,7 +43,7 @@ def key_of(board: str) -> str:
 class Client(Backend):
     """What the parts of the Redis backend stand on."""
 
-    #: For how long a reply is waited for, in seconds.
+    #: For how long one request may go on, in seconds: the way to the server, and its reply.
     patience: float
 
     def __init__(
@@ -61,7 +62,8 @@ class Client(Backend):
         self._allow_eviction = allow_eviction
         self._is_open = False
         self._has_met_newer = False
-        self.server = Server(self._place_of(address, options), self._durability)
+        place = self._place_of(address, options)
+        self.server = Server(place, self._durability, self.patience)
 
     def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
         """Return where the server is; ``options`` are all that this class does not know itself."""
@@ -73,7 +75,7 @@ class Client(Backend):
         self.server.open()
         deadline = time.monotonic() + timeout
         try:
-            with self.server.within(timeout if timeout < self.patience else None):
+            with time_limit(timeout):
                 while not self._is_prepared(deadline):
                     time.sleep(_OPENING_PAUSE)
         except BaseException:
@@ -157,5 +159,5 @@ class Client(Backend):
             reply = self.server.run(self._scripts[script], (self.key, *arguments), changes=changes)
             if reply[0] != b"MORE":
                 return reply
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or is_time_over():
                 raise BoardUnavailable("more jobs become due than the board can take back")

@@ -11,6 +11,7 @@ from redis import exceptions
 
 from jobboard.backends.redis.places import Connection
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.redis")
 
@@ -50,7 +51,7 @@ class Ear:
                 self._thread.start()
             else:
                 self._send("SSUBSCRIBE", [channel for channel in channels if channel not in self._subscribed])
-            self._changed.wait_for(lambda: self._is_settled(channels), self._patience)
+            self._changed.wait_for(lambda: self._is_settled(channels), seconds_left(self._patience))
             if not self._subscribed.issuperset(channels):
                 self._unwant(channels, hear)
                 self._check_open()
@@ -72,7 +73,7 @@ class Ear:
         if connection is not None:
             connection.disconnect()
         if thread is not None and thread is not threading.current_thread():
-            thread.join(self._patience)
+            thread.join(seconds_left(self._patience))
 
     def _is_settled(self, channels: Collection[bytes]) -> bool:
         return self._closed or self._fault is not None or self._subscribed.issuperset(channels)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Protocol
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from redis import connection as library
 from redis import exceptions
 from redis.crc import key_slot
-from redis.sentinel import Sentinel
 
+from jobboard.timelimit import seconds_left
+
+T = TypeVar("T")
 Host = tuple[str, int]
 
 
@@ -18,6 +22,7 @@ class Connection(Protocol):
 
     socket_timeout: float | None
     socket_connect_timeout: float | None
+    _sock: socket.socket | None
 
     def connect(self) -> None: ...
 
@@ -36,7 +41,25 @@ class Connection(Protocol):
 _TCP: Any = library.Connection
 _TLS: Any = library.SSLConnection
 _UNIX: Any = library.UnixDomainSocketConnection
-_SENTINEL: Any = Sentinel
+
+
+def limit_socket(connection: Connection, seconds: float) -> None:
+    """Let everything that is sent and read from now on end within so many seconds each.
+
+    The library sets the time of a connection when it is made; a request of a call that has less must not take it all.
+    """
+    if connection._sock is not None:
+        connection._sock.settimeout(seconds)
+
+
+def connect_within(connection: Connection, seconds: float) -> None:
+    """Connect, each step within so many seconds, or leave nothing open."""
+    connection.socket_timeout = connection.socket_connect_timeout = seconds
+    try:
+        connection.connect()
+    except BaseException:
+        connection.disconnect()
+        raise
 
 
 class Place(abc.ABC):
@@ -64,6 +87,8 @@ class Network:
         self._kind = _TLS if tls else _TCP
         self.settings = settings
         self.tls = tls
+        #: For how many seconds a step of a connection may take at most.
+        self.patience: float = settings["socket_timeout"]
 
     def connection(self, host: Host) -> Connection:
         made: Connection = self._kind(host=host[0], port=host[1], **self.settings)
@@ -99,6 +124,38 @@ class Local(Place):
         return self._path
 
 
+class Asked:
+    """Several hosts of which any one can tell the way: asked one after the other, first the one that told it last."""
+
+    def __init__(self, network: Network, hosts: Sequence[Host]) -> None:
+        self._network = network
+        self._hosts = list(hosts)
+
+    def ask(self, command: tuple[str, ...], understand: Callable[[Any, Host], T], also: Sequence[Host] = ()) -> T:
+        """Return what the first answer says that can be understood; raises what the last one raised.
+
+        One that keeps silent gets no more than its share of the time that is left.
+        """
+        fault: Exception = exceptions.ConnectionError("no hosts")
+        hosts = [*self._hosts, *(host for host in also if host not in self._hosts)]
+        for number, host in enumerate(hosts):
+            connection = self._network.connection(host)
+            try:
+                # One share is for the server that they tell of.
+                connect_within(connection, seconds_left(self._network.patience) / (len(hosts) - number + 1))
+                connection.send_command(*command)
+                answer = understand(connection.read_response(), host)
+            except (exceptions.RedisError, OSError) as error:
+                fault = error
+                continue
+            finally:
+                connection.disconnect()
+            if host in self._hosts:
+                self._hosts = [host, *(other for other in self._hosts if other != host)]
+            return answer
+        raise fault
+
+
 class Watched(Place):
     """The primary that Sentinels name; asked for every new connection, since it may have changed."""
 
@@ -106,17 +163,18 @@ class Watched(Place):
         self._network = network
         self._service = service
         self._sentinels = sentinels
-        self._settings = {**settings, "ssl": network.tls}
+        self._asked = Asked(Network(network.tls, settings), sentinels)
 
     def find(self) -> Connection:
-        # Asked by clients of its own: threads that connect at the same time must not close each other's.
-        asked = _SENTINEL(self._sentinels, sentinel_kwargs=self._settings)
-        try:
-            host, port = asked.discover_master(self._service)
-        finally:
-            for client in asked.sentinels:
-                client.close()
-        return self._network.connection((host, int(port)))
+        return self._network.connection(self._asked.ask(("SENTINEL", "MASTERS"), self._primary_of))
+
+    def _primary_of(self, answer: Any, _: Host) -> Host:
+        for facts in (dict(zip(part[::2], part[1::2], strict=True)) for part in answer):
+            if facts[b"name"].decode() == self._service:
+                flags = set(facts[b"flags"].split(b","))
+                if b"master" in flags and flags.isdisjoint({b"s_down", b"o_down"}):
+                    return facts[b"ip"].decode(), int(facts[b"port"])
+        raise exceptions.ConnectionError(f"no Sentinel knows a primary for {self._service!r}")
 
     def __str__(self) -> str:
         return f"{self._service!r} of the Sentinels {', '.join(map(text_of, self._sentinels))}"
@@ -128,6 +186,7 @@ class Sharded(Place):
     def __init__(self, network: Network, hosts: list[Host], key: str) -> None:
         self._network = network
         self._hosts = hosts
+        self._asked = Asked(network, hosts)
         #: Hosts that others have told of, for when all those of the URI are gone.
         self._told: list[Host] = []
         self._slot = key_slot(key.encode())
@@ -146,25 +205,16 @@ class Sharded(Place):
         self._node = (host, port) if host else None
 
     def _ask(self) -> Host:
-        """Ask one host after the other who has the slot."""
-        fault: Exception = exceptions.ConnectionError("no hosts")
-        for host in [*self._hosts, *self._told]:
-            connection = self._network.connection(host)
-            try:
-                connection.connect()
-                connection.send_command("CLUSTER", "SLOTS")
-                owners = _owners_of(connection.read_response(), host)
-            except (exceptions.RedisError, OSError) as error:
-                fault = error
-                continue
-            finally:
-                connection.disconnect()
-            self._told = list(dict.fromkeys(node for _, _, node in owners if node not in self._hosts))
-            for first, last, node in owners:
-                if first <= self._slot <= last:
-                    return node
-            fault = exceptions.ClusterDownError(f"no node has the slot {self._slot}")
-        raise fault
+        return self._asked.ask(("CLUSTER", "SLOTS"), self._node_of, self._told)
+
+    def _node_of(self, answer: Any, asked: Host) -> Host:
+        """Return who has the slot."""
+        owners = _owners_of(answer, asked)
+        self._told = list(dict.fromkeys(node for _, _, node in owners if node not in self._hosts))
+        for first, last, node in owners:
+            if first <= self._slot <= last:
+                return node
+        raise exceptions.ClusterDownError(f"no node has the slot {self._slot}")
 
     def __str__(self) -> str:
         node = f", slot {self._slot} at {text_of(self._node)}" if self._node else ""

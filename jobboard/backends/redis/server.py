@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from redis import exceptions
 
 from jobboard.backends.redis.faults import cut_off, refused, unreachable
 from jobboard.backends.redis.options import Durability
-from jobboard.backends.redis.places import Connection, Place
+from jobboard.backends.redis.places import Connection, Place, connect_within, limit_socket
 from jobboard.backends.redis.scripts import Script
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.timelimit import is_time_over, seconds_left, time_limit
 
 Argument = str | bytes | int | float
 
@@ -39,16 +39,20 @@ class Server:
     """Sends one request per round trip, each on a connection that no other thread uses meanwhile.
 
     Nothing is ever sent twice here unless the server has said that it did nothing.
+
+    :param patience: for how many seconds one request may go on, with finding the server, connecting and redirections;
+        what its durability waits for comes on top.
     """
 
-    def __init__(self, place: Place, durability: Durability) -> None:
+    def __init__(self, place: Place, durability: Durability, patience: float) -> None:
         self.place = place
         self._durability = durability
+        self._patience = patience
+        self._longest = patience + durability.milliseconds / 1000
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._generation = 0
         self._closed = True
-        self._hurry: float | None = None
         #: Whether the server has everything on its disk before it answers, so that it need not be asked to wait; every
         #: new connection may be to another server, and is asked.
         self.writes_through = False
@@ -79,14 +83,23 @@ class Server:
         wait = self._durability.command if changes and not self.writes_through else None
         if wait is not None:
             request.append(wait)
-        replies = self.send(request, script)
+        replies = self.send(request, script, 0.0 if wait is None else self._durability.milliseconds / 1000)
         if wait is not None and not self._durability.is_reached(replies[1]):
             raise ReplyLost(f"Redis at {self.place}: {wait[0]} was not reached within {wait[-1]} ms: {replies[1]!r}")
         reply: list[Any] = replies[0]
         return reply
 
-    def send(self, commands: Sequence[tuple[Argument, ...]], script: Script | None = None) -> list[Any]:
-        """Send commands in one round trip, and return all replies."""
+    def send(
+        self, commands: Sequence[tuple[Argument, ...]], script: Script | None = None, more: float = 0.0
+    ) -> list[Any]:
+        """Send commands in one round trip, and return all replies.
+
+        :param more: for how many seconds longer than usual the server may take.
+        """
+        with time_limit(self._patience + more):
+            return self._send(commands, script)
+
+    def _send(self, commands: Sequence[tuple[Argument, ...]], script: Script | None) -> list[Any]:
         pause = _FIRST_PAUSE
         for left in reversed(range(_TRIES)):
             connection, generation = self._take()
@@ -102,7 +115,7 @@ class Server:
             fault = next((reply for reply in replies if isinstance(reply, Exception)), None)
             if fault is None:
                 return replies
-            if not left or not isinstance(fault, _ELSEWHERE) or replies[0] is not fault:
+            if not left or is_time_over() or not isinstance(fault, _ELSEWHERE) or replies[0] is not fault:
                 raise self._refusal(fault, replies)
             self._follow(fault)
             time.sleep(0 if isinstance(fault, exceptions.MovedError) else pause)
@@ -119,13 +132,22 @@ class Server:
             packed: list[Any] = []
             for command in commands:
                 packed.extend(connection.pack_command(*command))
+            limit_socket(connection, seconds_left(self._longest))
             connection.send_packed_command(packed, check_health=False)
-            replies = [_read(connection) for _ in commands]
+            replies = [self._read(connection) for _ in commands]
         except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
             self.answers = False
             raise cut_off(str(self.place), error) from None
         self.answers = True
         return replies
+
+    def _read(self, connection: Connection) -> Any:
+        """Return a reply; the server's errors are replies too."""
+        limit_socket(connection, seconds_left(self._longest))
+        try:
+            return connection.read_response(disconnect_on_error=False)
+        except (*_ANSWERS, exceptions.ResponseError) as error:
+            return error
 
     def _follow(self, fault: Exception) -> None:
         """Go where a redirection leads; for a slot that is on its way there is nowhere to go yet."""
@@ -150,7 +172,7 @@ class Server:
             except (exceptions.RedisError, OSError) as error:
                 self.answers = False
                 self.place.forget()
-                if not left or isinstance(error, (exceptions.TimeoutError, TimeoutError)):
+                if not left or is_time_over() or isinstance(error, (exceptions.TimeoutError, TimeoutError)):
                     raise unreachable(str(self.place), error) from None
             # A line that breaks while hands are shaken may be fine the next time, and nothing was asked yet.
             time.sleep(_FIRST_PAUSE)
@@ -176,25 +198,8 @@ class Server:
 
     def _connect(self) -> Connection:
         connection = self.place.find()
-        if self._hurry is not None:
-            connection.socket_timeout = connection.socket_connect_timeout = self._hurry
-        try:
-            connection.connect()
-        except BaseException:
-            connection.disconnect()
-            raise
+        connect_within(connection, seconds_left(self._patience))
         return connection
-
-    @contextmanager
-    def within(self, seconds: float | None) -> Iterator[None]:
-        """Make connections whose replies are waited for no longer than this; they are closed at the end."""
-        self._hurry = seconds
-        try:
-            yield
-        finally:
-            if seconds is not None:
-                self._hurry = None
-                self._drop_idle()
 
     def _take(self) -> tuple[Connection, int]:
         if self._closed:
@@ -225,11 +230,3 @@ class Server:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.disconnect()
-
-
-def _read(connection: Connection) -> Any:
-    """Return a reply; the server's errors are replies too."""
-    try:
-        return connection.read_response(disconnect_on_error=False)
-    except (*_ANSWERS, exceptions.ResponseError) as error:
-        return error
