@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from sql_seam import backend_of, claimed, consumption, opened, post, run_sql
 
+from jobboard import JobBoard
 from jobboard.backends.sql import SqliteBackend
 from jobboard.entry import Verdict
 from jobboard.errors import BoardUnavailable
@@ -137,3 +139,32 @@ class _Signal:
     def wait(self) -> None:
         os.read(self._read, 1)
         os.close(self._read)
+
+
+@FORKS
+def test_a_child_that_is_forked_while_its_parent_connects_can_connect(path: Path) -> None:
+    backend, connecting, gate = backend_of(path), threading.Event(), threading.Event()
+    board = JobBoard("work", backend)
+    open_backend = backend.open
+
+    def open_slowly(timeout: float) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            connecting.set()
+            assert gate.wait(DEADLINE)
+        open_backend(timeout)
+
+    def connect_and_post() -> None:
+        with board:
+            board.post("of a child")
+
+    backend.open = open_slowly  # type: ignore[method-assign]
+    connector = threading.Thread(target=board.connect)
+    connector.start()
+    try:
+        assert connecting.wait(DEADLINE)
+        assert in_child(connect_and_post) == 0
+    finally:
+        gate.set()
+        connector.join(DEADLINE)
+    assert [job.name for job in board.iterjobs()] == ["of a child"]
+    board.close()

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -66,6 +67,7 @@ class Link:
         self._patience = check_delay(patience, "patience")
         self._least_interval = check_delay(least_interval, "least_interval")
         self._lock = threading.Lock()
+        _all.add(self)
         self._closed = threading.Event()
         self._closed.set()
         self._pid = os.getpid()
@@ -133,6 +135,10 @@ class Link:
     ) -> None:
         self.close()
 
+    def _begin_anew_in_child(self) -> None:
+        # A thread of the parent may hold it in a connect, and that thread is not here to let go.
+        self._lock = threading.Lock()
+
     def _is_open(self) -> bool:
         return not self._closed.is_set() and self._pid == os.getpid()
 
@@ -191,3 +197,14 @@ class Link:
                 self._tidied = now - _TIDY_EVERY + _TIDY_AGAIN
         except BoardUnavailable as error:
             logger.debug("board %s: tidying is put off: %s", self._name, error)
+
+
+_all: weakref.WeakSet[Link] = weakref.WeakSet()
+
+
+def _begin_anew_in_child() -> None:
+    for link in list(_all):
+        link._begin_anew_in_child()
+
+
+os.register_at_fork(after_in_child=_begin_anew_in_child)
