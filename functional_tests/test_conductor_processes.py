@@ -39,6 +39,11 @@ def lines_of(diary: Path) -> list[list[str]]:
     return [line.split(" ", 3) for line in diary.read_text().splitlines()] if diary.exists() else []
 
 
+def pids_of(diary: Path) -> list[int]:
+    """The worker, and the program that it has started."""
+    return [int(text.split()[-1]) for line in lines_of(diary)[:1] for text in line[2:]]
+
+
 def conductor(start: Start, uri: str, *options: str) -> subprocess.Popen[str]:
     return start(
         "--board", uri, "--name", "crew", "conductor", "crew_work:handlers", "--expiry", str(EXPIRY),
@@ -151,6 +156,20 @@ def test_no_worker_process_outlives_its_conductor(start: Start, uri: str, board:
     assert children
     parent.kill()
     eventually(lambda: not any(child.is_running() and child.status() != "zombie" for child in children), 20)
+
+
+def test_not_even_a_handler_that_holds_the_interpreter_outlives_its_conductor(
+    start: Start, uri: str, board: JobBoard, diary: Path
+) -> None:
+    import psutil
+
+    parent = conductor(start, uri, "--executor", "process")
+    board.post("hold the interpreter", details={"diary": str(diary)})
+    worker, program = map(psutil.Process, eventually(lambda: pids_of(diary), 60))
+    processes = [*psutil.Process(parent.pid).children(recursive=True)]
+    assert {worker, program} <= set(processes)
+    parent.kill()
+    eventually(lambda: not any(each.is_running() and each.status() != "zombie" for each in processes), 20)
 
 
 def test_sigterm_drains_and_a_second_signal_ends_at_once(start: Start, uri: str, board: JobBoard, diary: Path) -> None:

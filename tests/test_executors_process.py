@@ -289,7 +289,7 @@ def test_a_program_that_ends_with_a_conductor_at_work_ends(tmp_path: Path, name:
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=20, check=False, env=environment
+        [sys.executable, script], capture_output=True, text=True, timeout=90, check=False, env=environment
     )
     assert done.stdout == "at its end\n"
     assert done.returncode == (end != "pass")

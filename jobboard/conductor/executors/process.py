@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.guard import Guard
 from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.outcome import Failed, GivenUp, Outcome
 from jobboard.conductor.task import Task
@@ -30,7 +31,7 @@ class ProcessExecutor(Executor):
 
     Handlers must be importable functions of a module. A worker is killed, with all that it has started, when its
     task's outcome is settled before it ended (lost, timed out, cancel ignored), and another takes its place. It ends by
-    itself when its conductor dies.
+    itself when its conductor dies, and a small process sees to it if its handler holds the interpreter.
     """
 
     def start(self) -> None:
@@ -43,6 +44,8 @@ class ProcessExecutor(Executor):
         self._stopping = threading.Event()
         self._exiting = False
         self._workers: set[WorkerProcess] = set()
+        self._guard = Guard()
+        self._guard.start()
         self._threads = [
             threading.Thread(target=self._run, args=(worker,), name=f"jobboard-slot-{number}", daemon=True)
             for number, worker in enumerate(self._start_workers())
@@ -62,6 +65,7 @@ class ProcessExecutor(Executor):
                 cause = worker.cause_of_death()
                 for each in workers:
                     self._bury(each)
+                self._guard.stop()
                 raise ValueError(
                     f"a worker process can't start: {cause}; what it printed says why. A script that "
                     'starts a conductor has to do so under `if __name__ == "__main__":`, since workers import it'
@@ -72,10 +76,12 @@ class ProcessExecutor(Executor):
         worker = WorkerProcess(self._functions)
         with self._lock:
             self._workers.add(worker)
+        self._guard.watch(worker.pid)
         return worker
 
     def _bury(self, worker: WorkerProcess) -> None:
         worker.bury()
+        self._guard.forget(worker.pid)
         with self._lock:
             self._workers.discard(worker)
 
@@ -113,6 +119,7 @@ class ProcessExecutor(Executor):
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._kill_busy()
+        self._guard.stop()
         atexit.unregister(self._leave_nothing)
 
     def _kill_busy(self) -> None:

@@ -45,6 +45,11 @@ class WorkerProcess:
         self._spent = False
 
     @property
+    def pid(self) -> int:
+        """Of the process, and of the group that it leads."""
+        return self._process.pid or 0
+
+    @property
     def usable(self) -> bool:
         return not self._spent and self._process.is_alive()
 
