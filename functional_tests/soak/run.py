@@ -1,0 +1,131 @@
+"""One soak from its start to its figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from histories.rest import patiently
+from histories.stores import STORES, Site
+
+from jobboard import BoardUnavailable, Every, JobBoard, Posting, Schedule, fetch
+
+EXECUTORS = ("thread", "process", "asyncio")
+_NAMES = ("succeed", "succeed", "fail", "resume")
+_BOARD = "soak"
+#: Seconds between two faults; their clients connect anew, which must leave nothing behind.
+_FAULTS_EVERY = 20.0
+_FAULTS = ("cut the lines", "restart a server", "failover")
+#: Jobs that wait, beyond which no more are posted: the machine is too slow for more.
+_ENOUGH = 200
+
+
+class Crew:
+    """A process for each executor, with a conductor and a scheduler in each."""
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        self._processes = {executor: self._launch(site, executor, folder) for executor in EXECUTORS}
+        self._log = folder
+
+    def _launch(self, site: Site, executor: str, folder: Path) -> subprocess.Popen[bytes]:
+        settings = {"uri": site.uri, "board": _BOARD, "options": _options_of(site), "executor": executor}
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        with (folder / f"{executor}.log").open("ab") as log:
+            command = [sys.executable, "-m", "soak.worker", json.dumps(settings)]
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def measure(self) -> dict[str, float]:
+        """Return the memory, the open files and the threads of each process and its children."""
+        figures: dict[str, float] = {}
+        for executor, process in self._processes.items():
+            assert process.poll() is None, (self._log / f"{executor}.log").read_text()[-3000:]
+            main = psutil.Process(process.pid)
+            family = [main, *main.children(recursive=True)]
+            figures[f"{executor} MB"] = sum(member.memory_info().rss for member in family) / 1e6
+            figures[f"{executor} files"] = sum(member.num_fds() for member in family)
+            figures[f"{executor} threads"] = sum(member.num_threads() for member in family)
+        return figures
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _options_of(site: Site) -> dict[str, object]:
+    return {"retention": 1.0, "expiry": 5.0, **site.options}
+
+
+def run(store: str, seconds: float, folder: Path, tell: Callable[[str], None], rate: float) -> list[dict[str, float]]:
+    """Let them work for so long; return what was measured, a hundred times over the run.
+
+    :param rate: jobs posted a second.
+    """
+    with STORES[store](folder) as site, fetch(_BOARD, site.calm_uri, **_options_of(site)) as board:
+        for number in range(5):
+            board.schedules.add(Schedule(f"every-{number}", Every(seconds=1), "tick"))
+        crew = Crew(site, folder)
+        try:
+            with _in_background(lambda stop: _post(board, rate, stop)), _in_background(lambda stop: _harm(site, stop)):
+                return list(_samples(crew, site, seconds, tell))
+        finally:
+            crew.stop()
+
+
+def _samples(
+    crew: Crew, site: Site, seconds: float, tell: Callable[[str], None]
+) -> Iterator[dict[str, float]]:  # fmt: skip
+    start, pause = time.monotonic(), threading.Event()
+    while (past := time.monotonic() - start) < seconds:
+        pause.wait(seconds / 100)
+        sample = crew.measure()
+        held: dict[str, int] = {}
+        patiently(lambda held=held: held.update(site.holds(_BOARD)))
+        sample["store items"] = sum(held.values())
+        tell(f"{past:.0f} of {seconds:.0f} s: " + ", ".join(f"{name} {value:.0f}" for name, value in sample.items()))
+        yield sample
+
+
+@contextmanager
+def _in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _post(board: JobBoard, rate: float, stop: threading.Event) -> None:
+    numbers = random.Random(1)
+    while not stop.wait(1.0):
+        try:
+            if board.stats().unclaimed < _ENOUGH:
+                count = max(1, round(rate))
+                board.post_many([Posting(numbers.choice(_NAMES), details={"n": n}) for n in range(count)])
+        except BoardUnavailable:
+            continue  # the server is being restarted
+
+
+def _harm(site: Site, stop: threading.Event) -> None:
+    chance = random.Random(1)
+    faults = [fault for kind, fault in sorted(site.disturbances.items()) if kind in _FAULTS]
+    while faults and not stop.wait(_FAULTS_EVERY):
+        chance.choice(faults)(0.5, chance.random())

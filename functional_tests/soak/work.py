@@ -1,0 +1,32 @@
+"""The handlers of a soak: each way in which an attempt ends."""
+
+from __future__ import annotations
+
+from jobboard import Backoff, Handlers, RunAgain, RunningJob
+
+handlers = Handlers()
+QUICK = Backoff(first=0.05, factor=1, jitter=0)
+
+
+@handlers.handler("succeed")
+def succeed(job: RunningJob) -> dict[str, object]:
+    return {"n": job.details["n"], "text": "x" * 500}
+
+
+@handlers.handler("fail", max_attempts=3, backoff=QUICK)
+def fail(job: RunningJob) -> None:
+    if job.attempts < 3:
+        raise ValueError("not yet")
+
+
+@handlers.handler("resume", max_attempts=10, backoff=QUICK)
+def resume(job: RunningJob) -> None:
+    done = list(job.checkpoint or [])
+    if len(done) < 3:
+        job.checkpoint_state([*done, len(done)])
+        raise RunAgain(after=0.05)
+
+
+@handlers.handler("tick")
+def tick(_job: RunningJob) -> None:
+    pass
