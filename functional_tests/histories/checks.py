@@ -60,6 +60,16 @@ def gone_stays_gone(history: History) -> Iterator[Violation]:
                         yield _violation("a job that has ended is not claimed", uuid, end, grant)
 
 
+def purged_is_gone(history: History) -> Iterator[Violation]:
+    for uuid, events in history.jobs.items():
+        posts = [event for event in of_kind(events, "post") if event.may_have_happened]
+        for purge in of_kind(events, "purge"):
+            for grant in grants(events):
+                is_anew = any(post.may_lie_between(purge.start, grant.end) for post in posts)
+                if purge.is_ok and grant.start >= purge.end and not is_anew:
+                    yield _violation("a job that was purged is gone", uuid, purge, grant)
+
+
 def tokens_rise(history: History) -> Iterator[Violation]:
     for uuid, events in history.jobs.items():
         for one, other in pairwise(grants(events)):
@@ -220,7 +230,7 @@ def calls_end(history: History) -> Iterator[Violation]:
 
 
 CHECKS: tuple[Check, ...] = (
-    consumed_once, one_end_of_a_claim, gone_stays_gone, tokens_rise, nothing_under_a_stale_token,
+    consumed_once, one_end_of_a_claim, gone_stays_gone, purged_is_gone, tokens_rise, nothing_under_a_stale_token,
     not_before_its_expiry, kept_until_its_expiry, not_before_it_is_due, best_first, oldest_first,
     attempts_are_bounded, audits_find_nothing, only_our_errors, calls_end,
 )  # fmt: skip

@@ -89,7 +89,7 @@ def run(
         with fetch(new, site.calm_uri, **calm) as board:
             use_once(board, NAMES)
         crew = _crew_of(site, settings, wish, make_board)
-        lanes = {"processes": crew.disturbances(), "store": site.disturbances}
+        lanes = {"processes": crew.disturbances(), "store": {} if make_board else site.disturbances}
         crew.start()
         with Nemesis(wish.seed, lanes, folder / "faults.jsonl") as nemesis:
             _watch(wish, folder, nemesis, tell)
@@ -125,9 +125,8 @@ def judge_again(folder: Path) -> Report:
 def _crew_of(
     site: Site, settings: Settings, wish: Wish, make_board: Callable[[str], JobBoard] | None
 ) -> Crew | ThreadCrew:
-    if make_board is None and site.processes:
-        return Crew(settings, wish.processes)
-    return ThreadCrew(settings, wish.processes, make_board or (lambda name: fetch(name, site.uri, **settings.options)))
+    make = make_board or site.make_board
+    return Crew(settings, wish.processes) if make is None else ThreadCrew(settings, wish.processes, make)
 
 
 def _watch(wish: Wish, folder: Path, nemesis: Nemesis, tell: Callable[[str], None]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from etcd_servers import EtcdCluster, EtcdServer
 from mariadb_servers import MariadbServer
@@ -17,9 +18,13 @@ from redis_servers import RedisCluster, RedisSentinel, RedisServer
 from servers import HOST, RunningServer
 from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
+from jobboard import JobBoard
+from jobboard.address import Address
+from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.registry import shelf_of
 from jobboard.backends.memory.shelf import steady_now
 from jobboard.testing import eventually
+from jobboard.testing.faults import LossyBackend
 
 from . import footprint
 from .history import Rules
@@ -36,6 +41,7 @@ class Site:
     :param disturbances: what a nemesis may do to it and to the lines, by the kind of fault.
     :param clocks: whether a client's wall clock may be stepped; where the host's clock judges, as its documents say, it
         is the store's own.
+    :param make_board: makes what threads work on, for a store that is in this process.
     :param hasten: lets so much time pass for these boards that every claim ends and all that has ended is forgotten,
         where the store's clock can be told to.
     """
@@ -47,7 +53,7 @@ class Site:
     rules: Rules = field(default_factory=Rules)
     disturbances: dict[str, Disturbance] = field(default_factory=dict)
     clocks: bool = True
-    processes: bool = True
+    make_board: Callable[[str], JobBoard] | None = None
     hasten: Callable[..., None] = lambda *_: None
 
 
@@ -105,11 +111,33 @@ def of_servers(choose: Callable[[float], RunningServer]) -> dict[str, Disturbanc
     return {"restart a server": restart, "freeze a server": freeze}
 
 
+#: What a lost reply or request can be of.
+_PRIMITIVES = (
+    "post", "cancel", "claim", "claim_next", "extend", "consume", "abandon", "trash", "checkpoint", "release",
+    "restore", "purge",
+)  # fmt: skip
+
+
 @contextlib.contextmanager
 def _memory(_: Path) -> Iterator[Site]:
+    backends: list[LossyBackend] = []
+
+    def make_board(name: str) -> JobBoard:
+        backends.append(LossyBackend(MemoryBackend(name, Address("memory"))))
+        return JobBoard(name, backends[-1], retention=1.0)
+
+    def lose(fault: Literal["reply", "request", "refused"]) -> Disturbance:
+        def disturb(_seconds: float, pick: float) -> None:
+            chance = random.Random(pick)
+            for primitive in _PRIMITIVES:
+                chance.choice(backends).lose(primitive, fault, times=chance.randrange(1, 4))
+
+        return disturb
+
+    faults = {"lose replies": lose("reply"), "lose requests": lose("request"), "refuse requests": lose("refused")}
     yield Site(
-        "memory://", "memory://", lambda board: footprint.of_memory("", board), clocks=False, processes=False,
-        hasten=_turn_clocks,
+        "memory://", "memory://", lambda board: footprint.of_memory("", board), disturbances=faults, clocks=False,
+        make_board=make_board, hasten=_turn_clocks,
     )  # fmt: skip
 
 
