@@ -25,6 +25,7 @@ from jobboard.board.tokens import Tokens
 from jobboard.codec import LARGEST, LARGEST_DETAILS
 from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.board")
 
@@ -101,7 +102,8 @@ class Link:
         with self._lock:
             if self._is_open():
                 return
-            self._backend.open(seconds)
+            with time_limit(seconds):
+                self._backend.open(seconds)
             self._pid = os.getpid()
             self._subscriptions = Subscriptions()
             self._closed.clear()
@@ -115,7 +117,9 @@ class Link:
         :raises BoardUnavailable: the store can't be reached, lacks a right, or was made by a newer jobboard.
         :raises NotSupported: the store has no schema.
         """
-        return self._backend.migrate(check_number("timeout", timeout))
+        seconds = check_number("timeout", timeout)
+        with time_limit(seconds):
+            return self._backend.migrate(seconds)
 
     def close(self) -> None:
         """Let go of the store; claims stay as they are, subscriptions end. Nothing happens if it is closed."""
@@ -162,7 +166,10 @@ class Link:
         pause, deadline, repeated = _FIRST_PAUSE, 0.0, False
         while True:
             try:
-                return primitive(*args, **kwargs), repeated
+                if not repeated:
+                    return primitive(*args, **kwargs), False
+                with time_limit(deadline - time.monotonic()):
+                    return primitive(*args, **kwargs), True
             except BoardUnavailable as error:
                 if not repeated and not isinstance(error, ReplyLost):
                     raise

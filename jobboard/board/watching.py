@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +21,13 @@ from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
 from jobboard.stats import BoardStats
+from jobboard.timelimit import time_limit
 
 _PAGE = 500
 _ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
+
+#: Who waits no longer still gets so many seconds for the last answer of the store.
+_LAST_ANSWER = 3.0
 
 #: Events may get lost, so who waits for a job's end looks for itself this often, in seconds.
 _LOOK_EVERY = 2.0
@@ -91,11 +97,13 @@ class Watching(Handles):
         """Block until a job can be claimed, and iterate over those that can; empty after ``timeout`` seconds.
 
         Wakes on a post, an abandon, an expiry and a due delay. Paused jobs are left out.
+
+        :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
         """
         seconds, wanted = check_timeout(timeout), check_names(names)
-        self._tidy_when_due()
         deadline = None if seconds is None else time.monotonic() + seconds
-        with self.waiter(wanted) as waiter:
+        with _limit_of(seconds), self.waiter(wanted) as waiter:
+            self._tidy_when_due()
             while True:
                 due = self._ask(waiter.ready_in)
                 if due is not None and due <= 0:
@@ -158,8 +166,9 @@ class Watching(Handles):
                 changed.set()
 
         self._check_open()
-        unlisten = self._backend.listen(tell, _ENDS)
-        try:
+        with ExitStack() as leaving:
+            leaving.enter_context(_limit_of(timeout))
+            leaving.callback(self._backend.listen(tell, _ENDS))
             was_seen = False
             while True:
                 changed.clear()
@@ -174,8 +183,6 @@ class Watching(Handles):
                 if entry.state not in LIVE or (left is not None and left <= 0):
                     return entry.state is JobState.COMPLETE, entry
                 changed.wait(_LOOK_EVERY if left is None else min(left, _LOOK_EVERY))
-        finally:
-            unlisten()
 
     def load_book(self, uuid: str) -> LogBook:
         """Return a logbook as it was saved last; raises :class:`NotFound` if there is none."""
@@ -216,6 +223,10 @@ def _gone(known: Entry, end: JobEvent | None) -> tuple[bool, Entry]:
         if end.kind in (EventKind.TRASHED, EventKind.PURGED):
             gone.state = JobState.TRASHED
     return end is not None and end.kind is EventKind.CONSUMED, gone
+
+
+def _limit_of(timeout: float | None) -> AbstractContextManager[None]:
+    return time_limit(math.inf if timeout is None else timeout + _LAST_ANSWER)
 
 
 def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> frozenset[JobState]:

@@ -153,7 +153,9 @@ class Conductor:
         handlers it returns False at once, since that handler has not finished; the rest goes on without it.
 
         :param drain: let running handlers finish; else give their jobs back at once, with the attempt.
-        :param timeout: seconds to drain; what still runs then is given back. None waits for all.
+        :param timeout: seconds to drain; what still runs then is given back, in 10 seconds more at most. None waits for
+            all. Without ``drain``: seconds to give all back, 10 by default. What could not be given back in time, since
+            the store did not answer, runs out with its claim.
         """
         seconds = check_timeout(timeout)
 

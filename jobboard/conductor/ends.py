@@ -55,11 +55,14 @@ class Ends:
         """End the claim of a task as its outcome says; returns at once."""
         self._settled.put(task)
 
-    def stop(self) -> None:
-        """Give up what could not be sent; its claims run out by themselves."""
+    def stop(self, timeout: float) -> None:
+        """Give up what could not be sent; its claims run out by themselves.
+
+        :param timeout: seconds for a request that is under way.
+        """
         self._stopped.set()
         self._settled.put(None)
-        self._thread.join(30.0)
+        self._thread.join(timeout)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

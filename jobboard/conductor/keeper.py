@@ -72,11 +72,14 @@ class Keeper:
         self._subscribe()
         self._renewing.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout: float) -> None:
+        """Renew no more; a request that is under way is waited for so many seconds."""
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
-        self._renewing.join(self._interval + 10.0)
+        self._renewing.join(timeout)
+
+    def hear_no_more(self) -> None:
         if self._unsubscribe is not None:
             self._unsubscribe()
 

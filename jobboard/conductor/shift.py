@@ -23,11 +23,14 @@ from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.job import Job
 from jobboard.presence import Presence
+from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.conductor")
 
 #: For how long a stop waits for the ends of what it gave up, and for idle workers, in seconds.
 _FAREWELL = 10.0
+#: Whatever has taken too long by then, each of the threads is given so many seconds to end, since most do at once.
+_MOMENT = 0.1
 
 
 class Shift:
@@ -71,6 +74,7 @@ class Shift:
         self._claimer = Claimer(board, who, self._names, expiry, self._slots, self._begin)
         self._lock = threading.Lock()
         self._stopping = False
+        self._farewell = _FAREWELL
         self._ended = threading.Event()
         self._well = False
 
@@ -119,6 +123,8 @@ class Shift:
         seconds = 0.0 if not drain else math.inf if timeout is None else timeout
         self._slots.drain_until(time.monotonic() + seconds)
         with self._lock:
+            if not drain and timeout is not None:
+                self._farewell = min(self._farewell, timeout)
             first, self._stopping = not self._stopping, True
         if not first:
             self._ended.wait()
@@ -130,19 +136,34 @@ class Shift:
         return self._well
 
     def _stop(self) -> bool:
-        self._claimer.stop(_FAREWELL)
+        begun = time.monotonic()
+        self._claimer.stop(self._farewell / 2)
+        claimed = time.monotonic() - begun
         finished = self._slots.wait_until_free()
+        until = time.monotonic() + self._farewell - claimed
         for task in self._keeper.held():
             if self._settle(task, GivenUp("its conductor stopped")):
                 finished = False
                 self._interrupt(task)
-        sent = self._slots.wait_until_let_go(_FAREWELL)
+        sent = self._slots.wait_until_let_go(_left(until))
         self._deadlines.stop()
-        self._keeper.stop()
-        self._executor.stop(_FAREWELL if finished else 1.0)
-        self._ends.stop()
-        self._presence.leave()
+        self._keeper.stop(_left(until))
+        self._executor.stop(_left(until) if finished else min(1.0, _left(until)))
+        self._ends.stop(_left(until))
+        self._leave(_left(until))
         return finished and sent and not self._stuck.number
+
+    def _leave(self, seconds: float) -> None:
+        """Be seen no more; whoever waits for the stop does not wait longer for this."""
+
+        def leave() -> None:
+            with time_limit(seconds):
+                self._keeper.hear_no_more()
+                self._presence.leave()
+
+        thread = threading.Thread(target=leave, name="jobboard-leave", daemon=True)
+        thread.start()
+        thread.join(seconds)
 
     def _names(self) -> frozenset[str]:
         """What may be claimed now."""
@@ -251,3 +272,7 @@ class Shift:
         self._stuck.expect(task, at_once=at_once)
         self._deadlines.watch(task)
         self._executor.interrupt(task)
+
+
+def _left(until: float) -> float:
+    return max(_MOMENT, until - time.monotonic())
