@@ -24,6 +24,7 @@ from sql_seam import (
     say,
 )
 
+from jobboard import JobBoard
 from jobboard.backends.sql import SqliteBackend
 from jobboard.backends.sql.faults import explain, explain_commit
 from jobboard.entry import Consumption, Hold, JobState, Verdict
@@ -179,6 +180,19 @@ def test_opening_gives_up_after_its_timeout(path: Path) -> None:
         with pytest.raises(BoardUnavailable, match="locked by another process"):
             backend.open(0.3)
         assert time.monotonic() - began < 5.0
+
+
+def test_a_wait_keeps_its_time_while_the_file_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobboard.board.watching._LAST_ANSWER", 0.2)
+    with JobBoard("board", backend_of(path, busy_timeout=60.0)) as board, other_process(HOLD_THE_LOCK, path) as process:
+        job = board.post("resize", delay=0.1)
+        assert next_line(process) == "locked"
+        began = time.monotonic()
+        with pytest.raises(BoardUnavailable, match="locked by another process"):
+            list(board.wait(0.2))
+        assert time.monotonic() - began < 5.0
+        say(process)
+        assert list(board.wait(20.0)) == [job]
 
 
 def test_a_full_disk_changes_nothing_and_passes(path: Path, backend: SqliteBackend) -> None:

@@ -117,9 +117,7 @@ class Link:
         :raises BoardUnavailable: the store can't be reached, lacks a right, or was made by a newer jobboard.
         :raises NotSupported: the store has no schema.
         """
-        seconds = check_number("timeout", timeout)
-        with time_limit(seconds):
-            return self._backend.migrate(seconds)
+        return self._backend.migrate(check_number("timeout", timeout))
 
     def close(self) -> None:
         """Let go of the store; claims stay as they are, subscriptions end. Nothing happens if it is closed."""

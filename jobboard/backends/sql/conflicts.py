@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import is_time_over, time_limit
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +24,13 @@ class Undone(BoardUnavailable):
 
     A deadlock, a serialization failure, a row of the same key that somebody else inserted meanwhile, or a connection
     that was broken in its midst.
+
+    :param is_silent: the server did not reply in time; another try would wait as long.
     """
+
+    def __init__(self, message: str, *, is_silent: bool = False) -> None:
+        super().__init__(message)
+        self.is_silent = is_silent
 
 
 def taken_again(primitive: Callable[P, T]) -> Callable[P, T]:
@@ -30,14 +38,15 @@ def taken_again(primitive: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(primitive)
     def insist(*args: P.args, **kwargs: P.kwargs) -> T:
-        longest, deadline = _FIRST_PAUSE, 0.0
+        longest, deadline = _FIRST_PAUSE, math.inf
         while True:
             try:
-                return primitive(*args, **kwargs)
-            except Undone:
+                with time_limit(deadline - time.monotonic()):
+                    return primitive(*args, **kwargs)
+            except Undone as undone:
                 now = time.monotonic()
-                deadline = deadline or now + _PATIENCE
-                if now > deadline:
+                deadline = min(deadline, now + _PATIENCE)
+                if undone.is_silent or is_time_over() or now > deadline:
                     raise
                 time.sleep(random.uniform(0, longest))
                 longest = min(longest * 2, _LONGEST_PAUSE)

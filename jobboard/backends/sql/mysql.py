@@ -39,7 +39,7 @@ class MysqlBackend(Shortcuts):
 
     def _driver(self) -> Driver:
         if self._engine is not None:
-            return _driver_of(self._engine, self._naming)
+            return _driver_of(self._engine, self._naming, self._socket_timeout)
         where = f"MySQL at {self._parameters['host']}:{self._parameters['port']}/{self._parameters['database']}"
         return MysqlDriver(connector(self._parameters, self._socket_timeout), where, self._naming)
 
@@ -69,17 +69,18 @@ def _check_engine(engine: Engine) -> None:
         raise ValueError(f"the engine speaks {found}; make it with mysql+pymysql://")
 
 
-def _driver_of(engine: Engine, naming: Naming) -> Driver:
+def _driver_of(engine: Engine, naming: Naming, reply_timeout: float) -> Driver:
     """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
-    return MysqlDriver(_connector(engine), f"MySQL at {engine.url.render_as_string()}", naming)
+    return MysqlDriver(_connector(engine, reply_timeout), f"MySQL at {engine.url.render_as_string()}", naming)
 
 
-def _connector(engine: Engine) -> Connect:
+def _connector(engine: Engine, reply_timeout: float) -> Connect:
     def connect(_timeout: float) -> Any:
         pooled = engine.raw_connection()
         connection: Any = pooled.driver_connection
         pooled.detach()
         assert isinstance(connection, pymysql.Connection)
+        connection._read_timeout = connection._write_timeout = reply_timeout  # type: ignore[attr-defined]
         return connection
 
     return connect

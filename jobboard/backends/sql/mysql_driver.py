@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import select
 import ssl
@@ -25,6 +26,7 @@ from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.statement import Tongue, literal_list
 from jobboard.backends.sql.transaction import Look, StepwiseTransaction, Transaction
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left, time_limit
 
 Connect = Callable[[float], Any]
 
@@ -76,6 +78,10 @@ class MysqlDriver(Driver):
         return self._where
 
     def connect(self, timeout: float) -> Any:
+        with time_limit(timeout):
+            return self._set_up(seconds_left(timeout))
+
+    def _set_up(self, timeout: float) -> Any:
         try:
             connection = self._connect(timeout)
         except (pymysql.Error, OSError) as error:
@@ -179,6 +185,19 @@ class _Connection(pymysql.connections.Connection):
     """
 
     _preferred: ClassVar[ssl.SSLContext | None] = None
+    _reply_timeout: float
+
+    @property
+    def _read_timeout(self) -> float:
+        """What PyMySQL gives each part of a reply; in whole seconds, so that the socket is seldom told another time."""
+        left = seconds_left(self._reply_timeout)
+        return math.ceil(left) if left > 1 else left
+
+    @_read_timeout.setter
+    def _read_timeout(self, seconds: float) -> None:
+        self._reply_timeout = seconds
+
+    _write_timeout = _read_timeout
 
     def _create_ssl_ctx(self, sslp: Any) -> Any:
         if isinstance(sslp, ssl.SSLContext):
@@ -197,7 +216,7 @@ def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
     def connect(timeout: float) -> Any:
         return _Connection(
             **parameters,
-            connect_timeout=max(1.0, timeout),
+            connect_timeout=timeout,
             read_timeout=reply_timeout,
             write_timeout=reply_timeout,
             charset="utf8mb4",

@@ -41,9 +41,9 @@ _BY_CODE = {
 
 def explain(error: Exception, where: str) -> BoardUnavailable:
     """Return our error for one of a transaction that was not committed."""
-    code = code_of(error)
-    kind = Undone if code in _UNDONE or code in _CUT else BoardUnavailable
-    return kind(_said(error, where))
+    if code_of(error) in _UNDONE | _CUT:
+        return Undone(_said(error, where), is_silent=_is_silent(error))
+    return BoardUnavailable(_said(error, where))
 
 
 def explain_commit(error: Exception, where: str) -> BoardUnavailable:
@@ -62,7 +62,14 @@ def code_of(error: Exception) -> int | None:
     return code if isinstance(code, int) else None
 
 
+def _is_silent(error: Exception) -> bool:
+    """Whether PyMySQL has cut the connection itself, because nothing came over it in time."""
+    return code_of(error) in _CUT and isinstance(error.__context__, TimeoutError)
+
+
 def _said(error: Exception, where: str, otherwise: str = "failed") -> str:
+    if _is_silent(error):
+        return f"{where} did not reply in time; is it overloaded, or the line cut?"
     said = str(error.args[1] if len(error.args) > 1 else error) or "the connection is closed"
     code = code_of(error)
     explanation = _BY_CODE.get(code or 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left
 
 #: For so many seconds a thread waits until another one has finished with its connection.
 _LONGEST_QUEUE = 30.0
@@ -35,8 +36,9 @@ class Pool:
 
     def take(self) -> Any:
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closed or self._idle or self._free, _LONGEST_QUEUE):
-                raise BoardUnavailable(f"all connections were busy for {_LONGEST_QUEUE:.0f} seconds; raise pool_size")
+            longest = seconds_left(_LONGEST_QUEUE)
+            if not self._changed.wait_for(lambda: self._closed or self._idle or self._free, longest):
+                raise BoardUnavailable(f"all connections were busy for {longest:.0f} seconds; raise pool_size")
             while self._idle:
                 connection = self._idle.pop()
                 if self._is_alive(connection):
@@ -67,14 +69,21 @@ class Pool:
         self._end(connection)
 
     def discard(self, connection: Any) -> None:
+        """End one that broke, and those that are idle: what broke one line may have broken all, without a word."""
         self._end(connection)
         self._one_is_free()
+        self._end_idle()
 
     def close(self) -> None:
         """End all that are idle, now, and the others when they are given back."""
         with self._changed:
             self._closed = True
+        self._end_idle()
+
+    def _end_idle(self) -> None:
+        with self._changed:
             idle, self._idle = self._idle, []
+            self._free += len(idle)
             self._changed.notify_all()
         for connection in idle:
             self._end(connection)

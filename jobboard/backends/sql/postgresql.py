@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 from jobboard.address import Address
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.naming import Naming, check_name
-from jobboard.backends.sql.postgresql_driver import Connect, PostgresqlDriver, connector
+from jobboard.backends.sql.postgresql_driver import Connect, PostgresqlDriver, connector, give_up_on_silence
 from jobboard.backends.sql.postgresql_shortcuts import Shortcuts
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.options import tls_checks, truth
@@ -50,7 +50,7 @@ class PostgresqlBackend(Shortcuts):
 
     def _driver(self) -> Driver:
         if self._engine is not None:
-            return _driver_of(self._engine, self._naming)
+            return _driver_of(self._engine, self._naming, self._socket_timeout)
         connect = connector(self._parameters, self._socket_timeout)
         return PostgresqlDriver(connect, _where(self._parameters), self._naming)
 
@@ -100,17 +100,18 @@ def _check_engine(engine: Engine) -> None:
         raise ValueError(f"the engine speaks {found}; make it with postgresql+psycopg://")
 
 
-def _driver_of(engine: Engine, naming: Naming) -> Driver:
+def _driver_of(engine: Engine, naming: Naming, reply_timeout: float) -> Driver:
     """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
-    return PostgresqlDriver(_connector(engine), f"PostgreSQL at {engine.url.render_as_string()}", naming)
+    return PostgresqlDriver(_connector(engine, reply_timeout), f"PostgreSQL at {engine.url.render_as_string()}", naming)
 
 
-def _connector(engine: Engine) -> Connect:
+def _connector(engine: Engine, reply_timeout: float) -> Connect:
     def connect(_timeout: float) -> psycopg.Connection[Any]:
         pooled = engine.raw_connection()
         connection: Any = pooled.driver_connection
         pooled.detach()
         assert isinstance(connection, psycopg.Connection)
+        give_up_on_silence(connection, reply_timeout)
         connection.rollback()
         return connection
 

@@ -24,6 +24,7 @@ from jobboard.backends.sql.postgresql_lookout import PostgresqlLookout
 from jobboard.backends.sql.statement import Tongue
 from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left, time_limit
 
 Connect = Callable[[float], psycopg.Connection[Any]]
 
@@ -76,6 +77,10 @@ class PostgresqlDriver(Driver):
         return self._where
 
     def connect(self, timeout: float) -> psycopg.Connection[Any]:
+        with time_limit(timeout):
+            return self._set_up(seconds_left(timeout))
+
+    def _set_up(self, timeout: float) -> psycopg.Connection[Any]:
         try:
             connection = self._connect(timeout)
         except psycopg.Error as error:
@@ -176,19 +181,30 @@ class PostgresqlDriver(Driver):
         return PostgresqlLookout(connection, self.tongue, channel, self.explain)
 
 
+def give_up_on_silence(connection: psycopg.Connection[Any], reply_timeout: float) -> None:
+    """Let nobody wait on this connection for a reply for longer than that, in seconds."""
+    wait = connection.wait
+
+    def wait_in_time(gen: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("timeout", seconds_left(reply_timeout))
+        return wait(gen, *args, **kwargs)
+
+    connection.wait = wait_in_time  # type: ignore[method-assign]
+
+
 def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
     """Return what connects by libpq's parameters.
 
     :param reply_timeout: seconds after which a server that does not reply is given up.
     """
 
-    class Connection(psycopg.Connection[Any]):
-        def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-            kwargs.setdefault("timeout", reply_timeout)
-            return super().wait(gen, *args, **kwargs)
+    hosts = str(parameters.get("host", "")).count(",") + 1
 
     def connect(timeout: float) -> psycopg.Connection[Any]:
-        connection = Connection.connect(**parameters, connect_timeout=max(2, math.ceil(timeout)), autocommit=True)
+        # libpq takes whole seconds for each host, and 2 at least.
+        seconds = max(2, math.ceil(timeout / hosts))
+        connection = psycopg.Connection.connect(**parameters, connect_timeout=seconds, autocommit=True)
+        give_up_on_silence(connection, reply_timeout)
         if parameters.get("sslmode", "disable") != "disable" and not connection.pgconn.ssl_in_use:
             connection.close()
             raise psycopg.OperationalError("TLS is asked for, and a Unix socket has none")

@@ -34,9 +34,9 @@ _BY_CODE = {
 
 def explain(error: Exception, where: str) -> BoardUnavailable:
     """Return our error for one of a transaction that was not committed."""
-    code = _code(error)
-    kind = Undone if code in _UNDONE or _is_cut(error) else BoardUnavailable
-    return kind(_said(error, where))
+    if _code(error) in _UNDONE or _is_cut(error):
+        return Undone(_said(error, where), is_silent=_is_silent(error))
+    return BoardUnavailable(_said(error, where))
 
 
 def explain_commit(error: Exception, where: str) -> BoardUnavailable:
@@ -57,7 +57,14 @@ def _is_cut(error: Exception) -> bool:
     return error.sqlstate is None or error.sqlstate in _ENDED
 
 
+def _is_silent(error: Exception) -> bool:
+    # The class is psycopg's own, and may change; then it is taken for a cut.
+    return type(error).__name__ == "_WaitTimeout"
+
+
 def _said(error: Exception, where: str, otherwise: str = "failed") -> str:
+    if _is_silent(error):
+        return f"{where} did not reply in time; is it overloaded, or the line cut?"
     said = " ".join(str(error).split()) or type(error).__name__
     code = _code(error)
     for mark, explanation in _BY_CODE.items():

@@ -21,7 +21,7 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
 
-#: How long a connection that is made later, when one broke, may take.
+#: How long a connection that is made later, when one broke, may take, in seconds, unless a reply must not take as long.
 _RECONNECT = 10.0
 
 #: What a fork has copied: to close such a connection would end that of the parent.
@@ -33,14 +33,18 @@ class Server(Database):
 
     :param migrate: whether to create or upgrade the tables; if not, they must be there.
     :param timeout: seconds for the first connection and the schema.
+    :param reply_timeout: seconds that the driver waits for a reply.
     """
 
-    def __init__(self, driver: Driver, board_name: str, *, pool_size: int, migrate: bool, timeout: float) -> None:
+    def __init__(
+        self, driver: Driver, board_name: str, *, pool_size: int, migrate: bool, timeout: float, reply_timeout: float
+    ) -> None:
         self.board_name = board_name
         self.driver = driver
+        self._reconnect = min(_RECONNECT, reply_timeout)
         self.hub = hub_of(f"{driver.where} {driver.tongue.naming.mark}")
         self._pid = os.getpid()
-        self._pool = Pool(lambda: driver.connect(_RECONNECT), driver.is_alive, driver.end, pool_size)
+        self._pool = Pool(self._connect_anew, driver.is_alive, driver.end, pool_size)
         self._has_failed = False
         connection = driver.connect(timeout)
         try:
@@ -69,9 +73,12 @@ class Server(Database):
         self._check_process()
         return Joined(self, self.driver, connection, self.channel)
 
+    def _connect_anew(self) -> Any:
+        return self.driver.connect(self._reconnect)
+
     def lookout(self) -> Lookout:
         self._check_process()
-        connection = self.driver.connect(_RECONNECT)
+        connection = self._connect_anew()
         try:
             return self.driver.lookout(connection, self.channel)
         except BaseException as error:

@@ -91,7 +91,10 @@ class ServerBackend(Connecting[Server]):
         """Return what speaks to the server; raises ValueError for an address or engine that it can't use."""
 
     def _connect(self, timeout: float) -> Server:
-        return Server(self._driver(), self.board, pool_size=self._pool_size, migrate=self._migrate, timeout=timeout)
+        return Server(
+            self._driver(), self.board, pool_size=self._pool_size, migrate=self._migrate, timeout=timeout,
+            reply_timeout=self._socket_timeout,
+        )  # fmt: skip
 
     def migrate(self, timeout: float) -> Migration:
         return migrate(self._driver(), timeout)

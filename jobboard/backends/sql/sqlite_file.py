@@ -29,12 +29,14 @@ from jobboard.backends.sql.sqlite_handle import Handle, opening
 from jobboard.backends.sql.statement import Statement, Tongue, json_list
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left
 
 T = TypeVar("T")
 
 TONGUE = Tongue(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 _SHORTEST_QUEUE = 5.0
+_BUSY_TIMEOUT = "PRAGMA busy_timeout=%d"
 _RETRY_EVERY = 0.01
 #: How soon the commits of other processes are noticed.
 _POLL_EVERY = 0.02
@@ -93,12 +95,12 @@ class SqliteFile(Database):
     def write(self) -> Iterator[Transaction]:
         """One transaction that holds the file's write lock from its beginning."""
         self._check_process()
-        if not self.hub.writing.acquire(timeout=max(self._busy_timeout, _SHORTEST_QUEUE)):
+        if not self.hub.writing.acquire(timeout=seconds_left(max(self._busy_timeout, _SHORTEST_QUEUE))):
             raise locked(self._path)
         try:
             connection = self._writer.get()
             cursor = connection.cursor()
-            cursor.execute("BEGIN IMMEDIATE")
+            self._lock_file(cursor)
             try:
                 transaction = Transaction(cursor, TONGUE, self.board, time.time())
                 yield transaction
@@ -114,6 +116,17 @@ class SqliteFile(Database):
             self.hub.writing.release()
         if transaction.changed:
             self.hub.wake(self.board_name)
+
+    def _lock_file(self, cursor: sqlite3.Cursor) -> None:
+        left = seconds_left(self._busy_timeout)
+        if left == self._busy_timeout:
+            cursor.execute("BEGIN IMMEDIATE")
+            return
+        cursor.execute(_BUSY_TIMEOUT % round(left * 1000))
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+        finally:
+            cursor.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -160,7 +173,7 @@ class SqliteFile(Database):
         connection: Any = pooled.driver_connection
         pooled.detach()
         assert isinstance(connection, sqlite3.Connection)
-        connection.execute(f"PRAGMA busy_timeout={round(self._busy_timeout * 1000)}")
+        connection.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
         return connection
 
     def _migrate(self) -> int:

@@ -21,6 +21,8 @@ logger = logging.getLogger("jobboard.backends.sql")
 #: For so long the thread outlives who waits, since waiting often goes on at once.
 _LINGER = 1.0
 _PAUSE_AFTER_FAULT = 0.5
+#: Who closes the board waits no longer than this for the thread.
+_CLOSED_WITHIN = 2.0
 
 
 class _Latecomer(Listener):
@@ -62,7 +64,8 @@ class Watcher:
             thread = self._thread
         self._nudge()
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            # It looks for its end itself, once the request that it is at has its answer or its time-out.
+            thread.join(_CLOSED_WITHIN)
 
     def _nudge(self) -> None:
         self._nudged.set()
@@ -185,7 +188,9 @@ class Watcher:
         with self._telling:
             if not self._listeners:
                 return True
-            rows = lookout.events(self._last_event)
+            last = self._last_event
+        rows = lookout.events(last)
+        with self._telling:
             for row in rows:
                 self._last_event = max(self._last_event, row[0])
                 if row[8] == self._database.board:

@@ -1,0 +1,52 @@
+"""Time limits: the sooner one counts, and what is repeated has what is left of the patience."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from conducting import lossy_board
+
+from jobboard.timelimit import is_time_over, seconds_left, time_limit
+
+
+def test_without_a_limit_an_answer_may_take_what_it_takes() -> None:
+    assert seconds_left(7.0) == 7.0
+    with time_limit(math.inf):
+        assert (seconds_left(7.0), is_time_over()) == (7.0, False)
+
+
+def test_of_two_limits_the_sooner_one_counts() -> None:
+    with time_limit(3.0), time_limit(60.0):
+        assert 0 < seconds_left(7.0) <= 3.0
+        with time_limit(1.0):
+            assert seconds_left(7.0) <= 1.0
+        assert seconds_left(7.0) > 1.0
+    assert seconds_left(7.0) == 7.0
+
+
+def test_a_limit_that_is_over_leaves_a_moment() -> None:
+    with time_limit(-1.0):
+        assert is_time_over()
+        assert 0 < seconds_left(7.0) < 0.1
+
+
+def test_a_repeated_request_has_what_is_left_of_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lossy_board(patience=2.0) as (board, backend):
+        left: list[float] = []
+        post = backend.inner.post
+        monkeypatch.setattr(backend.inner, "post", lambda entries: left.append(seconds_left(60.0)) or post(entries))
+        backend.lose("post")
+        board.post("resize")
+    assert left[0] == 60.0
+    assert 0 < left[1] <= 2.0
+
+
+def test_a_wait_has_its_time_and_a_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lossy_board() as (board, backend):
+        left: list[float] = []
+        tidy = backend.inner.tidy
+        board._tidied = -math.inf
+        monkeypatch.setattr(backend.inner, "tidy", lambda limit: left.append(seconds_left(60.0)) or tidy(limit))
+        assert list(board.wait(0.1)) == []
+    assert 0 < left[0] <= 3.1
