@@ -162,8 +162,13 @@ class Shift:
                 self._presence.leave()
 
         thread = threading.Thread(target=leave, name="jobboard-leave", daemon=True)
-        thread.start()
-        thread.join(seconds)
+        try:
+            thread.start()
+        except RuntimeError:
+            # Too late for new threads: the interpreter is on its way out.
+            leave()
+        else:
+            thread.join(seconds)
 
     def _names(self) -> frozenset[str]:
         """What may be claimed now."""
