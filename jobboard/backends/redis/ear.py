@@ -119,6 +119,11 @@ class Ear:
                     if was_connected:
                         pause = _FIRST_PAUSE
                     self._changed.wait_for(lambda: self._closed, pause)
+            except AttributeError:
+                # redis-py forgets its reader when another thread, that of close(), disconnects amid a read.
+                if not self._closed:
+                    raise
+                return
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _forget_connection(self, error: Exception) -> None:
