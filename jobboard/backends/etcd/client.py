@@ -35,6 +35,7 @@ from jobboard.backends.etcd.worker import Worker
 from jobboard.codec import NewerFormat
 from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.etcd")
 
@@ -76,24 +77,22 @@ class Client(Backend):
 
     def open(self, timeout: float) -> None:
         self._opened_anew()
-        with self.gateway.within(timeout):
-            self.gateway.open()
-            try:
-                self._ask([get(self.keys.sequence)])
-                if not self.gateway.clock.is_known:
-                    raise BoardUnavailable(
-                        f"what answers at {self.gateway.where} tells no time, by which claims and delays end: its "
-                        "replies lack the header Date; let a proxy before etcd pass it on"
-                    )
-            except BaseException:
-                self.gateway.close()
-                raise
+        with time_limit(timeout):
+            self.gateway.open(timeout, self._check_server)
         self._is_open = True
+
+    def _check_server(self) -> None:
+        self._ask([get(self.keys.sequence)])
+        if not self.gateway.clock.is_known:
+            raise BoardUnavailable(
+                f"what answers at {self.gateway.where} tells no time, by which claims and delays end: its replies lack "
+                "the header Date; let a proxy before etcd pass it on"
+            )
 
     def close(self) -> None:
         self._is_open = False
         self._worker.close(FAREWELL)
-        with self.gateway.within(self.gateway.timeout):
+        with time_limit(self.gateway.timeout):
             self.leases.close(self._is_claimed_under)
         self.gateway.close()
 

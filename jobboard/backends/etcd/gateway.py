@@ -7,7 +7,6 @@ and no errors that say whether a request may have been carried out. All of that 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import logging
@@ -28,6 +27,7 @@ from jobboard.backends.etcd.clock import ServerClock, clock_of
 from jobboard.backends.etcd.faults import Lost, TokenGone, Unreachable, Unsettled, cut_off, told, unreachable
 from jobboard.backends.etcd.options import Settings
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import is_time_over, seconds_left
 
 logger = logging.getLogger("jobboard.etcd")
 
@@ -45,26 +45,25 @@ _KEEPALIVE = (10, 5, 3)
 _WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
-class _Limits(threading.local):
-    """Until when requests of a thread may last, by the monotonic clock: the present one, and all of a block."""
+class _Limit(threading.local):
+    """Until when the present request of a thread may last, by the monotonic clock."""
 
-    request = math.inf
-    block = math.inf
+    until = math.inf
 
 
 class _Session(requests.Session):
     """Ends each request in its time, and hands on the date of its reply and the moments between which that was made."""
 
-    def __init__(self, limits: _Limits, heard: Callable[[str | None, float, float], None]) -> None:
+    def __init__(self, limit: _Limit, heard: Callable[[str | None, float, float], None]) -> None:
         super().__init__()
         # Neither proxies nor passwords of the environment: each request would look for them, at a third of its cost.
         self.trust_env = False
-        self._limits, self._heard = limits, heard
+        self._limit, self._heard = limit, heard
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         sent = time.monotonic()
         # The time for the connection and for the reply together; the library would give each its own.
-        options["timeout"] = Timeout(total=max(0.001, self._limits.request - sent))
+        options["timeout"] = Timeout(total=max(0.001, self._limit.until - sent))
         response = super().send(request, **options)
         self._heard(response.headers.get("Date"), sent, time.monotonic())
         return response
@@ -80,7 +79,8 @@ class Gateway:
         #: That of the endpoint that answered last.
         self.clock = clock_of(*settings.endpoints[0])
         self._settings = settings
-        self._limits = _Limits()
+        self._limit = _Limit()
+        self._opened_by = 0.0
         self._clients: list[Etcd3Client] = []
         self._lock = threading.Lock()
         self._at = 0
@@ -97,26 +97,24 @@ class Gateway:
         """For how many seconds the reply of an endpoint is waited for."""
         return self._settings.timeout
 
-    @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """End all requests that this thread makes in this block after so many seconds, taken together."""
-        self._limits.block = time.monotonic() + seconds
-        try:
-            yield
-        finally:
-            self._limits.block = math.inf
+    def open(self, timeout: float, check: Callable[[], None]) -> None:
+        """Reach an endpoint, and see by ``check`` that it can be used; opened anew in a forked child.
 
-    def open(self) -> None:
-        """Reach an endpoint; opened anew in a forked child."""
+        :param timeout: for how many seconds endpoints are asked again that wait for a leader.
+        """
+        self._opened_by = time.monotonic() + timeout
         self._lock = threading.Lock()
         self._at = 0
         self._clients = [self._client(host, port) for host, port in self._settings.endpoints]
         try:
             self._try_all(lambda client: client.api_path, False)
             self.log_in()
+            check()
         except BaseException:
             self.close()
             raise
+        finally:
+            self._opened_by = 0.0
 
     def close(self) -> None:
         """Close all connections; a request that is under way meets the end of its own."""
@@ -167,7 +165,7 @@ class Gateway:
 
     def _client(self, host: str, port: int) -> Etcd3Client:
         settings = self._settings
-        session = _Session(self._limits, functools.partial(self._heard, clock_of(host, port)))
+        session = _Session(self._limit, functools.partial(self._heard, clock_of(host, port)))
         session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
         session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
         if settings.tls:
@@ -204,15 +202,15 @@ class Gateway:
 
         Those that refuse for now are asked again, for as long as one of them may take.
         """
-        timeout, began, block = self._settings.timeout, time.monotonic(), self._limits.block
+        timeout, began = self._settings.timeout, time.monotonic()
         refusals = tries = 0
         while True:
             at, clients = self._at, self._clients
             if not clients:
                 raise BoardUnavailable("the board is closed")
-            now, end = time.monotonic(), min(block, began + timeout * len(clients))
+            now, end = time.monotonic(), max(began + timeout * len(clients), self._opened_by)
             # Each of them has its share, so that one that is silent takes nothing from the others.
-            self._limits.request = now + min(timeout, (end - now) / max(1, len(clients) - tries))
+            self._limit.until = now + min(timeout, seconds_left(end - now) / max(1, len(clients) - tries))
             tries += 1
             try:
                 answer = send(clients[at % len(clients)])
@@ -230,7 +228,7 @@ class Gateway:
             if isinstance(fault, Lost) and changes:
                 self.answers = False
                 raise cut_off(self.where, fault) from None
-            is_over = time.monotonic() + _PAUSE > (began + timeout if block == math.inf else block)
+            is_over = is_time_over() or time.monotonic() + _PAUSE > max(began + timeout, self._opened_by)
             if refusals >= len(clients) or (is_over and tries >= len(clients)):
                 self.answers = False
                 raise unreachable(self.where, fault) from None

@@ -19,6 +19,7 @@ from jobboard.backends.etcd.telling import pack_told
 from jobboard.backends.etcd.txn import Txn, delete, put
 from jobboard.backends.etcd.worker import Worker
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.etcd")
 
@@ -103,7 +104,7 @@ class Leases:
 
     @contextlib.contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
-        if not self._asking.acquire(timeout=self._gateway.timeout):
+        if not self._asking.acquire(timeout=seconds_left(self._gateway.timeout)):
             raise BoardUnavailable("etcd does not reply to the request for a lease that another thread has sent")
         try:
             yield
@@ -173,10 +174,7 @@ class Leases:
     def _grant_session(self, ttl: int) -> _Lease:
         lease = self._grant(ttl)
         session = put(self._keys.session(lease.id), b"", lease.id)
-        try:
-            self._gateway.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
-        except LeaseGone as error:
-            raise BoardUnavailable(f"a new lease of {ttl} seconds ran out before it was used: {error}") from None
+        self._gateway.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
         return lease
 
     def _revoke(self, lease: _Lease) -> None:

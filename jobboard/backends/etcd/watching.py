@@ -17,6 +17,7 @@ from jobboard.backends.etcd.txn import KeyValue, after, scan, scan_prefix
 from jobboard.events import EventKind, JobEvent
 from jobboard.listener import Listener
 from jobboard.sleeper import Sleeper
+from jobboard.timelimit import seconds_left
 
 #: Nobody sleeps longer than this without looking, in seconds.
 LONGEST_SLEEP = 10.0
@@ -83,7 +84,7 @@ class Watching(Claiming):
                 self._ear = Ear(self.gateway, self.keys.watched, self._heard, self._missed)
                 self._worker.soon(self._tune)
             ear = self._ear
-        ear.wait_until_hearing(self.gateway.timeout)
+        ear.wait_until_hearing(seconds_left(self.gateway.timeout))
 
     def _tune(self, probes: int = _PROBES) -> None:
         """Get to know the server's clock, with a few requests at the moments at which they tell most."""
