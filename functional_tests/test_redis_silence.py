@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from redis_servers import RedisCluster, RedisSentinel, RedisServer
 from servers import HOST, RunningServer
+from silence import busy_conductor
 
 from jobboard import BoardUnavailable, JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
@@ -103,6 +104,18 @@ def test_every_call_ends_while_the_server_is_frozen(single: RedisServer, call: s
         eventually(lambda: board.stats() is not None)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_a_wait_ends_while_the_server_is_frozen(single: RedisServer, seconds: float) -> None:
+    """With the usual patience: it is the wait's own time that counts."""
+    with fetch(f"waiting {seconds}", single.uri) as board:
+        board.post("resize")
+        assert len(list(board.wait(1))) == 1
+        with frozen(single), within(seconds + 3 + SLACK), pytest.raises(BoardUnavailable):
+            list(board.wait(seconds))
+        began = time.monotonic()
+    assert time.monotonic() - began < FOR_ALL
+
+
 def test_a_wait_that_was_armed_ends_while_the_server_is_frozen(single: RedisServer) -> None:
     with fetch("armed", single.uri) as board, single.client() as client:
         with within(0.6 + 3 + SLACK):
@@ -112,6 +125,16 @@ def test_a_wait_that_was_armed_ends_while_the_server_is_frozen(single: RedisServ
             with frozen(single):
                 waiter.wait(0.6)
         waiter.close()
+
+
+def test_a_conductor_stops_in_time_while_the_server_is_frozen(single: RedisServer) -> None:
+    with (
+        fetch("stopping", single.uri) as board,
+        busy_conductor(board, "resize") as conductor,
+        frozen(single),
+        within(2 + SLACK),
+    ):
+        assert not conductor.stop(drain=False, timeout=2)
 
 
 def test_every_call_ends_while_a_primary_or_its_sentinel_is_frozen() -> None:

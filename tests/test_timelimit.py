@@ -7,6 +7,8 @@ import math
 import pytest
 from conducting import lossy_board
 
+from jobboard import BoardUnavailable
+from jobboard.errors import ReplyLost
 from jobboard.timelimit import is_time_over, seconds_left, time_limit
 
 
@@ -50,3 +52,17 @@ def test_a_wait_has_its_time_and_a_last_answer(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(backend.inner, "tidy", lambda limit: left.append(seconds_left(60.0)) or tidy(limit))
         assert list(board.wait(0.1)) == []
     assert 0 < left[0] <= 3.1
+
+
+def test_nothing_is_repeated_once_the_limit_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lossy_board(patience=60.0) as (board, backend):
+        tries: list[float] = []
+
+        def lose() -> None:
+            tries.append(seconds_left(60.0))
+            raise ReplyLost("nobody answers")
+
+        monkeypatch.setattr(backend.inner, "stats", lose)
+        with time_limit(0.0), pytest.raises(BoardUnavailable, match="nobody answers"):
+            board.stats()
+    assert len(tries) == 1

@@ -21,4 +21,5 @@ def next_token(row: int, token: int) -> int:
 
 def number_of_claims(token: int) -> int:
     """Return how often a job was claimed, by its last token."""
-    return token % _CLAIMS
+    # An SQLite file may hold anything anywhere.
+    return token % _CLAIMS if isinstance(token, int) else 0

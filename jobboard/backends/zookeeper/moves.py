@@ -10,6 +10,9 @@ from jobboard.backends.zookeeper.record import THIS, Record
 from jobboard.entry import Claim, Hold, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind
 
+#: What is hidden at once is so for clients whose clocks are behind by less than this, too, in seconds.
+_CLOCK_ERROR = 1.0
+
 #: Whether the client of this presence is still there.
 IsPresent = Callable[[str], bool]
 
@@ -100,13 +103,13 @@ def take_off(
 ) -> None:
     """Take a cancelled job off the board for good; it is remembered for a while, and shown to nobody."""
     _end_claim(record)
-    record.state, record.cancel_asked, record.until = JobState.COMPLETE, True, now
+    record.state, record.cancel_asked, record.until = JobState.COMPLETE, True, now - _CLOCK_ERROR
     record.note(EventKind.CANCELLED, who, token, reason)
 
 
 def complete(record: Record, result: bytes | None, retention: float, now: float) -> None:
     """Let a claimed job be done for good; its record stays readable for a while."""
-    record.state, record.until = JobState.COMPLETE, now + retention
+    record.state, record.until = JobState.COMPLETE, now + retention if retention else now - _CLOCK_ERROR
     record.put("result", result)
     record.claim_id = record.expires_at = record.presence = None
     record.note(EventKind.CONSUMED, record.owner, record.token, None)
