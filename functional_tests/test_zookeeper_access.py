@@ -110,7 +110,7 @@ def test_a_user_of_sasl_has_a_board_of_its_own(server: Guarded) -> None:
 
     def as_user(name: str, password: str = "secret") -> JobBoard:
         options = {"mechanism": "DIGEST-MD5", "username": name, "password": password}
-        return fetch("sasl", f"{server.uri}/sasl", sasl_options=options, acl="creator")
+        return fetch("sasl", f"{server.uri}/sasl", sasl_options=options)
 
     with as_user("alice") as board:
         work(board)
@@ -118,6 +118,17 @@ def test_a_user_of_sasl_has_a_board_of_its_own(server: Guarded) -> None:
             as_user("bob").connect(5)
         with pytest.raises(BoardUnavailable):
             as_user("alice", "wrong").connect(2)
+
+
+def test_who_logs_in_and_leaves_all_open_is_warned(server: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+    uri = f"zookeeper://alice:secret@{HOST}:{server.port}/open"
+    for acl in ("creator", "world:anyone:r,auth::cdrwa"):
+        with fetch("closed", f"{uri}-{acl[:5]}", acl=acl):
+            assert "open to everybody" not in caplog.text
+    with fetch("open", uri, acl="open"):
+        assert "open to everybody" in caplog.text
+    with pytest.raises(ValueError), fetch("open", uri, acl="anything"):
+        pass
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------

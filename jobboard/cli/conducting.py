@@ -109,12 +109,13 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
 
 
 def load_handlers(text: str) -> Handlers:
-    """Import ``MODULE:HANDLERS``, also from the present directory."""
+    """Import ``MODULE:HANDLERS``; from the present directory what is nowhere else, unless Python runs in safe mode."""
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
         raise click.UsageError(f"{text!r} is not MODULE:HANDLERS, such as mywork.jobs:handlers")
-    if module_name.partition(".")[0] not in sys.modules:
-        sys.path.insert(0, os.getcwd())
+    if not sys.flags.safe_path and os.getcwd() not in sys.path:
+        # Not before installed packages: a file that lies there must not take the place of one of theirs.
+        sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
+import subprocess  # nosec B404 # it starts itself
 import sys
 import tempfile
 import time
@@ -71,7 +71,7 @@ class Crew:
     def _start(self, label: str) -> Member:
         log = tempfile.TemporaryFile()  # noqa: SIM115, closed by _stop
         # A session of its own: Ctrl-C is for the demo, which then stops its conductors in good order.
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # nosec B603 # this interpreter, and no shell
             [*self._arguments, "--label", label],
             env=self._environment,
             stdin=subprocess.PIPE,

@@ -39,7 +39,7 @@ _HEADS = f"""
 SELECT {_COLUMNS}, @jobboard_now FROM jobboard_jobs FORCE INDEX (%s)
 WHERE board = :board AND state = {UNCLAIMED} AND NOT @jobboard_look %s ORDER BY `rank`, id LIMIT :limit
 FOR UPDATE SKIP LOCKED
-"""
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
 HEADS = Statement(text(_HEADS % ("jobboard_ready", "")))
 HEADS_OF_NAME = Statement(text(_HEADS % ("jobboard_ready_by_name", "AND name = :name")))
 OWN = Statement(
@@ -47,7 +47,7 @@ OWN = Statement(
 UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN}, owner = :who,
     claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now
 WHERE id IN :ids
-""")
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 CLAIM_LINES = Statement(
     text("""
@@ -61,7 +61,7 @@ UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_i
     last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
 WHERE board = :board AND uuid IN :uuids AND (uuid, token, owner) IN :holds AND state + 0 = {CLAIMED}
     AND (due_at IS NULL OR due_at > @jobboard_now)
-""")
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 # All of the batch, or none: then nobody needs to know here which of them were not held any more.
 CONSUME_LINES = Statement(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,13 @@ def _check_synchronous(value: Any) -> str:
     return value.upper()
 
 
+def _check_mode(value: Any) -> int:
+    mode = int(value, 8) if isinstance(value, str) else int(value)
+    if mode & ~0o666 or mode & 0o600 != 0o600:
+        raise ValueError(f"mode must let its owner read and write and nobody execute, such as 600 or 660; got {mode:o}")
+    return mode
+
+
 def _check_busy_timeout(value: Any) -> float:
     seconds = check_number("busy_timeout", float(value))
     if seconds < 0 or math.isinf(seconds):
@@ -41,6 +49,7 @@ class SqliteBackend(Connecting[SqliteFile]):
 
     :param synchronous: when SQLite waits for the disk: ``FULL`` (the default) at every commit.
     :param busy_timeout: seconds to wait for another process that writes.
+    :param mode: the permissions of a file that is made, such as ``"600"``; by default those that the umask leaves.
     """
 
     scheme: ClassVar[str] = "sqlite"
@@ -56,15 +65,27 @@ class SqliteBackend(Connecting[SqliteFile]):
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,
         "busy_timeout": _check_busy_timeout,
+        "mode": _check_mode,
     }
 
-    def __init__(self, board: str, address: Address, *, synchronous: str = "FULL", busy_timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        synchronous: str = "FULL",
+        busy_timeout: float = 5.0,
+        mode: int | None = None,
+    ) -> None:
         super().__init__(board, address)
         self._path = _path_of(address)
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
+        self._mode = mode
 
     def _connect(self, timeout: float) -> SqliteFile:
+        if self._mode is not None:
+            _make_with_mode(self._path, self._mode)
         return SqliteFile(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
 
     def migrate(self, timeout: float) -> Migration:
@@ -89,3 +110,16 @@ def _path_of(address: Address) -> Path:
         raise ValueError("the name of a file can't hold a NUL")
     # Connections are also made later, when the process may be elsewhere.
     return Path(path).absolute()
+
+
+def _make_with_mode(path: Path, mode: int) -> None:
+    """Make the file with these permissions if there is none; SQLite gives them to the files beside it, too."""
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError:
+        # It is there already, or SQLite will say what is wrong.
+        return
+    try:
+        os.fchmod(handle, mode)
+    finally:
+        os.close(handle)

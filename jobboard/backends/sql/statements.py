@@ -385,7 +385,7 @@ TRIM_HISTORY = Statement(
     mysql=text(
         "DELETE FROM jobboard_journal WHERE job = :id AND at < :now - 60 AND id < (SELECT id FROM (SELECT id FROM"
         f" jobboard_journal WHERE job = :id ORDER BY id DESC LIMIT 1 OFFSET {HISTORY_LENGTH}) AS kept)"
-        " ORDER BY id LIMIT 8"
+        " ORDER BY id LIMIT 8"  # nosec B608 # a constant
     ),
 )
 

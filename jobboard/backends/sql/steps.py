@@ -52,7 +52,7 @@ def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -
         transaction.run_many(
             statements.WRITE_LOOSE,
             [
-                {"kind": told.kind.value, "uuid": told.uuid, "name": told.name, "who": told.who, "token": None,
+                {"kind": told.kind.value, "uuid": told.uuid, "name": told.name, "who": told.who, "token": None,  # nosec B105 # the fencing token
                  "reason": told.reason}
                 for told in lines
             ],

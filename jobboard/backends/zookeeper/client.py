@@ -29,6 +29,8 @@ from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.zookeeper")
 
+#: The one right that opens nothing to change.
+_READ = 1
 _PORT = 2181
 _SETTLE_AT_ONCE = 200
 
@@ -51,7 +53,7 @@ class Client(Backend):
         if client is not None and (address.hosts or address.username or options):
             raise ValueError("with client=, the hosts, the user and the options of a connection are the client's own")
         self._acl = acl
-        if acl is None and address.username is not None:
+        if acl is None and (address.username is not None or options.get("sasl_options")):
             self._acl = access("creator")
         self._settings = _settings_of(address, session_timeout, options)
         self._lent = client
@@ -70,6 +72,14 @@ class Client(Backend):
         self._tracker = Tracker(self._line, self._layout, self._sessions, self._listing)
         self._engine = Engine(self._line, self._layout, self._tracker, self._clock, self._acl_now)
         self._editor = Editor(self._line, self._layout, self._engine, self._sessions, self._clock)
+
+    def _warn_if_open(self) -> None:
+        """Somebody who logs in means to be alone; what is open to all by mistake stays so, znode by znode."""
+        logs_in = self.address.username is not None or self._settings.get("sasl_options")
+        if logs_in and any(entry.id.scheme == "world" and entry.perms & ~_READ for entry in self._acl_now()):
+            logger.warning(
+                "board %r logs in, but its znodes are open to everybody: acl=creator closes new ones", self.board
+            )
 
     def _acl_now(self) -> Sequence[Any]:
         return acl_of(self._line.client, self._acl)
@@ -92,6 +102,7 @@ class Client(Backend):
                 self._line.close(keep_session=False)
                 raise
         self._is_open = True
+        self._warn_if_open()
 
     def _is_prepared(self, deadline: float) -> bool:
         """Make what every board has; False if the connection broke on the way and there is time left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
-import pickle
+import pickle  # nosec B403 # only what this conductor and its own workers say to each other
 import queue
 import threading
 import time
