@@ -12,6 +12,7 @@ import pytest
 from etcd_harness import EtcdHarness
 from etcd_servers import EtcdServer
 from servers import HOST, free_port
+from silence import busy_conductor
 
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
 from jobboard.address import Address
@@ -116,3 +117,13 @@ def test_a_wait_for_a_frozen_server_ends_in_its_time(frozen: tuple[JobBoard, lis
     board._tidied = -LONG
     with ends_within(0.1 + 2 * TIMEOUT), pytest.raises(BoardUnavailable):
         list(board.wait(0.1))
+
+
+def test_a_conductor_stops_in_its_time_beside_a_frozen_server() -> None:
+    with EtcdServer() as server, EtcdHarness(server.uri) as harness:
+        board = harness.board()
+        with busy_conductor(board, "resize") as conductor:
+            server.freeze()
+            with ends_within(1.0):
+                assert conductor.stop(drain=False, timeout=1.0) is False
+            server.thaw()
