@@ -16,7 +16,7 @@ import pytest
 from durable_stores import STORES, running
 from redis_servers import RedisCluster, RedisSentinel
 
-from jobboard import JobBoard, JobState, fetch
+from jobboard import JobBoard, JobState, NotFound, fetch
 from jobboard.cli.app import run as jobboard
 from jobboard.testing import eventually
 
@@ -114,10 +114,21 @@ def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, st
     assert board.job_count == 0
 
 
+def test_a_mistyped_name_is_refused_and_makes_no_board(uri: str, board: JobBoard) -> None:
+    board.post("step")
+    if uri.startswith("redis"):
+        pytest.skip("Redis makes nothing for a board before it is used, and would have to look at every key to tell")
+    for _ in range(2):
+        with pytest.raises(NotFound, match=f"there is no board 'jbos' in this store; there are: .*{board.name}"):
+            fetch("jbos", uri, create=False).connect()
+    with fetch(board.name, uri, create=False) as same:
+        assert same.job_count == 1
+
+
 def test_what_happens_is_shown_while_it_happens(board: JobBoard, uri: str, start: Start) -> None:
+    posted = [board.post("resize").uuid]
     watch = start("--board", uri, "--name", board.name, "--json", "watch")
     assert watch.stdout is not None
-    posted: list[str] = []
     heard: list[str] = []
 
     def is_heard() -> bool:

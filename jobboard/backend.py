@@ -136,6 +136,16 @@ class Backend(abc.ABC):
         Called only when closed, also after an earlier ``close``.
         """
 
+    def boards(self, timeout: float) -> list[str] | None:
+        """Return the names of the boards that were ever opened or used in this store, and make nothing.
+
+        None if the store can't tell without looking through all that it holds. Called only when closed.
+
+        :raises NotFound: there is no such store, such as no file.
+        :raises BoardUnavailable: it can't be reached or read.
+        """
+        return None
+
     @abc.abstractmethod
     def close(self) -> None:
         """Let go of connections, threads and files; wakes every waiter. Claims stay. Called only when open."""

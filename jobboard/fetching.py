@@ -12,6 +12,7 @@ from jobboard.arguments import check_text
 from jobboard.backend import Backend
 from jobboard.board import JobBoard
 from jobboard.errors import UnknownBackend
+from jobboard.options import truth
 from jobboard.plugins import load_plugin
 
 _NAMESPACE = "jobboard.backends"
@@ -26,6 +27,7 @@ _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "largest_details": int,
     "patience": float,
     "least_interval": float,
+    "create": truth,
 }
 
 
@@ -37,7 +39,7 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
         name) and any of ``host``, ``port``, ``hosts`` (a list of ``host:port``), ``path``, ``username``, ``password``
         and options.
     :param kwargs: options of the backend or of every board (``expiry``, ``retention``, ``largest_details``,
-        ``patience``, ``least_interval``); they win over those of ``conf``.
+        ``patience``, ``least_interval``, ``create``); they win over those of ``conf``.
     :raises UnknownBackend: there is no such backend, or what it needs isn't installed; says which there are.
     :raises ValueError: an option that neither has, or a bad value.
     """

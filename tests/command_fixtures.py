@@ -18,7 +18,8 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=OFF"
     monkeypatch.setenv("JOBBOARD_URI", uri)
     monkeypatch.setenv("JOBBOARD_NAME", "test")
-    return uri
+    with fetch("test", uri):
+        return uri
 
 
 @pytest.fixture

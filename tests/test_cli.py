@@ -242,9 +242,10 @@ class TestOperating:
 
 class TestMigrate:
     def test_tables_are_made_once(self, jobboard: Run, tmp_path: Path) -> None:
-        assert jobboard("migrate") == "the schema is 2; there were no tables\n"
-        assert jobboard("migrate") == "the schema is 2, as it was\n"
-        assert as_json(jobboard("migrate", "--json")) == {"store": "sqlite", "found": "2", "now": "2"}
+        new = ["migrate", "--board", f"sqlite:///{tmp_path}/new.db"]
+        assert jobboard(*new) == "the schema is 2; there were no tables\n"
+        assert jobboard(*new) == "the schema is 2, as it was\n"
+        assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "2", "now": "2"}
 
     def test_what_is_newer_is_refused(self, jobboard: Run, tmp_path: Path) -> None:
         jobboard("migrate")

@@ -24,7 +24,7 @@ from jobboard.board.subscriptions import Subscriptions
 from jobboard.board.tokens import Tokens
 from jobboard.codec import LARGEST, LARGEST_DETAILS
 from jobboard.entry import Migration
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.errors import BoardUnavailable, NotFound, ReplyLost
 from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.board")
@@ -33,6 +33,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+#: How many boards an error names.
+_MOST_SHOWN = 20
 _TIDY_EVERY, _TIDY_AGAIN, _TIDY_AT_ONCE = 5.0, 0.1, 1000
 
 
@@ -45,6 +47,7 @@ class Link:
     :param largest_details: bytes that details, a result or a checkpoint may take once encoded; at most 8 MiB.
     :param patience: seconds for which a request is repeated after its reply was lost.
     :param least_interval: seconds of the shortest ``Every`` that a schedule may have to be added or fired.
+    :param create: False: ``connect`` refuses a board that nobody has opened or used before, instead of making it.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Link:
         largest_details: int = LARGEST_DETAILS,
         patience: float = 5.0,
         least_interval: float = 1.0,
+        create: bool = True,
     ) -> None:
         self._name = check_text("a board's name", name)
         self._backend = backend
@@ -67,6 +71,7 @@ class Link:
             raise ValueError(f"largest_details must be at most {LARGEST} bytes, since no client reads more")
         self._patience = check_delay(patience, "patience")
         self._least_interval = check_delay(least_interval, "least_interval")
+        self._create = create
         self._lock = threading.Lock()
         _all.add(self)
         self._closed = threading.Event()
@@ -95,6 +100,8 @@ class Link:
         """Open the board within ``timeout`` seconds; nothing happens if it is open. Also after a ``close``.
 
         :raises BoardUnavailable: the store can't be reached or used, and why.
+        :raises NotFound: with ``create=False``: there is no such board; says which there are. On Redis and in memory
+            nobody can tell.
         """
         seconds = check_number("timeout", timeout)
         if seconds <= 0:
@@ -103,10 +110,20 @@ class Link:
             if self._is_open():
                 return
             with time_limit(seconds):
+                if not self._create:
+                    self._check_that_it_is_there(seconds)
                 self._backend.open(seconds)
             self._pid = os.getpid()
             self._subscriptions = Subscriptions()
             self._closed.clear()
+
+    def _check_that_it_is_there(self, timeout: float) -> None:
+        names = self._backend.boards(timeout)
+        if names is None or self._name in names:
+            return
+        shown = ", ".join(repr(name) for name in sorted(names)[:_MOST_SHOWN])
+        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        raise NotFound(f"there is no board {self._name!r} in this store; there are: {shown or 'none'}{more}")
 
     def migrate(self, timeout: float = 10.0) -> Migration:
         """Create the store's schema, or bring it to the version that this code reads; the board need not be connected.

@@ -69,7 +69,7 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
         """
         check_delay(drain, "--drain")
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-        board = session.board()
+        board = session.board(create=True)
         clock = Scheduler(board, label) if with_scheduler else None
         worker = Conductor(
             label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry,

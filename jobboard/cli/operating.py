@@ -113,7 +113,7 @@ jobboard pause
     @pass_session
     def pause(session: Session, name: str | None) -> None:
         """Let no more jobs of this name be claimed; without a name, none at all."""
-        board = session.board()
+        board = session.board(create=True)
         board.pause(name)
         _tell_paused(session, board)
 

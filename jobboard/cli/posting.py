@@ -42,7 +42,7 @@ generate | jobboard post import --details -
         """Post a job, and print its uuid: the tracking id."""
         options["details"] = details_of(details)
         options["run_at"] = None if run_at is None else moment_of("--run-at", run_at)
-        job = session.board().post(**options)
+        job = session.board(create=True).post(**options)
         if session.output.json:
             session.output.data(view_of(job))
         else:

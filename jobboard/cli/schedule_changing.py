@@ -39,7 +39,10 @@ jobboard schedule add launch announce --once 2030-01-31T09:00+01:00
         fields = fields_of(options)
         if "trigger" not in fields:
             raise click.UsageError("say when: --cron, --every, --once or --trigger")
-        _tell(session, session.board().schedules.add(Schedule(id=id, job=job, paused=paused, **fields), if_exists))
+        _tell(
+            session,
+            session.board(create=True).schedules.add(Schedule(id=id, job=job, paused=paused, **fields), if_exists),
+        )
 
     @command(group, "modify", examples="""
 jobboard schedule modify nightly --cron '0 4 * * *' --tz Europe/Berlin
@@ -138,7 +141,7 @@ jobboard schedule import --crontab /etc/crontab --system --job shell --tz Europe
             schedules = from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
         else:
             schedules = from_file(json_of("FILE", source))
-        board = session.board()
+        board = session.board(create=True)
         with session.output.progress("importing", len(schedules)) as step:
             for schedule in schedules:
                 board.schedules.add(schedule, if_exists)

@@ -133,7 +133,7 @@ jobboard scheduler --label clock-1
     def scheduler(session: Session, label: str) -> None:
         """Post what is due until SIGTERM or SIGINT; any number may run beside each other."""
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-        clock = Scheduler(session.board(), label)
+        clock = Scheduler(session.board(create=True), label)
         asked = threading.Event()
 
         def stop() -> None:

@@ -22,9 +22,12 @@ class Session:
         self.name = name
         self.output = output
 
-    def board(self, **options: Any) -> JobBoard:
-        """Open the board that was named; it is closed when the command ends."""
-        return click.get_current_context().with_resource(self.closed_board(**options))
+    def board(self, *, create: bool = False) -> JobBoard:
+        """Open the board that was named; it is closed when the command ends.
+
+        :param create: whether the command has a use for a new board; the others refuse a name that was mistyped.
+        """
+        return click.get_current_context().with_resource(self.closed_board(**({} if create else {"create": False})))
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board that was named, not connected."""

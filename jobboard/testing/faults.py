@@ -63,6 +63,9 @@ class LossyBackend(Backend):
         self.blocked = threading.Event()
         self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
 
+    def boards(self, timeout: float) -> list[str] | None:
+        return self.inner.boards(timeout)
+
     def lose(
         self,
         primitive: str,

@@ -24,11 +24,13 @@ from jobboard.backends.etcd.txn import (
     KeyValue,
     Op,
     Txn,
+    after,
     at_revision,
     done_of,
     get,
     many,
     parts_of,
+    scan,
     scan_prefix,
 )
 from jobboard.backends.etcd.worker import Worker
@@ -46,6 +48,9 @@ _MOST_KNOWN = 20_000
 
 #: What the record of a job on the board says of it.
 _UNHELD = (JobState.DELAYED, JobState.UNCLAIMED)
+
+#: How many boards are asked for, where one is missing.
+_MOST_BOARDS = 100
 
 #: What it takes to read one job at its place.
 _PARTS = 4
@@ -74,6 +79,28 @@ class Client(Backend):
         self._newer: dict[bytes, Hint] = {}
         self._sequence = 0
         self._sequence_lock = threading.Lock()
+
+    def boards(self, timeout: float) -> list[str]:
+        """Ask once for each board, up to a number; this one, if it is there, is asked for first."""
+        names: list[str] = []
+        with time_limit(timeout):
+            self.gateway.open(timeout, lambda: names.extend(self._board_names()))
+            self.gateway.close()
+        return names
+
+    def _board_names(self) -> list[str]:
+        if self._ask([scan_prefix(self.keys.root, 1, keys_only=True)])[0].first is not None:
+            return [self.board]
+        home, names = self.keys.home, list[str]()
+        start, end = home, after(home)
+        while len(names) < _MOST_BOARDS:
+            first = self._ask([scan(start, end, 1, keys_only=True)])[0].first
+            if first is None:
+                break
+            part = first.key[len(home) :].partition(b"/")[0]
+            names.append(decoded(part))
+            start = after(home + part + b"/")
+        return names
 
     def open(self, timeout: float) -> None:
         self._opened_anew()

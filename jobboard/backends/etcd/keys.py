@@ -44,7 +44,8 @@ class Keys:
 
     def __init__(self, prefix: str, board: str) -> None:
         parts = [part for part in prefix.split("/") if part] or ["jobboard"]
-        self.root = b"/" + b"/".join(encoded(part) for part in [*parts, board]) + b"/"
+        self.home = b"/" + b"/".join(encoded(part) for part in parts) + b"/"
+        self.root = self.home + encoded(board) + b"/"
         root = self.root
         self.jobs, self.live = root + b"uuid/", root + b"live/"
         self.done, self.trashed = root + b"done/", root + b"trash/"

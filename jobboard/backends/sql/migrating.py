@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from jobboard.backends.sql import schema
+from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.faults import is_newer
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable
 
@@ -29,6 +30,20 @@ def migrate(driver: Driver, timeout: float) -> Migration:
     connection = driver.connect(timeout)
     try:
         return Migration(bring_to_our_version(driver, connection), str(schema.VERSION))
+    except driver.error as error:
+        raise driver.explain(error) from error
+    finally:
+        driver.end(connection)
+
+
+def board_names(driver: Driver, timeout: float) -> list[str]:
+    """Return the boards that have been opened, over a connection of its own; makes no tables."""
+    connection = driver.connect(timeout)
+    try:
+        if driver.read_version(connection) is None:
+            return []
+        transaction = Transaction(connection.cursor(), driver.tongue, 0, 0.0)
+        return [name for (name,) in transaction.rows(sidelines.BOARD_NAMES)]
     except driver.error as error:
         raise driver.explain(error) from error
     finally:

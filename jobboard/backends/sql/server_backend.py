@@ -14,7 +14,7 @@ from jobboard.backends.sql.conflicts import taken_again
 from jobboard.backends.sql.connecting import Connecting
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.joining import JoinedBackend
-from jobboard.backends.sql.migrating import migrate
+from jobboard.backends.sql.migrating import board_names, migrate
 from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
 from jobboard.backends.sql.server import Server
 from jobboard.entry import Migration
@@ -98,6 +98,9 @@ class ServerBackend(Connecting[Server]):
 
     def migrate(self, timeout: float) -> Migration:
         return migrate(self._driver(), timeout)
+
+    def boards(self, timeout: float) -> list[str]:
+        return board_names(self._driver(), timeout)
 
     def now(self) -> float:
         return self.database.now()

@@ -13,6 +13,7 @@ CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(v
 NAME_INSTALLATION = insert_new(meta, {"name": "identity", "value": p("identity")})
 IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
 ADD_BOARD = insert_new(boards, {"name": p("name")})
+BOARD_NAMES = Statement(select(boards.c.name))
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
 
 PAUSE = insert_new(pauses, {"board": p("board"), "name": p("name")})

@@ -15,7 +15,7 @@ from jobboard.backend import Backend, Capabilities
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.connecting import Connecting
 from jobboard.backends.sql.joining import JoinedBackend
-from jobboard.backends.sql.sqlite_file import SqliteFile
+from jobboard.backends.sql.sqlite_file import SqliteFile, board_names
 from jobboard.entry import Migration
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
@@ -92,6 +92,9 @@ class SqliteBackend(Connecting[SqliteFile]):
         file = self._connect(timeout)
         file.close()
         return Migration(file.found_version, str(schema.VERSION))
+
+    def boards(self, timeout: float) -> list[str]:
+        return board_names(self._path, timeout)
 
     def within(self, connection: Any) -> Backend:
         return JoinedBackend(self, self.database.join(connection))

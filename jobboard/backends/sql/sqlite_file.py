@@ -28,7 +28,7 @@ from jobboard.backends.sql.sqlite_guest import SqliteGuest
 from jobboard.backends.sql.sqlite_handle import Handle, opening
 from jobboard.backends.sql.statement import Statement, Tongue, json_list
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.timelimit import seconds_left
 
 T = TypeVar("T")
@@ -51,8 +51,7 @@ class SqliteFile(Database):
     """
 
     def __init__(self, path: Path, board_name: str, synchronous: str, busy_timeout: float, timeout: float) -> None:
-        if not path.parent.is_dir():
-            raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
+        _check_directory(path)
         self.board_name = board_name
         self.hub = hub_of(str(path.resolve()))
         self._path = path
@@ -197,6 +196,32 @@ class SqliteFile(Database):
             self.identity = str(connection.execute(sidelines.IDENTITY.clause).scalar_one())
             connection.execute(sidelines.ADD_BOARD.clause, {"name": self.board_name})
             return int(connection.execute(sidelines.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
+
+
+def board_names(path: Path, timeout: float) -> list[str]:
+    """Return the boards that have been opened in a file; makes neither the file nor tables.
+
+    :raises NotFound: there is no file.
+    """
+    _check_directory(path)
+    if not path.exists():
+        raise NotFound(f"there is no file {path}, and no board in it")
+    try:
+        with (
+            opening,
+            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=timeout, uri=True)) as file,
+        ):
+            if file.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [schema.boards.name]).fetchone() is None:
+                return []
+            sql, _ = sidelines.BOARD_NAMES.on(TONGUE)
+            return [name for (name,) in file.execute(sql)]
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+
+
+def _check_directory(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
 
 
 class SqliteLookout(Lookout):

@@ -7,9 +7,10 @@ import os
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import KazooException, NodeExistsError
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from jobboard.address import Address
 from jobboard.backend import Backend
@@ -85,6 +86,18 @@ class Client(Backend):
         return acl_of(self._line.client, self._acl)
 
     # -- connection ------------------------------------------------------------------------------------------------
+
+    def boards(self, timeout: float) -> list[str]:
+        with time_limit(timeout):
+            self._line.open(timeout)
+            try:
+                return [unquote(part) for part in self._line.call("get_children", self._layout.home)]
+            except NoNodeError:
+                return []
+            except KazooException as error:
+                raise translated(self._line.where, error) from None
+            finally:
+                self._line.close(keep_session=False)
 
     def open(self, timeout: float) -> None:
         if self._pid != os.getpid():

@@ -43,7 +43,7 @@ class Layout:
     """The paths of one board."""
 
     def __init__(self, root: str, board: str) -> None:
-        self.root = f"{root}/{quoted(board)}"
+        self.home, self.root = root, f"{root}/{quoted(board)}"
         self.jobs = f"{self.root}/jobs"
         self.keys = f"{self.root}/keys"
         self.blobs = f"{self.root}/blobs"
