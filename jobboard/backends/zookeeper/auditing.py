@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from kazoo.exceptions import KazooException
 
+from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
 from jobboard.backends.zookeeper.faults import translated
 from jobboard.backends.zookeeper.moves import put_back
-from jobboard.backends.zookeeper.record import Record
+from jobboard.backends.zookeeper.record import Newer, Record
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, fault_in
 from jobboard.entry import Finding, JobState
 from jobboard.errors import BoardUnavailable
@@ -54,18 +55,24 @@ class Auditing(Client):
         ]
 
     def _suspects(self) -> list[_Suspect]:
-        records = {record.uuid: record for record in self._all_records()}
+        found = dict(self._all_records())
+        records = {uuid: record for uuid, record in found.items() if isinstance(record, Record)}
+        newer = {uuid for uuid, record in found.items() if isinstance(record, Newer)}
         # Whatever the records are from is in the log that is read now.
         self._tracker.refresh()
-        return [*self._of_records(records), *self._of_keys(records), *self._of_blobs(records)]
+        return [
+            *self._of_records(records),
+            *self._of_keys(records, newer),
+            # What nobody here can read may have blobs, too.
+            *(suspect for suspect in self._of_blobs(records) if suspect.uuid is not None or not newer),
+        ]
 
-    def _all_records(self) -> Iterator[Record]:
+    def _all_records(self) -> Iterator[tuple[str, Record | Newer | str | None]]:
         uuids = [name for path in self._children([self._layout.jobs]) for name in self._children([path])]
         names = [path.rpartition("/")[2] for path in uuids]
         for start in range(0, len(names), _AT_ONCE):
-            for found in self._editor.read(names[start : start + _AT_ONCE]):
-                if isinstance(found, Record):
-                    yield found
+            part = names[start : start + _AT_ONCE]
+            yield from zip(part, self._editor.read(part), strict=True)
 
     def _children(self, paths: Sequence[str]) -> list[str]:
         if not paths:
@@ -106,18 +113,21 @@ class Auditing(Client):
             if is_behind or (item is not None and item.zxid == record.zxid and item.state is not record.state):
                 yield f"it is {record.state}, but not listed as such"
 
-    def _of_keys(self, records: dict[str, Record]) -> Iterator[_Suspect]:
+    def _of_keys(self, records: dict[str, Record], newer: set[str]) -> Iterator[_Suspect]:
         held = self._data(self._children(self._children([self._layout.keys])))
+        theirs = {path for path, holder in held.items() if uuid_in(holder) in newer}
         for record in records.values():
             if record.key is not None and record.is_live:
                 path = self._layout.key(record.name, record.key)
                 holder = held.pop(path, None)
-                if holder is None or _uuid_in(holder) != record.uuid:
+                if path not in theirs and (holder is None or uuid_in(holder) != record.uuid):
                     seen = (record.zxid, 0 if holder is None else holder.stat.mzxid)
                     yield _Suspect(record.uuid, "its key leads to another job, or nowhere", seen, path)
         for path, holder in held.items():
+            if path in theirs:
+                continue
             problem = (
-                f"the key {path.rpartition('/')[2]} leads to {_uuid_in(holder)}, which is not live or does not have it"
+                f"the key {path.rpartition('/')[2]} leads to {uuid_in(holder)}, which is not live or does not have it"
             )
             yield _Suspect(None, problem, (holder.stat.mzxid,), path)
 
@@ -186,16 +196,21 @@ class Auditing(Client):
         return self._editor.edit([(suspect.uuid, write)])[0]
 
     def _give_back_key(self, uuid: str, path: str) -> bool:
-        """Let a key lead to the job that has it, unless it leads to another one that has it too."""
+        """Let a key lead to the job that has it; of two that have it, the one that it leads to keeps it."""
         reading = MultiRead()
         reading.get(self._line.chroot + path)
         (holder,) = self._line.read(reading)
-        rival_uuid = uuid if holder is None else _uuid_in(holder)
+        rival_uuid = uuid if holder is None else uuid_in(holder)
         record, rival = self._editor.records([uuid, rival_uuid])
         if record is None or record.key is None or not record.is_live:
             return False
-        if rival is not None and rival_uuid != uuid and rival.is_live and rival.key == record.key:
-            return False
+        if (
+            rival is not None
+            and rival_uuid != uuid
+            and rival.is_live
+            and (rival.name, rival.key) == (record.name, record.key)
+        ):
+            return self._take_key(record)
         self._engine.make_room([path])
         request = Multi(self._line.chroot, self._acl_now())
         request.check(self._layout.job(uuid), record.version)
@@ -205,6 +220,11 @@ class Auditing(Client):
             request.set(path, uuid.encode(), holder.stat.version)
         return fault_in(self._line.ask(request)) is None
 
+    def _take_key(self, found: Record) -> bool:
+        def write(record: Record | None, _now: float) -> tuple[bool, Fate]:
+            if record is None or record.zxid != found.zxid:
+                return False, Fate.KEPT
+            record.key = None
+            return True, Fate.WRITTEN
 
-def _uuid_in(holder: Data) -> str:
-    return holder.data.decode(errors="replace")
+        return self._editor.edit([(found.uuid, write)])[0]

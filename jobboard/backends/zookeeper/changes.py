@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jobboard.arguments import moment
+from jobboard.backends.zookeeper.checks import COUNT, MOMENT, TEXT, check_moments, check_types
 from jobboard.backends.zookeeper.record import THIS, Note, Record, sequence_of
 from jobboard.backends.zookeeper.wire import pack, unpack
 from jobboard.entry import JobState
@@ -141,10 +142,24 @@ def made(change: Change, number: int, zxid: int, milliseconds: int) -> Logged:
     return Logged(number, zxid, milliseconds, items, change.gone, change.told, change.schedules)
 
 
+_ITEM: list[tuple[type, ...]] = [(str,), (str,), COUNT, (int, list), (str,), MOMENT, TEXT]
+_EVENT: list[tuple[type, ...]] = [(str,), TEXT, TEXT, TEXT, (int, type(None)), TEXT]
+_SCHEDULED: list[tuple[type, ...]] = [(str,), (bool,), MOMENT]
+
+
 def read_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Logged:
     """Return what stands in the log; raises ``ValueError`` if it is nothing of the kind."""
     try:
         items, gone, told, schedules = unpack(data)
+        check_types(gone, [(str,)] * len(gone))
+        for item in items:
+            check_types(item, _ITEM)
+            check_moments(item[5])
+        for event in told:
+            check_types(event, _EVENT)
+        for scheduled in schedules:
+            check_types(scheduled, _SCHEDULED)
+            check_moments(scheduled[2])
         return Logged(
             number,
             zxid,

@@ -13,7 +13,7 @@ from jobboard.backends.zookeeper.engine import LARGEST, MOST_JOBS, Conflict, Eng
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.moves import is_due, settle
-from jobboard.backends.zookeeper.record import Record, decode
+from jobboard.backends.zookeeper.record import Newer, Record, decode
 from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.errors import BoardUnavailable
@@ -86,9 +86,9 @@ class Editor:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, uuids: Sequence[str], *, is_fresh: bool = True) -> list[Record | str | None]:
-        """Return what is under these uuids: a record, the uuid that an alias leads to, or None."""
-        found: list[Record | str | None] = []
+    def read(self, uuids: Sequence[str], *, is_fresh: bool = True) -> list[Record | Newer | str | None]:
+        """Return what is under these uuids: a record, one of a newer format, the uuid of an alias, or None."""
+        found: list[Record | Newer | str | None] = []
         for start in range(0, len(uuids), _READ_AT_ONCE):
             part = uuids[start : start + _READ_AT_ONCE]
             request = MultiRead()
@@ -139,7 +139,7 @@ class Editor:
         return found
 
     def _plain(self, uuids: Sequence[str]) -> list[Record | None]:
-        return [None if isinstance(record, str) else record for record in self.read(uuids)]
+        return [record if isinstance(record, Record) else None for record in self.read(uuids)]
 
     def complete(self, records: Sequence[Record]) -> list[Record]:
         """Read what is long in these records, and return those of which some is not there any more."""
@@ -173,13 +173,14 @@ class Editor:
         answers: dict[int, _Answer] = {}
         pending = list(enumerate(steps))
         began = False
+        gone: set[str] = set()
         try:
             for _ in range(_ROUNDS):
                 if not pending:
                     break
                 now_, later = _first_of_each(pending)
                 decided = self._decide(now_, use_held)
-                for done in self._write(decided):
+                for done in self._write(decided, gone):
                     began = began or done.fate is not Fate.KEPT
                     answers[done.place] = done.answer
                 use_held = False
@@ -203,7 +204,7 @@ class Editor:
         certain_ = [uuid for _, (uuid, _) in steps if uuid not in records]
         if certain_:
             for uuid, found in zip(certain_, self.read(certain_), strict=True):
-                records[uuid] = None if isinstance(found, str) else found
+                records[uuid] = found if isinstance(found, Record) else None
         now = self._clock.now()
         known = set(certain_)
         return [
@@ -221,8 +222,11 @@ class Editor:
             fate = Fate.WRITTEN
         return _Decided(place, answer, record, fate, was_live, is_certain)
 
-    def _write(self, decided: Sequence[_Decided[_Answer]]) -> list[_Decided[_Answer]]:
-        """Write what was decided, and return what is done."""
+    def _write(self, decided: Sequence[_Decided[_Answer]], gone: set[str]) -> list[_Decided[_Answer]]:
+        """Write what was decided, and return what is done.
+
+        :param gone: what need not be removed with a job, since somebody has done so by hand; is added to.
+        """
         done = [one for one in decided if one.fate is Fate.KEPT and one.is_certain]
         changed = [one for one in decided if one.fate is not Fate.KEPT and one.record is not None]
         if not changed:
@@ -232,14 +236,15 @@ class Editor:
         sent: list[tuple[list[_Decided[_Answer]], Sent]] = []
         try:
             # All are on their way before the first answer is here.
-            for part_and_transaction in self._send(changed):
+            for part_and_transaction in self._send(changed, gone):
                 sent.append(part_and_transaction)
             for part, transaction in sent:
                 try:
                     self._engine.settle(transaction)
                     done += part
-                except Conflict:
-                    continue
+                except Conflict as conflict:
+                    if conflict.is_gone:
+                        gone.add(conflict.path)
         except BoardUnavailable as error:
             is_whole = len(sent) == 1 and len(sent[0][0]) == len(changed)
             raise certain(error, began=bool(sent) and not is_whole) from error
@@ -253,11 +258,13 @@ class Editor:
             if one.record is not None and one.record.key is not None and one.record.is_live and not one.was_live:
                 self._engine.make_room_for(one.record)
 
-    def _send(self, changed: Sequence[_Decided[_Answer]]) -> Iterator[tuple[list[_Decided[_Answer]], Sent]]:
+    def _send(
+        self, changed: Sequence[_Decided[_Answer]], gone: set[str]
+    ) -> Iterator[tuple[list[_Decided[_Answer]], Sent]]:
         """Send what was decided in as few transactions as it takes."""
         rest = list(reversed(changed))
         while rest:
-            writing = self._engine.begin()
+            writing = self._engine.begin(gone)
             self._engine.expect(writing, [one.record for one in rest if one.record is not None])
             part: list[_Decided[_Answer]] = []
             while rest and len(part) < MOST_JOBS and writing.size < LARGEST:
@@ -276,7 +283,7 @@ class Editor:
             self.hold(record)
 
 
-def decoded(uuid: str, data: Data | None, deletions: int) -> Record | str | None:
+def decoded(uuid: str, data: Data | None, deletions: int) -> Record | Newer | str | None:
     """Return what was read under a uuid.
 
     :param deletions: how many times jobs had been deleted by then, or before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid as uuids
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Conflict(Exception):
     def __init__(self, path: str, code: int) -> None:
         super().__init__(path, code)
         self.path, self.code = path, code
+        #: Whether it was to be removed along with a job's change, and somebody has done so by hand.
+        self.is_gone = False
 
 
 @dataclass
@@ -43,6 +45,9 @@ class Writing:
     sets: list[int] = field(default_factory=list)
     #: What was written ahead for this transaction.
     ahead: list[str] = field(default_factory=list)
+    #: Keys, blobs and aliases that it deletes; and those of them that a try before found to be gone.
+    removed: set[str] = field(default_factory=set)
+    gone: Collection[str] = ()
 
     @property
     def size(self) -> int:
@@ -66,6 +71,12 @@ class Writing:
         self.request.delete(path, version)
         self.paths.append(path)
 
+    def remove(self, path: str) -> None:
+        """Delete what a job has beside its znode, unless it is known to be gone."""
+        if path not in self.gone:
+            self.delete(path)
+            self.removed.add(path)
+
 
 class Engine:
     """Every transaction of a board goes through here, and every result of one is looked at."""
@@ -77,11 +88,11 @@ class Engine:
         #: The ACL that was packed last, and as what.
         self._packed: tuple[Any, bytes] = (None, b"")
 
-    def begin(self) -> Writing:
+    def begin(self, gone: Collection[str] = ()) -> Writing:
         acl = self._acl()
         if acl is not self._packed[0]:
             self._packed = (acl, pack_acl(acl))
-        return Writing(Multi(self._line.chroot, self._packed[1]))
+        return Writing(Multi(self._line.chroot, self._packed[1]), gone=gone)
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -99,11 +110,11 @@ class Engine:
         if record.key is not None and record.is_live != was_live:
             key = layout.key(record.name, record.key)
             if was_live:
-                writing.delete(key)
+                writing.remove(key)
             else:
                 writing.create(key, record.uuid.encode())
         for blob in record.orphans:
-            writing.delete(layout.blob(blob))
+            writing.remove(layout.blob(blob))
         for blob, content in record.fresh:
             if content is None:
                 self._expect_blob(writing, blob)
@@ -126,9 +137,9 @@ class Engine:
         layout = self._layout
         writing.delete(layout.job(record.uuid), record.version)
         for alias in record.aliases:
-            writing.delete(layout.job(alias))
+            writing.remove(layout.job(alias))
         for blob in (*record.blobs.values(), *record.orphans):
-            writing.delete(layout.blob(blob))
+            writing.remove(layout.blob(blob))
         if not writing.change.gone:
             writing.set(layout.deleted, b"")
         writing.change.dropped(record)
@@ -155,7 +166,7 @@ class Engine:
         fault = fault_in(answers)
         if fault is not None:
             self._discard(writing.ahead)
-            self._refuse(writing.paths[fault[0]], fault[1])
+            self._refuse(writing, writing.paths[fault[0]], fault[1])
         stat: Stat = answers[writing.sets[0]]
         self._clock.saw(stat.mtime, sent.at, time.monotonic())
         for place, record, is_new in writing.written:
@@ -170,11 +181,13 @@ class Engine:
         if known is not None:
             self._tracker.ready_version = version if version == known + 1 else None
 
-    def _refuse(self, path: str, code: int) -> None:
+    def _refuse(self, writing: Writing, path: str, code: int) -> None:
         if code in (NO_NODE, NODE_EXISTS, -103):
+            conflict = Conflict(path, code)
             if code == NO_NODE:
                 self._made.discard(parent(path))
-            raise Conflict(path, code)
+                conflict.is_gone = path in writing.removed
+            raise conflict
         raise refused(self._line.where, code)
 
     # -- what must be there before ---------------------------------------------------------------------------------

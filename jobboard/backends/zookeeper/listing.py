@@ -97,6 +97,9 @@ class Listing:
 
     def _enter(self, item: Item, due: float | None) -> None:
         state = item.state
+        while item.place in self.by_place:
+            # A damaged job may claim the place of another one.
+            item.place += 1
         item.line = line = self.lines[state]
         line.add(item.place, item.name)
         self.by_place[item.place] = item

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
 from jobboard.backends.zookeeper.engine import Conflict, certain
@@ -61,7 +62,7 @@ class Operating(Client):
         if holder is None:
             return False
         # A claim that is over may have put the holder into the trash, which frees the key.
-        (record,) = self._editor.records([holder.data.decode(errors="replace")])
+        (record,) = self._editor.records([uuid_in(holder)])
         return record is not None and record.is_live
 
     def purge(self, uuids: Sequence[str]) -> list[Restored]:

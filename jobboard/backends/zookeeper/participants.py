@@ -8,6 +8,7 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
+from jobboard.backends.zookeeper.checks import check_moments, check_types
 from jobboard.backends.zookeeper.faults import translated
 from jobboard.backends.zookeeper.operating import Operating
 from jobboard.backends.zookeeper.requests import Data, MultiRead
@@ -77,9 +78,12 @@ class Participants(Operating):
 
     def _entity(self, data: Data, now: float) -> EntityEntry | None:
         try:
-            kind, name, body, ttl, presence = unpack(data.data)
+            parts = unpack(data.data)
+            check_types(parts, [(str,), (str,), (bytes,), (int, float), (str,)])
+            check_moments(parts[3])
         except (ValueError, TypeError):
             return None
+        kind, name, body, ttl, presence = parts
         seen = data.stat.mtime / 1000
         entity = EntityEntry(kind, name, body, ttl, seen, seen + ttl - now)
         if self._sessions.is_present(presence):
@@ -150,9 +154,8 @@ class Participants(Operating):
 def _stored_book(uuid: str, found: Data) -> tuple[str, bytes]:
     """Return the version and the body of a book."""
     try:
-        version, body = unpack(found.data)
-        if isinstance(version, str) and isinstance(body, bytes):
-            return version, body
+        parts = unpack(found.data)
+        check_types(parts, [(str,), (bytes,)])
+        return parts[0], parts[1]
     except (ValueError, TypeError):
-        pass
-    raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it")
+        raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it") from None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
 from jobboard.backends.zookeeper.engine import LARGEST, Conflict, Writing, certain
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
-from jobboard.backends.zookeeper.record import LONGEST_INLINE, Record, draft, encode_alias
+from jobboard.backends.zookeeper.record import LONGEST_INLINE, Newer, Record, draft, encode_alias
 from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.entry import Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.errors import BoardUnavailable
@@ -80,13 +81,13 @@ class Posting(Client):
     def _take_in(self, plan: Plan, keyed: Sequence[_Key], holders: Sequence[Data | None]) -> None:
         entries = plan.entries
         uuids = list(dict.fromkeys(new.uuid for new in entries))
-        uuids += [data.data.decode(errors="replace") for data in holders if data is not None]
+        uuids += [uuid_in(data) for data in holders if data is not None]
         records = self._settled(list(dict.fromkeys(uuids)))
         for new in entries:
             if (record := records.get(new.uuid)) is not None:
                 plan.by_uuid[new.uuid] = record
         for (name, key), data in zip(keyed, holders, strict=True):
-            holder = None if data is None else records.get(data.data.decode(errors="replace"))
+            holder = None if data is None else records.get(uuid_in(data))
             if holder is not None and holder.is_live:
                 plan.by_key[name, key] = holder
 
@@ -95,6 +96,8 @@ class Posting(Client):
         found: dict[str, Record] = {}
         aliases: dict[str, str] = {}
         for uuid, record in zip(uuids, self._editor.read(uuids), strict=True):
+            if isinstance(record, Newer):
+                raise BoardUnavailable(f"job {uuid} is of format {record.format}; upgrade this client")
             if isinstance(record, str):
                 aliases[uuid] = record
             elif record is not None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import islice
 
+from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.moves import is_hidden
 from jobboard.backends.zookeeper.record import Record
@@ -31,9 +32,9 @@ class Reading(Client):
         return [] if record is None else record.lines()
 
     def _visible(self, uuids: Sequence[str]) -> list[Record | None]:
-        if not uuids:
-            return []
-        records = self._editor.records(uuids)
+        return self._shown(self._editor.records(uuids)) if uuids else []
+
+    def _shown(self, records: list[Record | None]) -> list[Record | None]:
         now = self._clock.now()
         return [None if record is None or is_hidden(record, now) else record for record in records]
 
@@ -44,7 +45,7 @@ class Reading(Client):
         (holder,) = self._line.read(request)
         if holder is None:
             return None
-        (record,) = self._editor.records([holder.data.decode(errors="replace")])
+        (record,) = self._editor.records([uuid_in(holder)])
         return record.copy() if record is not None and record.is_live else None
 
     def page(
@@ -57,7 +58,12 @@ class Reading(Client):
             orders = [order for state in states for order in self._listing.lines[state].orders(names)]
             places = list(islice(walk(orders, cursor), size))
             uuids = [self._listing.by_place[place].uuid for place in places]
-        entries = [record.copy() for record in self._visible(uuids) if record is not None and record.state in states]
+        records = self._editor.records(uuids)
+        for uuid, record in zip(uuids, records, strict=True):
+            if record is None:
+                # It was deleted by hand, or is of a newer format, and would be listed as ready for ever.
+                self._tracker.correct(uuid, None)
+        entries = [record.copy() for record in self._shown(records) if record is not None and record.state in states]
         return Page(entries, places[-1] if len(places) == size else None)
 
     def stats(self) -> BoardStats:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import logging
+import zlib
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
 from jobboard.arguments import moment
+from jobboard.backends.zookeeper.checks import BYTES, COUNT, MOMENT, TEXT, check_ids, check_moments, check_types
 from jobboard.backends.zookeeper.requests import Stat
 from jobboard.backends.zookeeper.wire import pack, unpack
 from jobboard.entry import LIVE, Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.shortening import shortened
+
+logger = logging.getLogger("jobboard.zookeeper")
 
 _all_fields = attrgetter(*(field.name for field in fields(Entry)))
 
@@ -23,6 +28,7 @@ THIS = -1
 
 #: A posting's place in its batch takes so many bits; those above are the transaction that posted it.
 _PLACE_BITS = 10
+#: The format of a job's record; a client that reads less than it finds leaves the job alone.
 _ALIAS, _JOB = "alias", 1
 
 #: The longest that stands in the job's own znode; what is longer gets one for itself.
@@ -165,8 +171,15 @@ def encode_alias(uuid: str) -> bytes:
     return pack([_ALIAS, uuid])
 
 
-def decode(uuid: str, data: bytes, stat: Stat) -> Record | str:
-    """Return a job's record, or the uuid that an alias leads to.
+@dataclass(frozen=True)
+class Newer:
+    """A record of a newer format, which is for those who can read it."""
+
+    format: int
+
+
+def decode(uuid: str, data: bytes, stat: Stat) -> Record | Newer | str:
+    """Return a job's record, or the uuid that an alias leads to, or that it is of a newer format.
 
     What can't be decoded is a job without a name, whose posting is the raw bytes: whoever claims or lists it finds that
     it can't be read, and moves it to the trash.
@@ -174,18 +187,51 @@ def decode(uuid: str, data: bytes, stat: Stat) -> Record | str:
     try:
         parts = unpack(data)
         if parts[0] == _ALIAS:
+            check_ids(parts[1:2])
             return str(parts[1])
+        if type(parts[0]) is int and parts[0] > _JOB:
+            _say_once(parts[0])
+            return Newer(parts[0])
         return _decoded(uuid, parts, stat)
     except (ValueError, TypeError, IndexError, KeyError, AttributeError):
         return _unreadable(uuid, data, stat)
 
 
+_said: set[int] = set()
+
+
+def _say_once(format: int) -> None:
+    if format not in _said:
+        _said.add(format)
+        logger.warning(
+            "jobs of format %s are left to newer clients, since this one reads format %s: upgrade it", format, _JOB
+        )
+
+
+_FIELDS: list[tuple[type, ...]] = [
+    COUNT, (str,), COUNT, COUNT, TEXT, MOMENT, (int, type(None)),
+    (str,), COUNT, TEXT, COUNT, TEXT,
+    MOMENT, TEXT, (bool,), TEXT, MOMENT,
+    (list,), (list,), (list, type(None)), (list,),
+]  # fmt: skip
+_NOTE: list[tuple[type, ...]] = [(str,), TEXT, COUNT, (int, type(None)), TEXT]
+#: Those of the fields that can be long, in their order; the name of its blob instead.
+_LONG: list[tuple[type, ...]] = [(bytes,), BYTES, BYTES, BYTES, TEXT]
+
+
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
+    check_types(parts, _FIELDS)
     (
         format, name, priority, index, key, run_at, max_attempts, state, attempts, owner, token, claim_id, expires_at,
         reason, cancel_asked, presence, until, notes, aliases, flags, values,
     ) = parts  # fmt: skip
-    if format != _JOB or not isinstance(name, str):
+    flags = flags or [False] * len(LONG_FIELDS)
+    check_types(values, [(str,) if flag else types for flag, types in zip(flags, _LONG, strict=True)])
+    check_moments(run_at, expires_at, until)
+    check_ids(aliases)
+    for note in notes:
+        check_types(note, _NOTE)
+    if format != _JOB or not 0 <= index < 1 << _PLACE_BITS:
         raise ValueError("not a job")
     body, checkpoint, progress, result, last_error = values
     record = Record(
@@ -200,16 +246,17 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
         for kind, who, at, its_token, why in notes
     ]
     record.orphans, record.fresh, record.told, record.blobs, record.forgotten_aliases = [], [], [], {}, []
-    if flags:
-        for field, flag, value in zip(LONG_FIELDS, flags, values, strict=True):
-            if flag:
-                record.blobs[field] = value
-                setattr(record, field, b"" if field == "body" else None)
+    for field, flag, value in zip(LONG_FIELDS, flags, values, strict=True):
+        if flag:
+            check_ids([value])
+            record.blobs[field] = value
+            setattr(record, field, b"" if field == "body" else None)
     return record
 
 
 def _unreadable(uuid: str, data: bytes, stat: Stat) -> Record:
-    record = draft(NewEntry(uuid, "?", 0, data), 0)
+    # Its place in its batch can't be known; two of one batch must not have the same place.
+    record = draft(NewEntry(uuid, "?", -1 - zlib.crc32(uuid.encode()), data), 0)
     record.written(stat)
     record.sequence, record.created_on = sequence_of(stat.czxid, 0), stat.ctime / 1000
     return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from jobboard.backends.zookeeper.checks import MOMENT, check_moments, check_types
 from jobboard.backends.zookeeper.wire import unpack
 from jobboard.order import Order
 
@@ -19,8 +20,10 @@ _DAMAGED = "damaged"
 def stored_schedule(data: bytes) -> tuple[str, float | None, bytes]:
     """Return a schedule's version, the moment when it is due next, and its body."""
     try:
-        version, next_at, body = unpack(data)
-        return str(version), None if next_at is None else float(next_at), bytes(body)
+        parts = unpack(data)
+        check_types(parts, [(str,), MOMENT, (bytes,)])
+        check_moments(parts[1])
+        return parts[0], parts[1], parts[2]
     except (ValueError, TypeError):
         return _DAMAGED, None, data
 

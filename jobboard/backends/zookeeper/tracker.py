@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, read_change
+from jobboard.backends.zookeeper.checks import TEXT, check_types
 from jobboard.backends.zookeeper.layout import Layout, change_name
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.listing import Listing
@@ -260,7 +261,7 @@ class Tracker:
         with self.listing.lock:
             for uuid, data in zip(uuids, found, strict=True):
                 record = None if data is None else decode(uuid, data.data, data.stat)
-                if record is not None and not isinstance(record, str):
+                if isinstance(record, Record):
                     self.listing.put(listed(record), record.zxid)
 
     def correct(self, uuid: str, record: Record | None) -> None:
@@ -333,8 +334,11 @@ class Tracker:
 def names_in(paused: Data, path: str) -> frozenset[str | None]:
     """Return the paused names."""
     try:
-        return frozenset(unpack(paused.data) if paused.data else ())
-    except (ValueError, TypeError) as error:
+        names = unpack(paused.data) if paused.data else []
+        check_types([names], [(list,)])
+        check_types(names, [TEXT] * len(names))
+        return frozenset(names)
+    except ValueError as error:
         # Nobody can tell what may be claimed.
         raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None
 
