@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import queue
@@ -18,14 +17,13 @@ from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.keeper import interval_for
+from jobboard.conductor.log import logger
 from jobboard.conductor.shift import Shift
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.owners import unique_owner
 from jobboard.plugins import load_plugin
 from jobboard.presence import Presence
-
-logger = logging.getLogger("jobboard.conductor")
 
 _NAMESPACE = "jobboard.executors"
 

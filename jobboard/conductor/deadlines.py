@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
 from collections.abc import Callable
 
+from jobboard.conductor.log import logger
 from jobboard.conductor.task import Task
-
-logger = logging.getLogger("jobboard.conductor")
 
 _LONGEST_SLEEP = 1.0
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
+from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Again,
     Done,
@@ -21,8 +22,6 @@ from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
 from jobboard.shortening import in_one_line
-
-logger = logging.getLogger("jobboard.conductor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 #: An end gives way to claims for so many seconds at most.

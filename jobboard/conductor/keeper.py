@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Callable
 
 from jobboard.board import JobBoard
+from jobboard.conductor.log import logger
 from jobboard.conductor.task import Task
 from jobboard.entry import Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.presence import Presence
-
-logger = logging.getLogger("jobboard.conductor")
 
 #: However long claims last, a cancel and a break-up are noticed within this many seconds.
 _LONGEST_INTERVAL = 10.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -16,6 +15,7 @@ from jobboard.conductor.ends import Ends, allowed_attempts
 from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.keeper import Keeper
+from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Dropped, Failed, GivenUp, Outcome
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.stuck import StuckSlots
@@ -24,8 +24,6 @@ from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.job import Job
 from jobboard.presence import Presence
 from jobboard.timelimit import time_limit
-
-logger = logging.getLogger("jobboard.conductor")
 
 #: For how long a stop waits for the ends of what it gave up, and for idle workers, in seconds.
 _FAREWELL = 10.0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
-
-logger = logging.getLogger("jobboard.conductor")
 
 
 class StuckSlots:

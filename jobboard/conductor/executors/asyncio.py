@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 
@@ -10,9 +9,8 @@ from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.executors.loop import LoopThread
 from jobboard.conductor.executors.thread import ThreadExecutor
 from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.log import logger
 from jobboard.conductor.task import Task
-
-logger = logging.getLogger("jobboard.conductor")
 
 
 class AsyncioExecutor(Executor):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess  # nosec B404 # one fixed script
 import threading
 from collections.abc import Iterable
 
-logger = logging.getLogger("jobboard.conductor")
+from jobboard.conductor.log import logger
 
 #: For how long the guard may take to end, in seconds.
 _FAREWELL = 5.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
-import logging
 import os
 import threading
 import weakref
@@ -13,6 +12,7 @@ from collections import deque
 
 from jobboard.conductor.executors.base import Finish
 from jobboard.conductor.executors.thread import stack_of_thread
+from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,
     Failed,
@@ -23,8 +23,6 @@ from jobboard.conductor.outcome import (
     outcome_of_error,
 )
 from jobboard.conductor.task import Task
-
-logger = logging.getLogger("jobboard.conductor")
 
 #: Until the next try to have a loop, in seconds.
 _PAUSE = 1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import pickle  # nosec B403 # only what this conductor and its own workers say to each other
 import queue
 import threading
@@ -13,10 +12,9 @@ from typing import Any
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.guard import Guard
 from jobboard.conductor.executors.worker_process import WorkerProcess
+from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, GivenUp, Outcome
 from jobboard.conductor.task import Task
-
-logger = logging.getLogger("jobboard.conductor")
 
 #: For how long a start waits for its workers, which import the handlers' modules first, in seconds.
 _LONGEST_START = 60.0
