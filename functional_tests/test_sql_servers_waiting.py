@@ -10,7 +10,9 @@ from contextlib import contextmanager
 import pytest
 from sql_site import Site
 
-from jobboard import JobBoard
+from jobboard import Conductor, EventKind, Handlers, JobBoard
+from jobboard.backends.sql import mysql_lookout, postgresql_lookout
+from jobboard.testing import eventually
 
 pytest_plugins = ("sql_servers",)
 
@@ -37,6 +39,30 @@ def test_an_idle_board_asks_ten_times_a_second_at_most(site: Site) -> None:
         assert list(board.wait(3.0)) == []
         # On PostgreSQL a wait looks once when it begins and once when it ends, and a line is asked whether it is alive.
         assert _requests(site) - before <= (30 if site.is_postgresql else 60)
+
+
+def test_an_idle_conductor_that_is_listened_to_asks_seldom(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Looks become rarer within seconds; this is about how rare they are then.
+    for lookout in (mysql_lookout, postgresql_lookout):
+        monkeypatch.setattr(lookout, "_RARER", 100.0)
+    handlers, events = Handlers(), []
+    handlers.add("resize", lambda _job: None)
+    board = site.harness.board()
+    board.subscribe(events.append)
+    conductor = Conductor("idle", board, handlers)
+    conductor.start()
+    try:
+        assert board.post("resize").wait(20)
+        eventually(lambda: EventKind.CONSUMED in [event.kind for event in events])
+        # The first looks after a change are frequent.
+        assert not conductor.wait(2.0)
+        before, began = _requests(site), time.monotonic()
+        assert not conductor.wait(6.0)
+        asked = _requests(site) - before
+        most = 1 if site.is_postgresql else 5
+        assert asked <= most * (time.monotonic() - began) + 2
+    finally:
+        conductor.stop(drain=False)
 
 
 def test_a_look_of_an_idle_board_reads_the_end_of_the_journal_only(site: Site) -> None:

@@ -34,6 +34,9 @@ class Lookout(abc.ABC):
     def interrupt(self) -> None:  # noqa: B027, an event is enough where it is waited for by its own means
         """End the rest; called from other threads, after ``nudged`` was set."""
 
+    def look_soon(self) -> None:  # noqa: B027, for those whose looks become rarer
+        """Somebody new waits or listens; called from other threads."""
+
     def events(self, after: int) -> list[Row]:
         """Return lines of the journal that are not told yet."""
         return self.rows(EVENTS, last=after)

@@ -17,7 +17,7 @@ from jobboard.backends.sql.statement import Statement, Tongue, literal_list
 from jobboard.errors import BoardUnavailable
 
 #: Where something happens, something more happens soon: looks are rarer the longer nothing does, in seconds.
-_SOONEST, _RARER, _RAREST = 0.005, 1.2, 0.1
+_SOONEST, _RARER, _RAREST = 0.005, 1.1, 0.3
 
 
 class MysqlLookout(Lookout):
@@ -37,6 +37,9 @@ class MysqlLookout(Lookout):
         self._seen = found
         self._pause = _SOONEST if has_changed else min(self._pause * _RARER, _RAREST)
         return has_changed
+
+    def look_soon(self) -> None:
+        self._pause = _SOONEST
 
     def rest(self, nudged: threading.Event, is_listened: bool) -> None:
         nudged.wait(self._pause)

@@ -63,6 +63,8 @@ class Operating(Backend):
                 transaction.run(statements.DELETE, ids=transaction.list_of(over))
             forgotten = transaction.run(sidelines.FORGET_ENTITIES, before=transaction.now - _FORGET_AFTER)
             transaction.run(statements.FORGET_LOOSE_LINES)
+            # Done again and again on an idle board, and nothing that anybody waits for.
+            transaction.changed = False
             return len(over) + forgotten
 
     def audit(self, repair: bool) -> list[Finding]:
@@ -72,6 +74,8 @@ class Operating(Backend):
     def put_entity(self, entity: EntityEntry) -> None:
         with self.database.write() as transaction:
             transaction.run(sidelines.PUT_ENTITY, kind=entity.kind, name=entity.name, body=entity.body, ttl=entity.ttl)
+            # Done again and again on an idle board, and nothing that anybody waits for.
+            transaction.changed = False
 
     def remove_entity(self, kind: str, name: str) -> None:
         with self.database.write() as transaction:

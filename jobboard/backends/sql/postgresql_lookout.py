@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -19,7 +19,8 @@ from jobboard.backends.sql.statement import Statement, Tongue
 from jobboard.errors import BoardUnavailable
 
 #: Claims and ends are not announced, since an announcement makes commits queue; who listens to events looks for them.
-_LOOK_FOR_EVENTS_EVERY = 0.05
+#: The longer nothing has happened, the rarer: each pause, in seconds, is at most a quarter of that.
+_SOONEST, _RARER, _RAREST = 0.05, 1.25, 1.5
 #: A line that is silently dead is found out within so many seconds, and the reply's timeout.
 _ASK_EVERY = 5.0
 
@@ -41,6 +42,7 @@ class PostgresqlLookout(Lookout):
         self._explain = explain
         self._notified = True
         self._asked = time.monotonic()
+        self._pause = _SOONEST
         self._journal = JournalReader(self.rows, list)
         connection.add_notify_handler(self._on_notify)
         connection.execute(f"LISTEN {channel}")
@@ -51,8 +53,7 @@ class PostgresqlLookout(Lookout):
     def has_changed(self) -> bool:
         with self._explained():
             if time.monotonic() - self._asked > _ASK_EVERY:
-                self._asked = time.monotonic()
-                self._connection.execute("SELECT 1")
+                self._execute("SELECT 1", {})
             self._hear()
         notified, self._notified = self._notified, False
         return notified
@@ -62,8 +63,8 @@ class PostgresqlLookout(Lookout):
         for end in (self._connection.pgconn.socket, self._here.fileno()):
             poll.register(end, select.POLLIN)
         # Whoever nudges sets the event first, so either it is seen here, or the socket says it.
-        if not nudged.is_set():
-            poll.poll((_LOOK_FOR_EVENTS_EVERY if is_listened else _ASK_EVERY) * 1000)
+        if not nudged.is_set() and not poll.poll((self._pause if is_listened else _ASK_EVERY) * 1000):
+            self._pause = min(self._pause * _RARER, _RAREST)
         with contextlib.suppress(BlockingIOError):
             self._here.recv(1024)
 
@@ -75,10 +76,20 @@ class PostgresqlLookout(Lookout):
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         sql, constants = statement.on(self._tongue)
         with self._explained():
-            return self._connection.execute(sql.encode(), {**constants, **parameters}).fetchall()
+            return self._execute(sql, {**constants, **parameters}).fetchall()
+
+    def _execute(self, sql: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[Any]:
+        self._asked = time.monotonic()
+        return self._connection.execute(sql.encode(), parameters)
 
     def events(self, after: int) -> list[Row]:
-        return self._journal.read(after)
+        rows = self._journal.read(after)
+        if rows:
+            self.look_soon()
+        return rows
+
+    def look_soon(self) -> None:
+        self._pause = _SOONEST
 
     def close(self) -> None:
         self._connection.close()

@@ -83,6 +83,9 @@ class Watcher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
                 self._thread.start()
+        lookout = self._lookout
+        if lookout is not None:
+            lookout.look_soon()
         self._nudge()
 
     def leave(self) -> None:
