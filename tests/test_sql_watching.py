@@ -296,7 +296,7 @@ def test_a_purged_job_is_told_by_its_name(backend: SqliteBackend) -> None:
     assert (events[0].uuid, events[0].name) == (entry.uuid, "resize")
 
 
-@pytest.mark.parametrize("damage", ["kind = 'NONSENSE'", "at = 'never'", "at = 9e99"])
+@pytest.mark.parametrize("damage", ["kind = 'NONSENSE'", "at = 'never'"])
 def test_a_line_that_nobody_can_read_stops_nothing(path: Path, backend: SqliteBackend, damage: str) -> None:
     events: list[JobEvent] = []
     entry = post(backend)

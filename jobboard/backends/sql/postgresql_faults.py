@@ -13,9 +13,12 @@ _UNDONE = {"40P01", "40001", "23505"}
 #: The server ended the connection: an operator's command, a crash, a shutdown.
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "08000", "08003", "08006"}
 
+_REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
+_REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
+
 #: The code begins with this -> what to do.
 _BY_CODE = {
-    "28": "refuses this user; check the name, the password and pg_hba.conf",
+    "28": _REFUSED,
     "3D000": "has no such database; create it first",
     "3F000": "has no such schema",
     "42501": "denies a right; see 'Rights' in the docs of the PostgreSQL board",
@@ -47,7 +50,9 @@ def explain_commit(error: Exception, where: str) -> BoardUnavailable:
 
 
 def unreachable(error: Exception, where: str) -> BoardUnavailable:
-    return BoardUnavailable(_said(error, where, "can't be reached"))
+    # Of a connection that was not made, libpq hands on no code, only what the server said; in English unless told else.
+    refused = any(mark in str(error) for mark in _REFUSALS)
+    return BoardUnavailable(_said(error, where, _REFUSED if refused else "can't be reached"))
 
 
 def _is_cut(error: Exception) -> bool:
