@@ -35,7 +35,7 @@ class Lookout(abc.ABC):
         """End the rest; called from other threads, after ``nudged`` was set."""
 
     def look_soon(self) -> None:  # noqa: B027, for those whose looks become rarer
-        """Somebody new waits or listens; called from other threads."""
+        """Somebody new listens; called from other threads."""
 
     def events(self, after: int) -> list[Row]:
         """Return lines of the journal that are not told yet."""

@@ -83,9 +83,6 @@ class Watcher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
                 self._thread.start()
-        lookout = self._lookout
-        if lookout is not None:
-            lookout.look_soon()
         self._nudge()
 
     def leave(self) -> None:
@@ -176,6 +173,9 @@ class Watcher:
             if not self._listeners:
                 self._last_event = last
             self._listeners.append(listener)
+        lookout = self._lookout
+        if lookout is not None:
+            lookout.look_soon()
 
         def unlisten() -> None:
             with self._telling:
