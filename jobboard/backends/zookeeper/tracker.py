@@ -19,6 +19,7 @@ from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.timetable import stored_schedule
 from jobboard.backends.zookeeper.wire import unpack
 from jobboard.errors import BoardUnavailable
+from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -95,7 +96,10 @@ class Tracker:
 
         The first time it lists the whole board.
         """
-        with self._reading:
+        # Another thread may wait for an answer that does not come, and longer than this one can.
+        if not self._reading.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
+            raise BoardUnavailable("another thread of this client has waited too long for the server's answer")
+        try:
             for _ in range(10):
                 if self._next is None:
                     self._load()
@@ -105,6 +109,8 @@ class Tracker:
                         self._saw_ready(look.ready)
                         return look.found
                 self.clear()
+        finally:
+            self._reading.release()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
     def expect_changes(self) -> None:
