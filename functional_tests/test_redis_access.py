@@ -11,7 +11,7 @@ from redis_rights import USER, allow_least_rights, least_rights
 from redis_servers import RedisServer
 from servers import HOST, free_port
 
-from jobboard import BoardUnavailable, JobBoard, fetch
+from jobboard import BoardUnavailable, JobBoard, NotFound, fetch
 
 
 def work(board: JobBoard) -> None:
@@ -65,6 +65,16 @@ def tls_uri(server: TlsServer, folder: Path, password: str = USER[1]) -> str:
 
 def test_a_board_works_over_tls_with_the_least_rights(server: TlsServer, certificates: Path) -> None:
     work(fetch("secret", tls_uri(server, certificates)))
+
+
+def test_who_may_not_look_at_all_keys_is_told_only_that_a_board_is_missing(
+    server: TlsServer, certificates: Path
+) -> None:
+    work(fetch("used", tls_uri(server, certificates)))
+    with fetch("used", tls_uri(server, certificates) + "&create=false") as board:
+        assert board.connected
+    with pytest.raises(NotFound, match=r"no board 'usde' .* \+scan"):
+        fetch("usde", tls_uri(server, certificates) + "&create=false").connect()
 
 
 def test_a_server_of_another_authority_is_refused(server: TlsServer) -> None:

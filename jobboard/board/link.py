@@ -100,8 +100,8 @@ class Link:
         """Open the board within ``timeout`` seconds; nothing happens if it is open. Also after a ``close``.
 
         :raises BoardUnavailable: the store can't be reached or used, and why.
-        :raises NotFound: with ``create=False``: there is no such board; says which there are. On Redis and in memory
-            nobody can tell.
+        :raises NotFound: with ``create=False``: there is no such board; says which there are. In memory nobody can
+            tell.
         """
         seconds = check_number("timeout", timeout)
         if seconds <= 0:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jobboard.address import Address
 from jobboard.backend import Backend
+from jobboard.backends.redis.boards import names_of
 from jobboard.backends.redis.checks import check_rights, check_server
 from jobboard.backends.redis.faults import LOADING
 from jobboard.backends.redis.options import Durability
@@ -70,6 +71,14 @@ class Client(Backend):
         raise NotImplementedError
 
     # -- connection ------------------------------------------------------------------------------------------------
+
+    def boards(self, timeout: float) -> list[str]:
+        self.server.open()
+        try:
+            with time_limit(timeout):
+                return names_of(self.server, self.board, self.key)
+        finally:
+            self.server.close()
 
     def open(self, timeout: float) -> None:
         self.server.open()
