@@ -132,9 +132,10 @@ def _consumes_of(op: Op) -> Iterator[Event]:
 def holds_until(grant: Event, events: Iterable[Event]) -> float:
     """Return until when a claim holds at least, unless somebody ends it.
 
-    The owner makes one call after the other, so the last acknowledged extension counts, and each unknown one may.
+    The owner makes one call after the other, so the last acknowledged extension counts. Each unknown one may, and each
+    refused one: the first try of it may have made the claim shorter, and its reply been lost.
     """
     renewals = [event for event in of_kind(events, "extend") if event.token == grant.token]
     certain = max([grant, *(event for event in renewals if event.is_ok)], key=lambda event: event.start)
-    unknown = [event for event in renewals if event.may_have_happened and not event.is_ok]
+    unknown = [event for event in renewals if event.op.outcome in {"unknown", "refused", "raw"}]
     return min((event.start + event.op.args["expiry"] for event in [certain, *unknown]), default=math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,7 +28,11 @@ from jobboard.backends.sql.steps import (
 )
 from jobboard.backends.sql.transaction import Look, Transaction
 from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
+from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind
+
+#: For how many seconds a board has a row locked on a busy machine, and how soon to look whether it has let go.
+_LOCKED_AT_MOST, _LOOK_AGAIN = 1.0, 0.01
 
 #: With a name paused and no filter of names, so many names are chosen from at most.
 _MOST_NAMES = 10_000
@@ -70,14 +75,36 @@ class Claiming(Backend):
             return [entry_of(row) for row in transaction.rows(statements.CLAIMED_UNDER, claim_id=claim_id)]
 
     def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """Try again for a moment what others have locked: they may be about to take the claim back.
+
+        What stays locked for longer is in a transaction of the user's, and nobody takes it back before that ends.
+        """
+        verdicts, left = [Verdict.LOST] * len(renewals), range(len(renewals))
+        deadline = time.monotonic() + _LOCKED_AT_MOST
+        while True:
+            try:
+                answers = self._extend([renewals[at] for at in left])
+            except BoardUnavailable as error:
+                if len(left) < len(renewals):
+                    raise ReplyLost(str(error)) from error
+                raise
+            for at, (verdict, _) in zip(left, answers, strict=True):
+                verdicts[at] = verdict
+            left = [at for at, (_, is_locked) in zip(left, answers, strict=True) if is_locked]
+            if not left or time.monotonic() >= deadline:
+                return verdicts
+            time.sleep(_LOOK_AGAIN)
+
+    def _extend(self, renewals: Sequence[Renewal]) -> list[tuple[Verdict, bool]]:
+        """Return for each renewal what to tell, and whether that is so only because others have locked the row."""
         with self.database.write() as transaction:
             settle(transaction)
             held = held_and_free(transaction, [renewal.hold for renewal in renewals])
             busy = locked_by_others(transaction, held, [renewal.hold for renewal in renewals])
             verdicts, changes, lines = [], [], []
             for renewal in renewals:
-                row = held.row(renewal.hold)
-                verdicts.append(_told(row or busy.row(renewal.hold)))
+                row, locked = held.row(renewal.hold), busy.row(renewal.hold)
+                verdicts.append((_told(row or locked), locked is not None))
                 if row is not None:
                     due_at = _end_of(renewal.expiry, transaction)
                     transaction.stirs = transaction.stirs or _is_sooner(due_at, row[DUE_AT])

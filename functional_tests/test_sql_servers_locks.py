@@ -1,0 +1,55 @@
+"""A row that somebody else has locked, when its claim is extended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sql_site import Site
+
+from jobboard import ClaimLost, Job, JobState
+
+pytest_plugins = ("sql_servers",)
+
+LONG = 600.0
+_TAKE_BACK = "UPDATE jobboard_jobs SET state = 1, owner = NULL, claim_id = NULL, due_at = NULL WHERE uuid = %s"
+
+
+@contextmanager
+def locked(site: Site, job: Job, *changes: str, seconds: float = 0.2) -> Iterator[None]:
+    """Have a job's row locked by another transaction, which ends after a while with these changes."""
+    with site.server.client() as client, client.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT id FROM jobboard_jobs WHERE uuid = %s FOR UPDATE", (job.uuid,))
+
+        def end() -> None:
+            for change in changes:
+                cursor.execute(change, (job.uuid,))
+            cursor.execute("COMMIT")
+
+        ending = threading.Timer(seconds, end)
+        ending.start()
+        yield
+        ending.join()
+
+
+def test_an_extension_is_made_once_the_row_is_free(site: Site) -> None:
+    board = site.harness.board()
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=LONG)
+    with locked(site, job):
+        board.extend(job, "alice", 2 * LONG)
+    left = job.expires_in()
+    assert left is not None
+    assert left > LONG
+
+
+def test_an_extension_is_refused_if_who_has_the_row_takes_the_claim_back(site: Site) -> None:
+    board = site.harness.board()
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=LONG)
+    with locked(site, job, _TAKE_BACK), pytest.raises(ClaimLost):
+        board.extend(job, "alice", 2 * LONG)
+    assert job.state is JobState.UNCLAIMED
