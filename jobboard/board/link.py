@@ -25,7 +25,7 @@ from jobboard.board.tokens import Tokens
 from jobboard.codec import LARGEST, LARGEST_DETAILS
 from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost
-from jobboard.timelimit import time_limit
+from jobboard.timelimit import is_time_over, time_limit
 
 logger = logging.getLogger("jobboard.board")
 
@@ -191,7 +191,7 @@ class Link:
                 now = time.monotonic()
                 deadline = deadline if repeated else now + self._patience
                 repeated = True
-                if now + pause > deadline or self._closed.wait(pause):
+                if now + pause > deadline or is_time_over() or self._closed.wait(pause):
                     raise ReplyLost(
                         f"whether this request took effect is unknown, since its reply was lost: {error}"
                     ) from error
