@@ -118,7 +118,7 @@ def kept_until_its_expiry(history: History) -> Iterator[Violation]:
         for call in of_kind(events, *FENCED):
             grant = by_token.get(call.token)
             if call.op.outcome == "refused" and grant is not None:
-                before = [event for event in events if event.start < call.start]
+                before = [event for event in events if event.start <= call.start]
                 left = holds_until(grant, before) - history.rules.early - call.end
                 if left > 0 and not _may_be_broken(history, events, grant, call.end):
                     text = f"{left:.3f} s before its end"

@@ -70,7 +70,10 @@ class Operating(Watching):
         """Delete a job from the trash for good; raises :class:`NotFound` if it is not there. Atomic."""
         known = check_uuid(uuid)
         (outcome,), repeated = self._insist(self._backend.purge, [known])
-        if outcome is not Restored.DONE and not repeated:
+        if outcome is Restored.DONE:
+            return
+        # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
+        if not repeated or self._ask(self._backend.read, [known])[0] is not None:
             raise NotFound(f"no job {known} in the trash of board {self._name!r}")
 
     def pause(self, name: str | None = None) -> None:

@@ -232,6 +232,16 @@ class RetryCases(Case):
         assert uuids_of(other.trashed()) == [kept.uuid]
 
     @each_fault
+    def test_a_purge_of_a_job_outside_of_the_trash_is_refused(
+        self, board: JobBoard, lossy: LossyBackend, fault: Fault
+    ) -> None:
+        job = board.post("resize")
+        lossy.lose("purge", fault)
+        with pytest.raises(NotFound):
+            board.purge(job.uuid)
+        assert job.state is JobState.UNCLAIMED
+
+    @each_fault
     def test_a_pause_and_its_end_are_made(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
