@@ -79,7 +79,8 @@ class Claiming(Backend):
 
         What stays locked for longer is in a transaction of the user's, and nobody takes it back before that ends.
         """
-        verdicts, left = [Verdict.LOST] * len(renewals), range(len(renewals))
+        verdicts = [Verdict.LOST] * len(renewals)
+        left: Sequence[int] = range(len(renewals))
         deadline = time.monotonic() + _LOCKED_AT_MOST
         while True:
             try:
