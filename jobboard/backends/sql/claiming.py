@@ -31,8 +31,8 @@ from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobSt
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind
 
-#: For how many seconds a board has a row locked on a busy machine, and how soon to look whether it has let go.
-_LOCKED_AT_MOST, _LOOK_AGAIN = 1.0, 0.01
+#: How often to look whether a row that others have locked is free, and after how many seconds again.
+_LOOKS, _LOOK_AGAIN = 50, 0.02
 
 #: With a name paused and no filter of names, so many names are chosen from at most.
 _MOST_NAMES = 10_000
@@ -81,8 +81,7 @@ class Claiming(Backend):
         """
         verdicts = [Verdict.LOST] * len(renewals)
         left: Sequence[int] = range(len(renewals))
-        deadline = time.monotonic() + _LOCKED_AT_MOST
-        while True:
+        for _ in range(_LOOKS):
             try:
                 answers = self._extend([renewals[at] for at in left])
             except BoardUnavailable as error:
@@ -92,9 +91,10 @@ class Claiming(Backend):
             for at, (verdict, _) in zip(left, answers, strict=True):
                 verdicts[at] = verdict
             left = [at for at, (_, is_locked) in zip(left, answers, strict=True) if is_locked]
-            if not left or time.monotonic() >= deadline:
-                return verdicts
+            if not left:
+                break
             time.sleep(_LOOK_AGAIN)
+        return verdicts
 
     def _extend(self, renewals: Sequence[Renewal]) -> list[tuple[Verdict, bool]]:
         """Return for each renewal what to tell, and whether that is so only because others have locked the row."""
