@@ -47,7 +47,7 @@ def one_end_of_a_claim(history: History) -> Iterator[Violation]:
     for uuid, events in history.jobs.items():
         for token in {event.token for event in of_kind(events, *ENDS)}:
             ended = [event for event in of_kind(events, *ENDS) if event.token == token and event.is_ok]
-            if len(ended) > 1:
+            if len(ended) > 1 and not all(_finds_its_wish_done(ended[0], other) for other in ended[1:]):
                 yield _violation("one end of a claim", uuid, *ended)
 
 
@@ -85,8 +85,14 @@ def nothing_under_a_stale_token(history: History) -> Iterator[Violation]:
         for call in of_kind(events, *FENCED):
             if call.is_ok:
                 for ender in enders:
-                    if ender.end <= call.start and _is_over_by(ender, call.token, since.get(call.token)):
+                    is_over = ender.end <= call.start and _is_over_by(ender, call.token, since.get(call.token))
+                    if is_over and not _finds_its_wish_done(ender, call):
                         yield _violation("nothing under a stale token", uuid, ender, call)
+
+
+def _finds_its_wish_done(ender: Event, call: Event) -> bool:
+    """Whether a trash whose first reply was lost may have found the job in the trash, under its own token."""
+    return call.kind == "trash" and ender.kind in {"abandon", "trash_by_force"}
 
 
 def _ends_claims(event: Event) -> bool:
