@@ -12,7 +12,7 @@ class SteadyLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         try:
             super().log(level, msg, *args, **kwargs)
-        except Exception:
+        except Exception:  # nosec B110: the next line says why
             # There is no other place to say it.
             pass
 
