@@ -27,7 +27,8 @@ def theirs(trigger: Any, now: datetime, count: int) -> list[datetime]:
         previous = trigger.get_next_fire_time(previous, previous or now)
         if previous is None:
             break
-        found.append(previous)
+        # A time of an hour that comes twice equals no time of another zone.
+        found.append(previous.astimezone(UTC))
     return found
 
 

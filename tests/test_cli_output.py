@@ -11,7 +11,7 @@ import sys
 import pytest
 from command_line import Run, as_json, process
 
-from jobboard import Every, JobBoard, Posting, Schedule
+from jobboard import Every, JobBoard, Posting, Schedule, fetch
 from jobboard.cli.output import count, safe, shown
 from jobboard.cli.tables import beginnings
 
@@ -186,6 +186,8 @@ class TestGlobalOptions:
         after = as_json(jobboard("ls", "--board", uri, "--name", "test", "--json"))
         assert before == after
         assert [row["name"] for row in after] == ["a"]
+        with fetch("another", uri):
+            pass
         assert as_json(jobboard("ls", "--board", uri, "--json")) == [], "boards of two names share nothing"
 
     @pytest.mark.parametrize("arguments", [["post", "a"], ["ls"], ["conductor", "jobboard.demo.handlers:handlers"]])
