@@ -179,6 +179,7 @@ class Link:
         """
         self._check_open()
         pause, deadline, repeated = _FIRST_PAUSE, 0.0, False
+        told: BoardUnavailable | None = None
         while True:
             try:
                 if not repeated:
@@ -191,10 +192,12 @@ class Link:
                 now = time.monotonic()
                 deadline = deadline if repeated else now + self._patience
                 repeated = True
+                # A try that the limit cut short says less than the one before.
+                told = error if told is None or now < deadline else told
                 if now + pause > deadline or is_time_over() or self._closed.wait(pause):
                     raise ReplyLost(
-                        f"whether this request took effect is unknown, since its reply was lost: {error}"
-                    ) from error
+                        f"whether this request took effect is unknown, since its reply was lost: {told}"
+                    ) from told
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _backend_within(self, connection: Any) -> Backend:
