@@ -10,10 +10,10 @@ import pytest
 from fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from kazoo.client import KazooClient
 from proxy import Proxy
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
 from zookeeper_servers import ZooKeeperServer
 
-from jobboard import BoardUnavailable, ClaimLost, Every, JobBoard, JobState, LogBook, NotFound, Posting, Schedule
+from jobboard import BoardUnavailable, ClaimLost, Every, JobState, LogBook, NotFound, Posting, Schedule
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
 
@@ -33,10 +33,6 @@ def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
     """A client of kazoo's own, by which somebody writes past the board."""
     with plain_client(server.uri) as client:
         yield client
-
-
-def root_of(board: JobBoard) -> str:
-    return f"/jobboard/{board.name}"
 
 
 # -- damaged -----------------------------------------------------------------------------------------------------------

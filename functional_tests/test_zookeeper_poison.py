@@ -10,7 +10,7 @@ import msgpack
 import pytest
 from fixtures import a_harness, a_server
 from kazoo.client import KazooClient
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
 from zookeeper_servers import ZooKeeperServer
 
 from jobboard import (
@@ -51,10 +51,6 @@ harness = a_harness(ZooKeeperHarness)
 def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
     with plain_client(server.uri) as client:
         yield client
-
-
-def root_of(board: JobBoard) -> str:
-    return f"/jobboard/{board.name}"
 
 
 CALLS: dict[str, Callable[[JobBoard, str], object]] = {

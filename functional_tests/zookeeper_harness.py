@@ -69,3 +69,8 @@ class ZooKeeperHarness(Harness):
             assert isinstance(record, Record)
             record.body = GARBAGE
             client.set(path, encode(record), stat.version)
+
+
+def root_of(board: JobBoard) -> str:
+    """Return the path of the znode that a board of the default root lies under."""
+    return f"/jobboard/{board.name}"

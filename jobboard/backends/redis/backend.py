@@ -7,7 +7,7 @@ from typing import Any
 from jobboard.address import Address
 from jobboard.backend import Capabilities
 from jobboard.backends.redis.claiming import Claiming
-from jobboard.backends.redis.client import key_of
+from jobboard.backends.redis.keys import key_of
 from jobboard.backends.redis.operating import Operating
 from jobboard.backends.redis.options import OPTIONS, TLS_OPTIONS, database
 from jobboard.backends.redis.places import Host, Local, Network, Place, Sharded, Single, Watched

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from jobboard.backends.redis.faults import NO_RIGHT
+from jobboard.backends.redis.keys import PATTERN, name_in
 from jobboard.backends.redis.server import Server
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.timelimit import is_time_over
 
 #: One of these is there as soon as a board is used.
 _KEPT = ("counters", "schedules", "entities", "paused", "books")
-_PREFIX = b"{jobboard:"
 _KEYS_A_LOOK = 1000
 _MOST_LOOKS = 1000
 
@@ -25,19 +25,14 @@ def names_of(server: Server, board: str, key: str) -> list[str]:
     cursor: bytes | str = "0"
     for _ in range(_MOST_LOOKS):
         try:
-            [(cursor, keys)] = server.send([("SCAN", cursor, "MATCH", "{jobboard:*}:*", "COUNT", _KEYS_A_LOOK)])
+            [(cursor, keys)] = server.send([("SCAN", cursor, "MATCH", PATTERN, "COUNT", _KEYS_A_LOOK)])
         except BoardUnavailable as error:
             if NO_RIGHT in str(error):
                 raise NotFound(
                     f"there is no board {board!r} on this server; with +scan this user would be told which there are"
                 ) from None
             raise
-        names.update(_name_in(key) for key in keys)
+        names.update(name_in(key) for key in keys)
         if cursor == b"0" or is_time_over():
             break
     return sorted(names)
-
-
-def _name_in(key: bytes) -> str:
-    name = key.removeprefix(_PREFIX).partition(b"}")[0].decode(errors="replace")
-    return name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")

@@ -12,6 +12,7 @@ from jobboard.backend import Backend
 from jobboard.backends.redis.boards import names_of
 from jobboard.backends.redis.checks import check_rights, check_server
 from jobboard.backends.redis.faults import LOADING
+from jobboard.backends.redis.keys import key_of
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.places import Place
 from jobboard.backends.redis.scripts import Script, load_scripts
@@ -33,12 +34,6 @@ _SETTLING = 60.0
 
 def endless(script: str) -> BoardUnavailable:
     return BoardUnavailable(f"{script} does not come to an end; `jobboard check --repair` may help")
-
-
-def key_of(board: str) -> str:
-    """Return what all keys of a board begin with; braces in the name must not end the hash tag."""
-    name = board.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
-    return f"{{jobboard:{name}}}"
 
 
 class Client(Backend):
