@@ -20,6 +20,8 @@ from jobboard.errors import BoardUnavailable, JobBoardError
 EXPIRY = 2.0
 #: Seconds for the conductors to end after a SIGTERM, and for what they still run then.
 _FAREWELL, _DRAIN = 10.0, 2.0
+#: Seconds for a server to end what a stopped process asked of it.
+_LAST_REQUEST = 0.3
 
 
 @dataclass
@@ -129,12 +131,15 @@ class Crew:
         return None
 
     def _kill_if_it_holds(self, member: Member) -> set[str]:
-        """It is stopped before it is looked at, so that what it is seen to hold is what it holds when it dies."""
+        """It is stopped before it is looked at, so that what it is seen to hold is what it holds when it dies.
+
+        A server may still be at work on the last request of a process that is stopped: hence the second look.
+        """
         member.process.send_signal(signal.SIGSTOP)
         try:
-            held = {
-                job.uuid for job in self._board.iterjobs(states={JobState.CLAIMED}) if job.record.owner == member.owner
-            }
+            if self._held_by(member):
+                time.sleep(_LAST_REQUEST)
+            held = self._held_by(member)
             if held:
                 member.process.kill()
                 member.process.wait()
@@ -145,3 +150,7 @@ class Crew:
             return set()
         finally:
             member.process.send_signal(signal.SIGCONT)
+
+    def _held_by(self, member: Member) -> set[str]:
+        claimed = self._board.iterjobs(states={JobState.CLAIMED})
+        return {job.uuid for job in claimed if job.record.owner == member.owner}
