@@ -1,6 +1,7 @@
 """``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table.
 
-``python -m benchmarks peers STORE`` measures other libraries on the same store instead.
+``python -m benchmarks peers STORE`` measures other libraries on the same store instead. ``python -m benchmarks house``
+measures the code of this checkout, or of two.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
 from benchmarks.figures import Figure, print_json, print_table
+from benchmarks.house import main as measure_house
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.processes import measure_processes
 from benchmarks.schedules import measure_schedules
@@ -33,6 +35,9 @@ _GROUPS = {
 def main() -> None:
     if sys.argv[1:2] == ["peers"]:
         measure_peers(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["house"]:
+        measure_house(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)}; all by default")
