@@ -16,6 +16,11 @@ def used_up(entry: Entry, reason: str | None) -> str:
     return f"{said}; the last: {reason}" if reason else said
 
 
+def expired(owner: str | None) -> str:
+    """Say why a claim ended by itself; the owner's name stands as it is, whatever it has of quotes."""
+    return f"the claim of '{owner}' expired"
+
+
 def last_error_after(entry: Entry, reason: str | None, error: str | None, *, failed: bool) -> str | None:
     """Return the last error of a job whose attempt ended: of one that failed, a reason is the error if there is none.
 

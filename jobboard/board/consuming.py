@@ -127,7 +127,7 @@ class Consuming(Handles):
     ) -> list[Verdict]:
         """Extend a batch of claims by their handles in one round trip; each is atomic and idempotent.
 
-        :param progress: for each job what its record shows operators; None leaves it as it is.
+        :param progress: for each job what its record shows operators until the next claim; None leaves it as it is.
         :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and somebody asked for its end) or
             ``Verdict.LOST``.
         """
@@ -229,6 +229,7 @@ class Consuming(Handles):
     ) -> None:
         """Set a broken job aside with a reason; it stays in the trash until restored or purged. Atomic.
 
+        :param error: as for :meth:`abandon`: the job's ``last_error``, for which the ``reason`` stands if this is None.
         :param force: an operator's, whoever holds the job: a claim of it is lost. Trashing it again changes nothing.
         :raises ClaimLost: without ``force``: the claim does not hold.
         :raises NotFound: with ``force``: it is not on the board.

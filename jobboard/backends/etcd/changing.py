@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import expired, is_used_up, used_up
 from jobboard.backends.etcd.client import Client
 from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.layout import Stored, content_of, steps_between
@@ -338,7 +338,7 @@ def _taken_back(stored: Stored, now: float) -> Change:
     grant, token = stored.row.grant, stored.row.granted
     assert grant is not None
     row = folded(stored.row)
-    row.reason = reason = f"the claim of {grant.who!r} " + ("expired" if stored.is_held else "lost its lease")
+    row.reason = reason = expired(grant.who) if stored.is_held else f"the claim of '{grant.who}' lost its lease"
     if row.cancel_asked or is_used_up(row):
         row.note(EventKind.EXPIRED, grant.who, now, token, reason)
         told = [told_of(row, EventKind.EXPIRED, now, grant.who, token, reason)]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from jobboard.arguments import moment
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import expired, is_used_up, used_up
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.memory.row import Row, end_claim, state_at
 from jobboard.entry import Claim, EntityEntry, JobState, ScheduleEntry
@@ -213,7 +213,7 @@ class Shelf:
     def _take_back(self, row: Row, now: float) -> None:
         """End a claim whose time is over, so that the job is where it belongs."""
         who, token = row.owner, row.token
-        row.reason = f"the claim of {who!r} expired"
+        row.reason = expired(who)
         if not row.cancel_asked and not is_used_up(row):
             self.put_back(row, EventKind.EXPIRED, now, row.reason)
             return

@@ -235,7 +235,7 @@ def _told(row: Row | None) -> Verdict:
 
 
 def _repeated(transaction: Transaction, hold: Hold, *kinds: EventKind) -> Verdict:
-    return was_done(transaction, hold.uuid, hold.token, *kinds)
+    return was_done(transaction, hold.uuid, hold.token, *kinds, who=hold.who)
 
 
 def _abandon(transaction: Transaction, held: Held, end: Return) -> Verdict:

@@ -45,7 +45,8 @@ HEADS_OF_NAME = Statement(text(_HEADS % ("jobboard_ready_by_name", "AND name = :
 OWN = Statement(
     text(f"""
 UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN}, owner = :who,
-    claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now
+    claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now,
+    progress = NULL
 WHERE id IN :ids
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
 )
@@ -142,7 +143,7 @@ def _owned(entry: Entry, claim: Claim, now: float) -> Entry:
     entry.token = next_token(entry.sequence, entry.token)
     entry.owner, entry.claim_id = claim.who, claim.claim_id
     entry.expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
-    entry.last_modified = now
+    entry.last_modified, entry.progress = now, None
     return entry
 
 

@@ -41,7 +41,8 @@ WITH {_MOMENT}, look AS MATERIALIZED (
     UPDATE jobboard_jobs AS job SET
         state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN.replace("jobboard_jobs", "job")},
         owner = CAST(:who AS text),
-        claim_id = CAST(:claim_id AS text), due_at = look.now + CAST(:expiry AS float8), last_modified = look.now
+        claim_id = CAST(:claim_id AS text), due_at = look.now + CAST(:expiry AS float8), last_modified = look.now,
+        progress = NULL
     FROM look, heads WHERE job.id = heads.id
     RETURNING {_COLUMNS}
 ), lines AS (

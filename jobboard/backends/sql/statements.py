@@ -194,6 +194,7 @@ _own = {
     "claim_id": p("claim_id"),
     "due_at": p("due_at"),
     "last_modified": p("now"),
+    "progress": None,
 }
 # Databases that lock rows pass over those that others are claiming; SQLite's dialect leaves these words out.
 _heads = by_index(
@@ -268,10 +269,9 @@ CONSUME = Statement(
     )
 )  # fmt: skip
 WAS_DONE = Statement(
-    select(literal_column("1"))
+    select(journal.c.who)
     .select_from(jobs.join(journal, journal.c.job == jobs.c.id))
     .where(_this, journal.c.token == p("token"), in_list(journal.c.kind, "kinds"))
-    .limit(1)
 )
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import expired, is_used_up, used_up
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.auditing import MEND
 from jobboard.backends.sql.rows import LARGEST, entry_of
@@ -59,13 +59,13 @@ def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -
         )  # fmt: skip
 
 
-def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind) -> Verdict:
-    """Look into the journal for what this token did before."""
+def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind, who: str | None = None) -> Verdict:
+    """Look into the journal for what was done under this token before, by this owner if one is given."""
     if token > LARGEST:
         return Verdict.LOST
     names = transaction.list_of(kind.value for kind in kinds)
-    row = transaction.row(statements.WAS_DONE, uuid=uuid, token=token, kinds=names)
-    return Verdict.LOST if row is None else Verdict.REPEATED
+    owners = [row[0] for row in transaction.rows(statements.WAS_DONE, uuid=uuid, token=token, kinds=names)]
+    return Verdict.REPEATED if who in owners or (who is None and owners) else Verdict.LOST
 
 
 def find(transaction: Transaction, uuid: str) -> Entry | None:
@@ -112,7 +112,7 @@ def _take_back_overdue(transaction: Transaction) -> int:
 
 def _take_back_expired(transaction: Transaction, entry: Entry) -> None:
     if entry.state is JobState.CLAIMED:
-        take_back(transaction, entry, EventKind.EXPIRED, f"the claim of {entry.owner!r} expired")
+        take_back(transaction, entry, EventKind.EXPIRED, expired(entry.owner))
     else:
         # A row that contradicts itself must not hold up the others.
         transaction.do(MEND, id=entry.sequence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jobboard.attempts import is_used_up, used_up
+from jobboard.attempts import expired, is_used_up, used_up
 from jobboard.backend import RETRY_WINDOW
 from jobboard.backends.zookeeper.record import THIS, Record
 from jobboard.entry import Claim, Hold, JobState, NewEntry
@@ -56,9 +56,9 @@ def settle(record: Record, now: float, is_present: IsPresent) -> bool:
         record.state = JobState.UNCLAIMED
         record.note(EventKind.DUE, None, None, None)
     elif record.expires_at is not None and record.expires_at <= now:
-        _take_back(record, now, f"the claim of {record.owner!r} expired")
+        _take_back(record, now, expired(record.owner))
     else:
-        _take_back(record, now, f"the session of {record.owner!r} ended")
+        _take_back(record, now, f"the session of '{record.owner}' ended")
     return True
 
 

@@ -136,7 +136,7 @@ class Watching(Client):
         """Tell who listens here that the claims of a session that ended are lost, before any server could."""
         at = moment(self._clock.now())
         for record in self._editor.held_under(presence):
-            reason = f"the session of {record.owner!r} ended"
+            reason = f"the session of '{record.owner}' ended"
             self._hand_out(
                 JobEvent(EventKind.EXPIRED, record.uuid, record.name, record.owner, record.token, at, reason)
             )

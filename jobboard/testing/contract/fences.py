@@ -21,6 +21,7 @@ from jobboard.testing.contract.case import (
     state_of,
     until_taken_back,
 )
+from jobboard.testing.faults import LossyBackend
 
 #: One of the five calls that need a claim, under ``who`` and, if given, ``token``.
 End = Callable[..., None]
@@ -222,3 +223,14 @@ class FenceCases(Case):
         board.claim(theirs, "bob")
         _refuses(board, end, board.get(unclaimed.uuid), "alice", token=token)
         _refuses(board, end, board.get(theirs.uuid), "alice", token=token)
+
+    @pytest.mark.parametrize("end", ENDS[:3], ids=lambda end: end.__name__[1:])
+    def test_nobody_takes_the_end_of_an_owner_for_their_own(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend, end: End
+    ) -> None:
+        """Only who held the claim can have ended it, also when a lost reply leads to a second try."""
+        job = other.post("resize")
+        token = other.claim(job, "alice")
+        end(other, job, "alice")
+        lossy.lose(end.__name__[1:])
+        _refuses(board, end, board.get(job.uuid), "bob", token=token)

@@ -10,7 +10,7 @@ from jobboard.board import JobBoard
 from jobboard.entry import JobState
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry
-from jobboard.testing.contract.case import LONG, Case, claim_one, state_of
+from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of, until_taken_back
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
 
@@ -162,6 +162,29 @@ class RecordCases(Case):
         assert (record.state, record.reason) == (JobState.TRASHED, "all 1 attempts are used up")
         assert record.last_error == reason
         assert [line.reason for line in record.history[-2:]] == [reason, record.reason]
+
+    @needs(expiry="time")
+    def test_an_owner_is_named_as_it_is_when_its_claim_expires(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        board.claim(job, owner := 'it\'s \\ "bob" ü\xa0', SHORT)
+        until_taken_back(board, job)
+        reason = f"the claim of '{owner}' expired"
+        assert (board.get(job.uuid).record.reason, job.history[-1].reason) == (reason, reason)
+
+    @pytest.mark.parametrize("is_named", [True, False], ids=["claim", "claim_next"])
+    def test_a_claim_begins_without_the_progress_of_the_one_before(
+        self, board: JobBoard, other: JobBoard, is_named: bool
+    ) -> None:
+        job = board.post("resize")
+        claimed = claim_one(board)
+        board.extend_many([claimed], "alice", LONG, progress=["half"])
+        board.abandon(claimed, "alice")
+        assert other.get(job.uuid).record.progress == "half"
+        if is_named:
+            board.claim(job, "bob", LONG)
+        else:
+            job = claim_one(board, "bob")
+        assert (job.record.progress, other.get(job.uuid).record.progress) == (None, None)
 
     def test_a_moment_that_is_over_is_kept_as_the_last_one(self, board: JobBoard) -> None:
         job = board.post("resize", run_at=datetime.now(UTC) - timedelta(hours=2))
