@@ -291,7 +291,7 @@ def _cpu(folders: list[Path]) -> list[Figures]:
         medians = {name: 1000 * statistics.median(spent[folder, name][1:]) for name in _COMMANDS}
         empty = medians.pop("an empty interpreter")
         figure: Figures = {
-            f"CPU of {name}, ms above the next": round(value - empty, 1) for name, value in medians.items()
+            f"CPU of {name}, ms above an empty interpreter": round(value - empty, 1) for name, value in medians.items()
         }
         figure["CPU of an empty interpreter, ms"] = round(empty, 1)
         figures.append(figure | {f"{name} imports SQLAlchemy": _imports_sqlalchemy(name, folder) for name in medians})
