@@ -13,10 +13,10 @@ from benchmarks.apschedulers import time_of_burst_in_apscheduler
 from benchmarks.figures import Figure, percentile
 from benchmarks.space import Space
 from jobboard import Every, JobBoard, Schedule, Scheduler
-from jobboard.board.steps import change_of
-from jobboard.entry import Verdict
-from jobboard.scheduler.planning import first_fire_time
-from jobboard.scheduler.progress import Progress
+from jobboard.backends.rows import Verdict
+from jobboard.schedules.planning import first_fire_time
+from jobboard.schedules.progress import Progress
+from jobboard.schedules.transitions import change_of
 
 _LONGEST = 300.0
 _AT_ONCE = 500
@@ -88,7 +88,7 @@ def _time_of_look_up(board: JobBoard) -> float:
     begin = time.perf_counter()
     due = board._backend.due_schedules(_AT_ONCE)
     took = time.perf_counter() - begin
-    assert [entry.id for entry in due.entries] == ["due"]
+    assert [row.id for row in due.rows] == ["due"]
     return took
 
 

@@ -15,9 +15,9 @@ from benchmarks.space import Bare, Space, Store
 from benchmarks.sql_store import MARIADB, POSTGRESQL
 from benchmarks.zookeeper_store import ZOOKEEPER
 from jobboard import fetch
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
-from jobboard.entry import Claim, Consumption, Hold, NewEntry
+from jobboard.backends.rows import ClaimRequest, Consumption, Fence, NewJob
 
 
 class BareSqlite:
@@ -78,13 +78,13 @@ class BareMemory:
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            self._backend.post([NewEntry(str(uuid.uuid4()), "bench", 3, b"\x80") for _ in range(batch)])
+            self._backend.post([NewJob(str(uuid.uuid4()), "bench", 3, b"\x80") for _ in range(batch)])
         return count
 
     def claim_and_consume(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            claimed = self._backend.claim_next(Claim("me", uuid.uuid4().hex, 30.0), None, batch)
-            self._backend.consume([Consumption(Hold(job.uuid, "me", job.token), None, 0.0) for job in claimed])
+            claimed = self._backend.claim_next(ClaimRequest("me", uuid.uuid4().hex, 30.0), None, batch)
+            self._backend.consume([Consumption(Fence(job.uuid, "me", job.token), None, 0.0) for job in claimed])
         return count
 
     def close(self) -> None:

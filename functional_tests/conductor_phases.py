@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobboard import Conductor, Handlers, JobBoard, RunningJob, fetch
-from jobboard.entry import Verdict
+from jobboard.backends.rows import Verdict
 from jobboard.plugins import load_plugin
 
 #: Of a claim, in seconds: nobody renews it any more, so that it is what the test waits for.

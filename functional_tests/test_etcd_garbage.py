@@ -128,7 +128,7 @@ def test_a_schedule_of_garbage_can_be_seen_and_removed(harness: EtcdHarness, boa
     other = harness.board(board.name)
     assert [schedule.id for schedule in other.schedules] == ["hourly"]
     assert [broken.id for broken in other.schedules.unreadable()] == ["nightly"]
-    assert not other._backend.due_schedules(9).entries
+    assert not other._backend.due_schedules(9).rows
     assert [broken.id for broken in other.schedules.unreadable()] == ["nightly"]
     other.schedules.remove("nightly")
     assert other.schedules.unreadable() == []

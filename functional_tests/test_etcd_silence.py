@@ -15,7 +15,7 @@ from servers import HOST, free_port
 from silence import busy_conductor
 
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.etcd import EtcdBackend
 
 LONG = 600.0

@@ -9,7 +9,7 @@ from histories.plan import steps_of
 from histories.planted import PLANTED, Planted
 from histories.run import Report, Wish, judge_again, run
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import JobBoard
 

@@ -135,7 +135,7 @@ def test_large_jobs_make_pages_shorter(harness: RedisHarness) -> None:
     backend.open(5.0)
     page = backend.page({JobState.UNCLAIMED}, None, None, 500)
     backend.close()
-    assert 1 <= len(page.entries) <= 30
+    assert 1 <= len(page.rows) <= 30
     assert page.cursor is not None
     assert [(job.uuid, (job.details or {})["n"]) for job in board.iterjobs()] == [
         (job.uuid, n) for n, job in enumerate(jobs)
@@ -235,7 +235,7 @@ def test_schedules_are_paged_in_byte_order_in_every_locale(tmp_path: Path) -> No
         backend.open(5.0)
         while True:
             page = backend.page_schedules(cursor, 2)
-            found += [entry.id for entry in page.entries]
+            found += [row.id for row in page.rows]
             if (cursor := page.cursor) is None:
                 break
         backend.close()

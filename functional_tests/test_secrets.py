@@ -94,7 +94,7 @@ def shown(caplog: pytest.LogCaptureFixture) -> Iterator[list[object]]:
 def _live_a_life(board: JobBoard, shown: list[object]) -> None:
     """Let the planted values go wherever users can put them."""
     book = LogBook("a book")
-    book.meta, book.entries = dict(PLANTED), [dict(PLANTED)]
+    book.meta, book.rows = dict(PLANTED), [dict(PLANTED)]
     job = board.post("work", book, PLANTED, key="k")
     shown += [*board.post_many([Posting("work", details=PLANTED)]), Posting("work", details=PLANTED), book, job]
     claimed = board.claim_next("alice", limit=2)
@@ -124,8 +124,8 @@ def _live_a_life(board: JobBoard, shown: list[object]) -> None:
     finally:
         conductor.stop()
     again = board.get(fired.uuid)
-    entries = board._backend.read([job.uuid, fired.uuid])
-    shown += [refused.value, again, again.record, again.history, again.book, board.load_book(book.uuid), entries]
+    rows = board._backend.read([job.uuid, fired.uuid])
+    shown += [refused.value, again, again.record, again.history, again.book, board.load_book(book.uuid), rows]
     shown += [board.schedules.get("nightly"), board._backend.read_schedules(["nightly"]), board.entities()]
     shown += [board._backend.entities(), list(board.iterjobs(states=["COMPLETE"])), board, board._backend, conductor]
     shown += [board._backend.address, board.audit(), board.stats(), done]

@@ -13,7 +13,7 @@ from typing import Any
 from sql_site import Site
 
 from jobboard import JobBoard, Posting
-from jobboard.entry import Discard
+from jobboard.backends.rows import Trashing
 from jobboard.testing import eventually
 from jobboard.testing.contract.processes import Rival
 
@@ -40,7 +40,7 @@ def test_a_storm_of_deadlocks_costs_time_only(site: Site) -> None:
         try:
             while not ended.is_set():
                 order = dice.sample(uuids, len(uuids))
-                backend.trash([Discard(uuid, None, "storm") for uuid in order])
+                backend.trash([Trashing(uuid, None, "storm") for uuid in order])
                 backend.restore(dice.sample(uuids, len(uuids)))
         except BaseException as fault:
             faults.append(fault)

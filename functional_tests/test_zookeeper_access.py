@@ -147,7 +147,7 @@ def test_an_acl_is_that_of_every_znode(server: Guarded) -> None:
             while paths:
                 path = paths.pop()
                 acl, _ = client.get_acls(path)
-                assert {(str(entry.id.scheme), entry.perms) for entry in acl} == {("digest", 31), ("world", 1)}, path
+                assert {(str(row.id.scheme), row.perms) for row in acl} == {("digest", 31), ("world", 1)}, path
                 paths += [f"{path}/{name}" for name in client.get_children(path)]
 
 

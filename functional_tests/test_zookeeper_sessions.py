@@ -29,7 +29,7 @@ from jobboard import (
     JobState,
     UnclaimableJob,
 )
-from jobboard.entry import Verdict
+from jobboard.backends.rows import Verdict
 from jobboard.testing import eventually
 
 LONG = 600.0

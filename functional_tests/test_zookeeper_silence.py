@@ -14,7 +14,7 @@ from zookeeper_harness import ZooKeeperHarness
 from zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
 
 LONG = 600.0

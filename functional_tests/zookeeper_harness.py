@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.record import Record, decode, encode

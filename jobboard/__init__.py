@@ -1,12 +1,8 @@
 """jobboard: post jobs on the coordination service that you already run; each is claimed by exactly one owner."""
 
-# The function ``backend`` takes the place of the module of that name here, once the imports have loaded the module;
-# ``from jobboard.backend import Backend`` works all the same.
 from jobboard.board import JobBoard, Schedules
-from jobboard.book import LogBook
 from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
 from jobboard.entity import Entity
-from jobboard.entry import JobState
 from jobboard.errors import (
     AlreadyPosted,
     AlreadyScheduled,
@@ -26,22 +22,12 @@ from jobboard.errors import (
 )
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.fetching import backend, fetch
-from jobboard.job import Job
-from jobboard.posting import JobPriority, Posting
-from jobboard.record import Record, Undecodable
-from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.scheduler import Scheduler
-from jobboard.scheduler.triggers import (
-    AllOf,
-    AnyOf,
-    At,
-    Calendar,
-    Cron,
-    Every,
-    Excluding,
-    Trigger,
-    trigger_from_plain,
-)
+from jobboard.job import Job, Posting, Record, Undecodable
+from jobboard.logbook import LogBook
+from jobboard.scheduler import Scheduler
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
+from jobboard.states import JobPriority, JobState
 from jobboard.stats import BoardStats, NameStats
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobboard.arguments import check_expiry, check_text
+from jobboard.validation import check_expiry, check_text
 
 
 @dataclass(frozen=True, slots=True)

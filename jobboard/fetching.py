@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from jobboard.address import Address
-from jobboard.arguments import check_text
-from jobboard.backend import Backend
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend
+from jobboard.backends.options import truth
 from jobboard.board import JobBoard
 from jobboard.errors import UnknownBackend
-from jobboard.options import truth
 from jobboard.plugins import load_plugin
+from jobboard.validation import check_text
 
 _NAMESPACE = "jobboard.backends"
 

@@ -1,32 +1,121 @@
-"""The handle on one job that users hold: its posting, and the way to its record."""
+"""A job as users see it: its posting, the record of what became of it, and the handle on both."""
 
 from __future__ import annotations
 
+import uuid as uuids
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from jobboard.arguments import check_expiry, check_timeout, moment
-from jobboard.body import Body
-from jobboard.book import LogBook
-from jobboard.entry import Entry, JobState
+from jobboard.backends.rows import JobRow
+from jobboard.backends.text import in_one_line
+from jobboard.codec import decode
 from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.events import HistoryEntry
-from jobboard.posting import JobPriority
-from jobboard.record import Record, Undecodable, record_of
+from jobboard.logbook import LogBook
+from jobboard.payload import Payload
+from jobboard.states import JobPriority, JobState
+from jobboard.validation import check_expiry, check_timeout, moment
 
 
-class Home(Protocol):
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """One job for :meth:`JobBoard.post_many`; the fields are the arguments of :meth:`JobBoard.post`."""
+
+    name: str
+    book: LogBook | None = None
+    details: dict[str, Any] | None = None
+    priority: JobPriority | str = JobPriority.NORMAL
+    key: str | None = None
+    if_exists: Literal["raise", "keep", "replace"] = "raise"
+    run_at: datetime | None = None
+    delay: float | None = None
+    uuid: str | uuids.UUID | None = None
+    max_attempts: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Posting {self.name!r}{f' key={self.key!r}' if self.key else ''}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """Stands in a record for a checkpoint, a progress or a result that can't be decoded; ``raw`` is what is stored."""
+
+    raw: bytes = field(repr=False)
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
+
+    A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
+    """
+
+    state: JobState
+    attempts: int
+    owner: str | None
+    token: int
+    expires_at: datetime | None
+    run_at: datetime | None
+    last_modified: datetime
+    last_error: str | None
+    reason: str | None
+    checkpoint: Any
+    progress: Any
+    result: Any
+    cancel_asked: bool
+    history: tuple[HistoryEntry, ...]
+
+    def __repr__(self) -> str:
+        return f"<Record {self.state} attempts={self.attempts} owner={self.owner!r} token={self.token}>"
+
+
+def record_of(row: JobRow) -> Record:
+    """Decode an entry's record."""
+    return Record(
+        state=row.state,
+        attempts=row.attempts,
+        owner=row.owner,
+        token=row.token,
+        expires_at=_moment_or_none(row.expires_at),
+        run_at=_moment_or_none(row.run_at),
+        last_modified=moment(row.last_modified),
+        last_error=row.last_error,
+        reason=row.reason,
+        checkpoint=_decoded_or_none(row.checkpoint),
+        progress=_decoded_or_none(row.progress),
+        result=_decoded_or_none(row.result),
+        cancel_asked=row.cancel_asked,
+        history=row.history,
+    )
+
+
+def _moment_or_none(seconds: float | None) -> datetime | None:
+    return None if seconds is None else moment(seconds)
+
+
+def _decoded_or_none(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return decode(data)
+    except ValueError as error:
+        return Undecodable(data, in_one_line(str(error)))
+
+
+class JobReader(Protocol):
     """What a handle asks of the board that it came from."""
 
     @property
     def name(self) -> str: ...
     @property
     def store(self) -> str: ...
-    def look(self, uuid: str) -> Entry: ...
+    def look(self, uuid: str) -> JobRow: ...
     def look_back(self, uuid: str) -> tuple[HistoryEntry, ...]: ...
     def load_book(self, uuid: str) -> LogBook: ...
     def seconds_left(self, uuid: str) -> float | None: ...
-    def wait_for_end(self, known: Entry, timeout: float | None) -> tuple[bool, Entry]: ...
+    def wait_for_end(self, known: JobRow, timeout: float | None) -> tuple[bool, JobRow]: ...
     def extend(self, job: Job, who: str, expiry: float | None = None, *, token: int | None = None) -> None: ...
     def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
 
@@ -45,14 +134,14 @@ class Job:
         "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
     )  # fmt: skip
 
-    def __init__(self, board: Home, entry: Entry, body: Body | None, token: int | None = None) -> None:
+    def __init__(self, board: JobReader, row: JobRow, body: Payload | None, token: int | None = None) -> None:
         self.board = board
-        self.uuid = entry.uuid
-        self.name = entry.name
-        self.priority = JobPriority(entry.priority)
-        self.sequence = entry.sequence
-        self.key = entry.key
-        self.max_attempts = entry.max_attempts
+        self.uuid = row.uuid
+        self.name = row.name
+        self.priority = JobPriority(row.priority)
+        self.sequence = row.sequence
+        self.key = row.key
+        self.max_attempts = row.max_attempts
         #: None only for an entry of the trash that can't be decoded; its bytes are in :attr:`raw`.
         self.details: dict[str, Any] | None = body.details if body else None
         self.book_uuid = body.book_uuid if body else None
@@ -60,7 +149,7 @@ class Job:
         self.schedule_id = body.schedule_id if body else None
         self.fire_time = moment(body.fire_time) if body and body.fire_time is not None else None
         self.token = token
-        self._entry = entry
+        self._entry = row
         self._record: Record | None = None
 
     @property
@@ -89,9 +178,9 @@ class Job:
             self._record = record_of(self._entry)
         return self._record
 
-    def saw(self, entry: Entry) -> None:
+    def saw(self, row: JobRow) -> None:
         """Take the record of a newer read."""
-        self._entry, self._record = entry, None
+        self._entry, self._record = row, None
 
     def _read(self) -> Record:
         self.saw(self.board.look(self.uuid))
@@ -182,8 +271,8 @@ class Job:
         a job in the trash. Of one that is gone it is COMPLETE, with ``cancel_asked`` if it was cancelled meanwhile.
         Asks the store when an event says so, and every few seconds.
         """
-        is_complete, entry = self.board.wait_for_end(self._entry, check_timeout(timeout))
-        self.saw(entry)
+        is_complete, row = self.board.wait_for_end(self._entry, check_timeout(timeout))
+        self.saw(row)
         return is_complete
 
     def __eq__(self, other: object) -> bool:

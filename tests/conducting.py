@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jobboard import Conductor, Handlers, Job, JobBoard, JobState
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.testing import LossyBackend
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
-from jobboard.entry import Claim, Consumption, Entry, Hold, JobState, NewEntry, Verdict
+from jobboard.backends.rows import ClaimRequest, Consumption, Fence, JobRow, NewJob, Verdict
+from jobboard.states import JobState
 
 #: The most seconds that a test waits for what must happen.
 DEADLINE = 20.0
@@ -32,33 +33,35 @@ def client_of(name: str, uri: str = "memory://") -> MemoryBackend:
     return backend
 
 
-def posting(name: str = "resize", **options: object) -> NewEntry:
+def posting(name: str = "resize", **options: object) -> NewJob:
     fields: dict[str, object] = {"uuid": str(uuid.uuid4()), "priority": 3, "body": b"body"}
-    return NewEntry(name=name, **{**fields, **options})  # type: ignore[arg-type]
+    return NewJob(name=name, **{**fields, **options})  # type: ignore[arg-type]
 
 
-def post(backend: MemoryBackend, name: str = "resize", **options: object) -> Entry:
-    return backend.post([posting(name, **options)])[0].entry
+def post(backend: MemoryBackend, name: str = "resize", **options: object) -> JobRow:
+    return backend.post([posting(name, **options)])[0].row
 
 
-def fill(backend: MemoryBackend, count: int, name: str = "resize", **options: object) -> list[Entry]:
-    return [posted.entry for posted in backend.post([posting(name, **options) for _ in range(count)])]
+def fill(backend: MemoryBackend, count: int, name: str = "resize", **options: object) -> list[JobRow]:
+    return [posted.row for posted in backend.post([posting(name, **options) for _ in range(count)])]
 
 
 def claim_next(
     backend: MemoryBackend, names: set[str] | None = None, *, limit: int = 1, expiry: float = 30.0, who: str = "alice"
-) -> list[Entry]:
-    return backend.claim_next(Claim(who, uuid.uuid4().hex, expiry), None if names is None else frozenset(names), limit)
+) -> list[JobRow]:
+    return backend.claim_next(
+        ClaimRequest(who, uuid.uuid4().hex, expiry), None if names is None else frozenset(names), limit
+    )
 
 
-def hold_of(entry: Entry) -> Hold:
-    return Hold(entry.uuid, entry.owner or "", entry.token)
+def hold_of(row: JobRow) -> Fence:
+    return Fence(row.uuid, row.owner or "", row.token)
 
 
-def consume(backend: MemoryBackend, entries: list[Entry], retention: float = 3600.0) -> list[Verdict]:
-    return backend.consume([Consumption(hold_of(entry), None, retention) for entry in entries])
+def consume(backend: MemoryBackend, rows: list[JobRow], retention: float = 3600.0) -> list[Verdict]:
+    return backend.consume([Consumption(hold_of(row), None, retention) for row in rows])
 
 
-def state_of(backend: MemoryBackend, entry: Entry) -> JobState | None:
-    (found,) = backend.read([entry.uuid])
+def state_of(backend: MemoryBackend, row: JobRow) -> JobState | None:
+    (found,) = backend.read([row.uuid])
     return None if found is None else found.state

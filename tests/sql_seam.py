@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
+from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, NewJob
 from jobboard.backends.sql import SqliteBackend
-from jobboard.entry import Claim, Consumption, Entry, Hold, NewEntry, Renewal, Return
 
 
 def backend_of(path: Path, board: str = "board", **options: Any) -> SqliteBackend:
@@ -30,12 +30,12 @@ def opened(path: Path, board: str = "board", **options: Any) -> Iterator[SqliteB
         backend.close()
 
 
-def posting(name: str = "resize", **options: Any) -> NewEntry:
-    return NewEntry(**{"uuid": str(uuid.uuid4()), "name": name, "priority": 3, "body": b"body", **options})
+def posting(name: str = "resize", **options: Any) -> NewJob:
+    return NewJob(**{"uuid": str(uuid.uuid4()), "name": name, "priority": 3, "body": b"body", **options})
 
 
-def post(backend: SqliteBackend, name: str = "resize", **options: Any) -> Entry:
-    return backend.post([posting(name, **options)])[0].entry
+def post(backend: SqliteBackend, name: str = "resize", **options: Any) -> JobRow:
+    return backend.post([posting(name, **options)])[0].row
 
 
 def fill(backend: SqliteBackend, count: int, *names: str) -> None:
@@ -46,30 +46,30 @@ def fill(backend: SqliteBackend, count: int, *names: str) -> None:
 
 def claim_next(
     backend: SqliteBackend, names: set[str] | None = None, *, limit: int = 1, expiry: float = 30.0
-) -> list[Entry]:
+) -> list[JobRow]:
     wanted = None if names is None else frozenset(names)
-    return backend.claim_next(Claim("alice", uuid.uuid4().hex, expiry), wanted, limit)
+    return backend.claim_next(ClaimRequest("alice", uuid.uuid4().hex, expiry), wanted, limit)
 
 
-def claimed(backend: SqliteBackend, **options: Any) -> Entry:
-    (entry,) = claim_next(backend, **options)
-    return entry
+def claimed(backend: SqliteBackend, **options: Any) -> JobRow:
+    (row,) = claim_next(backend, **options)
+    return row
 
 
-def hold_of(entry: Entry) -> Hold:
-    return Hold(entry.uuid, "alice", entry.token)
+def hold_of(row: JobRow) -> Fence:
+    return Fence(row.uuid, "alice", row.token)
 
 
-def consumption(entry: Entry, retention: float = 3600.0) -> Consumption:
-    return Consumption(hold_of(entry), None, retention)
+def consumption(row: JobRow, retention: float = 3600.0) -> Consumption:
+    return Consumption(hold_of(row), None, retention)
 
 
-def renewal(entry: Entry) -> Renewal:
-    return Renewal(hold_of(entry), 30.0)
+def renewal(row: JobRow) -> Extension:
+    return Extension(hold_of(row), 30.0)
 
 
-def back(entry: Entry) -> Return:
-    return Return(hold_of(entry))
+def back(row: JobRow) -> Abandonment:
+    return Abandonment(hold_of(row))
 
 
 def run_sql(path: Path, sql: str, *parameters: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard import fetch
-from jobboard.address import Address
+from jobboard.backends.address import Address
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from minute_walk import utc
 
 from jobboard import AllOf, At, Calendar, Cron, Every, Trigger
-from jobboard.scheduler.apscheduler import Converted, convert_job, convert_trigger
+from jobboard.schedules.apscheduler import Converted, convert_job, convert_trigger
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 

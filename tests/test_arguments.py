@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobboard.arguments import (
+from jobboard.validation import (
     LONGEST_TEXT,
     LONGEST_TIME,
     check_count,

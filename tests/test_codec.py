@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobboard.body import Body, pack_body, unpack_body
 from jobboard.codec import decode, encode
 from jobboard.errors import InvalidPosting
+from jobboard.payload import Payload, pack_payload, unpack_payload
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 moments = st.datetimes(
@@ -49,14 +49,14 @@ def test_moments_arrive_as_utc(moment: datetime) -> None:
 def test_a_body_arrives_as_it_was_sent(
     details: dict[str, Any], book: str | None, book_name: str | None, schedule: str | None, fire_time: float | None
 ) -> None:
-    body = Body(details, book, book_name, schedule, fire_time)
-    assert unpack_body(pack_body(body)) == body
+    body = Payload(details, book, book_name, schedule, fire_time)
+    assert unpack_payload(pack_payload(body)) == body
 
 
 @given(st.binary(max_size=60))
 def test_garbage_is_refused_and_never_anything_else(data: bytes) -> None:
     try:
-        body = unpack_body(data)
+        body = unpack_payload(data)
     except ValueError:
         return
     assert isinstance(body.details, dict)
@@ -64,22 +64,22 @@ def test_garbage_is_refused_and_never_anything_else(data: bytes) -> None:
 
 @given(detail_dicts, st.data())
 def test_a_body_cut_short_or_with_something_behind_it_is_refused(details: dict[str, Any], data: Any) -> None:
-    packed = pack_body(Body(details))
+    packed = pack_payload(Payload(details))
     cut = data.draw(st.integers(0, len(packed) - 1))
     for wrong in (packed[:cut], packed + b"\xc0"):
         with pytest.raises(ValueError, match="posting"):
-            unpack_body(wrong)
+            unpack_payload(wrong)
 
 
 def test_a_body_of_a_later_format_says_so() -> None:
     packed = msgpack.packb([99, None, None, None, None]) + msgpack.packb({})
     with pytest.raises(ValueError, match="format 99"):
-        unpack_body(packed)
+        unpack_payload(packed)
 
 
 def test_pickled_bytes_are_not_read() -> None:
     with pytest.raises(ValueError):
-        unpack_body(pickle.dumps(Body({"a": 1})))
+        unpack_payload(pickle.dumps(Payload({"a": 1})))
 
 
 def _nested(depth: int) -> Any:
@@ -138,7 +138,7 @@ def test_the_limit_is_in_encoded_bytes() -> None:
 @pytest.mark.parametrize("details", [None, [], "text", 7])
 def test_details_that_are_no_dict_are_refused(details: Any) -> None:
     with pytest.raises(InvalidPosting, match="must be a dict"):
-        pack_body(Body(details))
+        pack_payload(Payload(details))
 
 
 @pytest.mark.parametrize("value", [{"a": (1, 2)}, {"a": [1, 2]}])
@@ -152,4 +152,4 @@ def test_a_timestamp_keeps_its_microseconds() -> None:
 
 
 def test_a_body_does_not_show_its_details() -> None:
-    assert "hunter2" not in repr(Body({"password": "hunter2"}))
+    assert "hunter2" not in repr(Payload({"password": "hunter2"}))

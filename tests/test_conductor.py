@@ -23,7 +23,7 @@ from jobboard import (
     RunningJob,
     fetch,
 )
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.testing import LossyBackend, eventually
 
@@ -178,7 +178,7 @@ class TestEveryExecutor:
         book.append(attempt=0)
         job = board.post("journal", book)
         assert job.wait(20)
-        assert [entry["attempt"] for entry in board.load_book(book.uuid)] == [0, 1]
+        assert [row["attempt"] for row in board.load_book(book.uuid)] == [0, 1]
 
     def test_it_stops_and_starts_again(self, board: JobBoard, conduct: NewConductor, executor: str) -> None:
         conductor = conduct(executor)

@@ -7,7 +7,7 @@ import inspect
 import pytest
 from embedded import MemoryHarness
 
-from jobboard.backend import Backend
+from jobboard.backends.base import Backend
 from jobboard.board import JobBoard, Schedules
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract

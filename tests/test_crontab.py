@@ -8,7 +8,7 @@ import pytest
 from minute_walk import utc
 
 from jobboard import Cron
-from jobboard.scheduler.crontab import CrontabItem, parse_crontab
+from jobboard.schedules.crontab import CrontabItem, parse_crontab
 
 
 def parse(text: str, **options: object) -> list[CrontabItem]:

@@ -7,7 +7,7 @@ from datetime import timedelta, timezone
 import pytest
 from minute_walk import utc
 
-from jobboard.scheduler.jitter import jitter_of
+from jobboard.schedules.jitter import jitter_of
 
 NOON = utc(2026, 12, 1, 12)
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from memory_seam import HandClock, claim_next, client_of, consume, fill, fresh_name, hold_of, post, posting
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory import MemoryBackend
-from jobboard.entry import LIVE, Discard, Entry, IfExists, JobState, Renewal
+from jobboard.backends.rows import Extension, IfExists, JobRow, Trashing
+from jobboard.states import LIVE, JobState
 
 
 @pytest.fixture
@@ -71,9 +72,9 @@ def test_paused_jobs_are_not_skipped_one_by_one(backend: MemoryBackend) -> None:
     fill(backend, 5_000, "paused", priority=5)
     post(backend, "free")
     backend.pause("paused")
-    claimed: list[Entry] = []
+    claimed: list[JobRow] = []
     assert calls_of(lambda: claimed.extend(claim_next(backend))) <= few + 30
-    assert [entry.name for entry in claimed] == ["free"]
+    assert [row.name for row in claimed] == ["free"]
 
 
 def test_a_name_filter_does_not_skip_others_one_by_one(backend: MemoryBackend) -> None:
@@ -81,9 +82,9 @@ def test_a_name_filter_does_not_skip_others_one_by_one(backend: MemoryBackend) -
     few = calls_of(lambda: claim_next(backend, {"wanted"}))
     fill(backend, 5_000, "unwanted", priority=5)
     post(backend, "wanted")
-    claimed: list[Entry] = []
+    claimed: list[JobRow] = []
     assert calls_of(lambda: claimed.extend(claim_next(backend, {"wanted", "absent"}))) <= few + 10
-    assert [entry.name for entry in claimed] == ["wanted"]
+    assert [row.name for row in claimed] == ["wanted"]
 
 
 @pytest.mark.parametrize("states", [{JobState.TRASHED}, {JobState.UNCLAIMED}, {JobState.COMPLETE}], ids=str)
@@ -97,7 +98,7 @@ def test_a_page_looks_at_nothing_but_what_it_shows(backend: MemoryBackend, state
     consume(backend, claim_next(backend, {"often"}, limit=1_000))
     fill(backend, 3_000, "often")
     consume(backend, claim_next(backend, {"often"}, limit=1_000))
-    backend.trash([Discard(entry.uuid, None) for entry in backend.page(LIVE, None, None, 1_000).entries])
+    backend.trash([Trashing(row.uuid, None) for row in backend.page(LIVE, None, None, 1_000).rows])
     assert calls_of(look) <= few + 40
 
 
@@ -113,7 +114,7 @@ def test_renewals_leave_nothing_behind(backend: MemoryBackend, clock: HandClock)
     held = claim_next(backend, limit=50)
     for expiry in itertools.islice(itertools.cycle([30.0, 60.0, 5.0, math.inf]), 400):
         clock.time += 1.0
-        backend.extend([Renewal(hold_of(entry), expiry) for entry in held])
+        backend.extend([Extension(hold_of(row), expiry) for row in held])
         assert len(backend.shelf.timers) == (0 if math.isinf(expiry) else 50)
     assert backend.audit(False) == []
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobboard.order import LARGEST_BLOCK, Line, Order, walk
+from jobboard.backends.ordered import LARGEST_BLOCK, PriorityIndex, SortedKeys, walk
 
 changes = st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=200)
 
@@ -30,8 +30,8 @@ class Counted(int):
     __hash__ = int.__hash__
 
 
-def _order_of(keys: range) -> Order[int]:
-    order: Order[int] = Order()
+def _order_of(keys: range) -> SortedKeys[int]:
+    order: SortedKeys[int] = SortedKeys()
     for key in keys:
         order.add(Counted(key))
     return order
@@ -52,7 +52,7 @@ def _comparisons_of_a_change(backlog: int) -> int:
 @settings(deadline=None)
 @given(changes)
 def test_an_order_is_a_sorted_set(steps: list[tuple[bool, int]]) -> None:
-    order: Order[int] = Order()
+    order: SortedKeys[int] = SortedKeys()
     model: set[int] = set()
     for add, key in steps:
         if add and key not in model:
@@ -72,7 +72,7 @@ def test_an_order_is_a_sorted_set(steps: list[tuple[bool, int]]) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_order_of_many_blocks_is_a_sorted_set(seed: int) -> None:
-    dice, order, model = random.Random(seed), Order[int](), set[int]()
+    dice, order, model = random.Random(seed), SortedKeys[int](), set[int]()
     for _ in range(12_000):
         key = dice.randrange(9_000)
         if key in model:
@@ -103,7 +103,7 @@ def test_what_was_emptied_leaves_no_small_blocks_behind(left: int) -> None:
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_no_block_grows_beyond_its_size(step: int) -> None:
-    order: Order[int] = Order()
+    order: SortedKeys[int] = SortedKeys()
     for key in range(40_000)[::step]:
         order.add(key)
     assert list(order) == list(range(40_000))
@@ -120,7 +120,7 @@ def test_an_emptied_order_can_be_used_again() -> None:
 
 
 def test_a_line_is_asked_by_name_and_as_a_whole() -> None:
-    line: Line[int] = Line()
+    line: PriorityIndex[int] = PriorityIndex()
     for key, name in [(3, "resize"), (1, "rotate"), (2, "resize"), (4, "crop")]:
         line.add(key, name)
     assert list(walk(line.orders(None))) == [1, 2, 3, 4]
@@ -134,6 +134,6 @@ def test_a_line_is_asked_by_name_and_as_a_whole() -> None:
 
 
 def test_names_that_are_left_out_but_not_there_cost_nothing() -> None:
-    line: Line[int] = Line()
+    line: PriorityIndex[int] = PriorityIndex()
     line.add(1, "resize")
     assert line.orders(None, {"rotate", None}) == [line.whole]

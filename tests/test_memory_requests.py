@@ -8,22 +8,21 @@ from collections.abc import Iterator
 import pytest
 from memory_seam import HandClock, claim_next, client_of, consume, fresh_name, hold_of, post, posting, state_of
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory import MemoryBackend
-from jobboard.entry import (
-    LIVE,
-    Claim,
-    Discard,
-    EntityEntry,
-    Gone,
-    Hold,
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    ClaimRequest,
+    EntityRow,
+    Fence,
     IfExists,
-    JobState,
     PostOutcome,
-    Restored,
-    Return,
+    Trashing,
+    TrashOutcome,
     Verdict,
 )
+from jobboard.states import LIVE, JobState
 
 
 @pytest.fixture
@@ -49,9 +48,9 @@ def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: Memor
     assert state_of(backend, held[0]) is JobState.COMPLETE
     clock.time += 0.1
     assert state_of(backend, held[0]) is None
-    assert backend.page([JobState.COMPLETE], None, None, 9).entries == []
+    assert backend.page([JobState.COMPLETE], None, None, 9).rows == []
     assert backend.history(new.uuid) == []
-    assert backend.claim(new.uuid, Claim("bob", "b", 30.0)) is None
+    assert backend.claim(new.uuid, ClaimRequest("bob", "b", 30.0)) is None
     clock.time += RETRY_WINDOW - 0.1
     backend.tidy(9)
     assert consume(backend, held) == [Verdict.REPEATED]
@@ -67,11 +66,11 @@ def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: Memor
 
 def test_a_cancel_is_remembered_for_a_while(backend: MemoryBackend, clock: HandClock) -> None:
     job = post(backend, delay=60.0, key="k")
-    assert backend.cancel([job.uuid, job.uuid]) == [Gone.CANCELLED, Gone.REPEATED]
+    assert backend.cancel([job.uuid, job.uuid]) == [CancelOutcome.CANCELLED, CancelOutcome.REPEATED]
     assert (state_of(backend, job), backend.find("resize", "k")) == (None, None)
     clock.time += RETRY_WINDOW
     backend.tidy(9)
-    assert backend.cancel([job.uuid]) == [Gone.MISSING]
+    assert backend.cancel([job.uuid]) == [CancelOutcome.MISSING]
 
 
 def test_a_replacement_is_known_even_when_the_job_is_gone(backend: MemoryBackend) -> None:
@@ -81,21 +80,21 @@ def test_a_replacement_is_known_even_when_the_job_is_gone(backend: MemoryBackend
     (held,) = claim_next(backend)
     for _ in range(2):
         (again,) = backend.post([new])
-        assert (again.outcome, again.entry.uuid, again.entry.body) == (PostOutcome.SAME, job.uuid, b"new")
+        assert (again.outcome, again.row.uuid, again.row.body) == (PostOutcome.SAME, job.uuid, b"new")
         consume(backend, [held], retention=0.0)
     assert backend.count() == 0
     assert backend.read([new.uuid]) == [None]
 
 
 def test_an_end_is_repeated_only_by_whom_it_was_made(backend: MemoryBackend) -> None:
-    for end, name in ((Return, "abandon"), (Discard, "trash")):
+    for end, name in ((Abandonment, "abandon"), (Trashing, "trash")):
         job = post(backend, name)
         (held,) = claim_next(backend, {name})
-        mine, strangers = hold_of(held), Hold(job.uuid, "bob", held.token)
+        mine, strangers = hold_of(held), Fence(job.uuid, "bob", held.token)
         send = getattr(backend, name)
 
-        def ends(hold: Hold, end: type = end) -> list[object]:
-            return [end(hold) if end is Return else end(hold.uuid, hold)]
+        def ends(fence: Fence, end: type = end) -> list[object]:
+            return [end(fence) if end is Abandonment else end(fence.uuid, fence)]
 
         assert send(ends(mine)) == [Verdict.DONE]
         assert send(ends(mine)) == [Verdict.REPEATED]
@@ -105,25 +104,25 @@ def test_an_end_is_repeated_only_by_whom_it_was_made(backend: MemoryBackend) -> 
 def test_an_operators_trashing_is_not_taken_for_the_owners(backend: MemoryBackend) -> None:
     job = post(backend)
     (held,) = claim_next(backend)
-    assert backend.trash([Discard(job.uuid, None, by="an operator")]) == [Verdict.DONE]
-    assert backend.trash([Discard(job.uuid, hold_of(held))]) == [Verdict.LOST]
-    assert backend.trash([Discard(job.uuid, None, by="an operator")]) == [Verdict.REPEATED]
+    assert backend.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.DONE]
+    assert backend.trash([Trashing(job.uuid, hold_of(held))]) == [Verdict.LOST]
+    assert backend.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.REPEATED]
 
 
 def test_a_claim_with_the_same_id_is_one_claim(backend: MemoryBackend) -> None:
-    job, claim = post(backend), Claim("alice", "c", 30.0)
+    job, claim = post(backend), ClaimRequest("alice", "c", 30.0)
     first, second = backend.claim(job.uuid, claim), backend.claim(job.uuid, claim)
     assert first is not None
     assert first == second
     assert (first.claim_id, first.attempts, first.token) == ("c", 1, 1)
-    assert [entry.uuid for entry in backend.claimed_under("c")] == [job.uuid]
+    assert [row.uuid for row in backend.claimed_under("c")] == [job.uuid]
 
 
 def test_a_batch_with_one_taken_key_leaves_no_trace(backend: MemoryBackend) -> None:
     held = post(backend, key="claimed")
     claim_next(backend)
     post(backend, key="waiting", body=b"old")
-    before = [line for part in LIVE for line in backend.page([part], None, None, 9).entries]
+    before = [line for part in LIVE for line in backend.page([part], None, None, 9).rows]
     outcomes = backend.post(
         [
             posting(key="new"),
@@ -132,23 +131,23 @@ def test_a_batch_with_one_taken_key_leaves_no_trace(backend: MemoryBackend) -> N
         ]
     )
     assert outcomes[2].outcome is PostOutcome.TAKEN
-    assert outcomes[2].entry.uuid == held.uuid
-    assert [line for part in LIVE for line in backend.page([part], None, None, 9).entries] == before
+    assert outcomes[2].row.uuid == held.uuid
+    assert [line for part in LIVE for line in backend.page([part], None, None, 9).rows] == before
     assert backend.audit(False) == []
 
 
 def test_a_job_restored_before_its_delay_was_over_stays_claimable(backend: MemoryBackend, clock: HandClock) -> None:
     job = post(backend, delay=60.0)
-    backend.trash([Discard(job.uuid, None)])
-    assert backend.restore([job.uuid, job.uuid]) == [Restored.DONE, Restored.REPEATED]
+    backend.trash([Trashing(job.uuid, None)])
+    assert backend.restore([job.uuid, job.uuid]) == [TrashOutcome.DONE, TrashOutcome.REPEATED]
     (held,) = claim_next(backend)
-    backend.abandon([Return(hold_of(held))])
+    backend.abandon([Abandonment(hold_of(held))])
     assert state_of(backend, job) is JobState.UNCLAIMED
 
 
 def test_entities_are_forgotten_a_day_after_they_went(backend: MemoryBackend, clock: HandClock) -> None:
-    backend.put_entity(EntityEntry("conductor", "a", b"", 60.0))
-    backend.put_entity(EntityEntry("conductor", "b", b"", math.inf))
+    backend.put_entity(EntityRow("conductor", "a", b"", 60.0))
+    backend.put_entity(EntityRow("conductor", "b", b"", math.inf))
     clock.time += 60.0 + 86_399.0
     assert backend.tidy(9) == 0
     assert [entity.expires_in < 0 for entity in backend.entities()] == [True, False]

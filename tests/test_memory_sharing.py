@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from memory_seam import DEADLINE, HandClock, claim_next, client_of, consume, fresh_name, post, state_of
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.shelf import Shelf
-from jobboard.entry import LIVE, JobState, Verdict
+from jobboard.backends.rows import Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.states import LIVE, JobState
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_threads_that_open_one_name_first_share_it() -> None:
 def test_a_caller_cannot_change_the_shelf_by_what_it_got(backend: MemoryBackend) -> None:
     job = post(backend, key="k")
     read = backend.read([job.uuid])[0]
-    page = backend.page(LIVE, None, None, 9).entries[0]
+    page = backend.page(LIVE, None, None, 9).rows[0]
     found = backend.find("resize", "k")
     for got in (job, read, page, found, *claim_next(backend)):
         assert got is not None

@@ -17,8 +17,18 @@ from memory_seam import DEADLINE, claim_next, client_of, consume, fill, fresh_na
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.row import Row
 from jobboard.backends.memory.shelf import Shelf
-from jobboard.entry import Claim, Discard, Entry, Gone, IfExists, JobState, Renewal, Return, Verdict
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    ClaimRequest,
+    Extension,
+    IfExists,
+    JobRow,
+    Trashing,
+    Verdict,
+)
 from jobboard.events import EventKind, JobEvent
+from jobboard.states import JobState
 
 NAMES = ("crop", "resize", "rotate")
 
@@ -31,7 +41,7 @@ def backend() -> Iterator[MemoryBackend]:
 
 
 def ready_order(backend: MemoryBackend, names: frozenset[str] | None = None) -> list[str]:
-    return [entry.uuid for entry in backend.page([JobState.UNCLAIMED], names, None, 10_000).entries]
+    return [entry.uuid for entry in backend.page([JobState.UNCLAIMED], names, None, 10_000).rows]
 
 
 # -- the ready order -----------------------------------------------------------------------------------------------
@@ -42,17 +52,17 @@ class Model:
 
     def __init__(self, backend: MemoryBackend) -> None:
         self.backend = backend
-        self.ready: dict[str, Entry] = {}
-        self.held: list[Entry] = []
+        self.ready: dict[str, JobRow] = {}
+        self.held: list[JobRow] = []
 
     def best(self, name: str | None = None) -> list[str]:
         entries = [entry for entry in self.ready.values() if name in (None, entry.name)]
         return [entry.uuid for entry in sorted(entries, key=lambda entry: (-entry.priority, entry.sequence))]
 
-    def any_ready(self, number: int) -> Entry:
+    def any_ready(self, number: int) -> JobRow:
         return self.ready.pop(sorted(self.ready)[number % len(self.ready)])
 
-    def any_held(self, number: int) -> Entry:
+    def any_held(self, number: int) -> JobRow:
         return self.held.pop(number % len(self.held))
 
     def post(self, number: int) -> None:
@@ -62,7 +72,7 @@ class Model:
     def replace(self, number: int) -> None:
         """Post under a key; that of a claimed job stays as it is."""
         new = posting(NAMES[number % 3], priority=1 + number % 5, key="k", if_exists=IfExists.REPLACE)
-        entry = self.backend.post([new])[0].entry
+        entry = self.backend.post([new])[0].row
         if entry.state is JobState.UNCLAIMED:
             self.ready[entry.uuid] = entry
 
@@ -74,21 +84,21 @@ class Model:
         self.held += [self.ready.pop(entry.uuid) and entry for entry in claimed]
 
     def claim_any(self, number: int) -> None:
-        entry = self.backend.claim(self.any_ready(number).uuid, Claim("alice", str(number), 30.0))
+        entry = self.backend.claim(self.any_ready(number).uuid, ClaimRequest("alice", str(number), 30.0))
         assert entry is not None
         self.held.append(entry)
 
     def cancel(self, number: int) -> None:
-        assert self.backend.cancel([self.any_ready(number).uuid]) == [Gone.CANCELLED]
+        assert self.backend.cancel([self.any_ready(number).uuid]) == [CancelOutcome.CANCELLED]
 
     def put_back(self, number: int) -> None:
         entry = self.any_held(number)
-        assert self.backend.abandon([Return(hold_of(entry))]) == [Verdict.DONE]
+        assert self.backend.abandon([Abandonment(hold_of(entry))]) == [Verdict.DONE]
         self.ready[entry.uuid] = entry
 
     def trash(self, number: int) -> None:
         held = self.any_held(number)
-        assert self.backend.trash([Discard(held.uuid, hold_of(held))]) == [Verdict.DONE]
+        assert self.backend.trash([Trashing(held.uuid, hold_of(held))]) == [Verdict.DONE]
 
 
 FREE, OF_READY, OF_HELD = [Model.post, Model.replace, Model.claim_best], [Model.claim_any, Model.cancel], [
@@ -120,12 +130,12 @@ def test_pages_of_any_size_show_all_once_in_order(
         fill(backend, 2, dice.choice(NAMES), priority=dice.randrange(1, 6), delay=dice.choice([None, 600.0]))
     claim_next(backend, limit=20)
     consume(backend, claim_next(backend, limit=20))
-    seen: list[Entry] = []
+    seen: list[JobRow] = []
     cursor = None
     while True:
         page = backend.page(set(JobState), names, cursor, size)
-        assert len(page.entries) <= size
-        seen += page.entries
+        assert len(page.rows) <= size
+        seen += page.rows
         cursor = page.cursor
         if cursor is None:
             break
@@ -156,7 +166,7 @@ def test_no_job_is_granted_to_two_threads(backend: MemoryBackend) -> None:
 
     in_threads(8, work)
     assert (len(granted), set(granted)) == (2_000, posted)
-    tokens = {entry.token for entry in backend.page([JobState.COMPLETE], None, None, 5_000).entries}
+    tokens = {entry.token for entry in backend.page([JobState.COMPLETE], None, None, 5_000).rows}
     assert tokens == set(range(1, 2_001))
 
 
@@ -169,7 +179,7 @@ def test_of_threads_that_want_one_job_one_gets_it(backend: MemoryBackend) -> Non
             number: int, uuid: str = job.uuid, begin: threading.Barrier = begin, to: list[str | None] = owners
         ) -> None:
             begin.wait(DEADLINE)
-            entry = backend.claim(uuid, Claim(f"worker {number}", str(number), 30.0))
+            entry = backend.claim(uuid, ClaimRequest(f"worker {number}", str(number), 30.0))
             if entry is not None and entry.claim_id == str(number):
                 to.append(entry.owner)
 
@@ -187,7 +197,7 @@ def test_every_job_meets_one_end_and_the_shelf_stays_sound_while_all_do_everythi
         for turn in range(60):
             fill(client, 4, dice.choice(NAMES), priority=dice.randrange(1, 6), delay=dice.choice([None, 0.001]))
             for held in claim_next(client, limit=4, expiry=dice.choice([0.002, 30.0])):
-                client.extend([Renewal(hold_of(held), dice.choice([0.002, 30.0]))])
+                client.extend([Extension(hold_of(held), dice.choice([0.002, 30.0]))])
                 if _end_somehow(client, held, dice):
                     ended.append(held.uuid)
             client.waiter(None).ready_in()
@@ -195,21 +205,21 @@ def test_every_job_meets_one_end_and_the_shelf_stays_sound_while_all_do_everythi
                 assert client.audit(False) == []
 
     in_threads(6, work)
-    shown = backend.page({JobState.COMPLETE, JobState.TRASHED}, None, None, 9_999).entries
+    shown = backend.page({JobState.COMPLETE, JobState.TRASHED}, None, None, 9_999).rows
     assert ended
     assert sorted(ended) == sorted(entry.uuid for entry in shown)
     assert backend.audit(False) == []
 
 
-def _end_somehow(backend: MemoryBackend, held: Entry, dice: random.Random) -> bool:
+def _end_somehow(backend: MemoryBackend, held: JobRow, dice: random.Random) -> bool:
     """Try one end of a claim, which may be over; return whether the job was ended for good by it."""
     how = dice.choice(["consume", "trash", "abandon", "release", "cancel"])
     if how == "consume":
         return consume(backend, [held]) == [Verdict.DONE]
     if how == "trash":
-        return backend.trash([Discard(held.uuid, hold_of(held))]) == [Verdict.DONE]
+        return backend.trash([Trashing(held.uuid, hold_of(held))]) == [Verdict.DONE]
     if how == "abandon":
-        backend.abandon([Return(hold_of(held), dice.choice([0.0, 0.001]))])
+        backend.abandon([Abandonment(hold_of(held), dice.choice([0.0, 0.001]))])
     elif how == "release":
         backend.release(held.uuid, held.token, "a race")
     else:
@@ -348,7 +358,7 @@ def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Sh
         if end == "consume":
             consume(backend, held)
         elif end == "trash":
-            backend.trash([Discard(held[0].uuid, hold_of(held[0]))])
+            backend.trash([Trashing(held[0].uuid, hold_of(held[0]))])
     backend.cancel([post(backend).uuid])
     assert backend.audit(False) == []
     damage(backend.shelf)

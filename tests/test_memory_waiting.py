@@ -10,11 +10,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from memory_seam import DEADLINE, HandClock, claim_next, client_of, fresh_name, hold_of, post
 
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
 from jobboard.backends.memory import MemoryBackend
-from jobboard.entry import JobState, Renewal, Return
+from jobboard.backends.rows import Abandonment, Extension
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.states import JobState
 
 WANTED = frozenset({"wanted"})
 
@@ -109,7 +110,7 @@ def test_a_wait_learns_of_a_claim_that_ends_sooner(backend: MemoryBackend, threa
     (held,) = claim_next(backend, expiry=600.0)
     waiter = backend.waiter(WANTED)
     waiting = begin_to_wait(threads, waiter)
-    backend.extend([Renewal(hold_of(held), 0.05)])
+    backend.extend([Extension(hold_of(held), 0.05)])
     waiting.result(DEADLINE)
     assert waiter.ready_in() == 0.0
 
@@ -119,7 +120,7 @@ def test_a_wait_ends_with_an_abandon(backend: MemoryBackend, threads: ThreadPool
     post(backend, "wanted")
     (held,) = claim_next(backend, expiry=math.inf)
     waiting = begin_to_wait(threads, backend.waiter(WANTED))
-    backend.abandon([Return(hold_of(held), delay)])
+    backend.abandon([Abandonment(hold_of(held), delay)])
     waiting.result(DEADLINE)
 
 

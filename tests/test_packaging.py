@@ -22,7 +22,7 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_the_function_and_the_module_backend_live_side_by_side() -> None:
-    from jobboard.backend import Backend
+    from jobboard.backends.base import Backend
 
     assert callable(jobboard.backend)
     assert isinstance(Backend, type)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard.events import EventKind
-from jobboard.scheduler.planning import MOST_CAUGHT_UP, MOST_COUNTED, first_fire_time, next_due, plan
-from jobboard.scheduler.progress import FireRecord, Progress
-from jobboard.scheduler.schedule import Schedule, schedule_from_plain
-from jobboard.scheduler.stored import pack_schedule, unpack_schedule
-from jobboard.scheduler.triggers import At, Cron, Every
+from jobboard.schedules.planning import MOST_CAUGHT_UP, MOST_COUNTED, first_fire_time, next_due, plan
+from jobboard.schedules.progress import FireRecord, Progress
+from jobboard.schedules.schedule import Schedule, schedule_from_plain
+from jobboard.schedules.stored import pack_schedule, unpack_schedule
+from jobboard.schedules.triggers import At, Cron, Every
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 ZERO = START.timestamp()

@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobboard.arguments import is_moment, moment
-from jobboard.body import Body, pack_body, unpack_body
+from jobboard.backends.rows import JobRow
 from jobboard.codec import DEEPEST, LARGEST, NewerFormat, decode, encode
-from jobboard.entry import Entry
 from jobboard.errors import InvalidPosting
 from jobboard.events import EventKind
-from jobboard.posting import JobPriority
-from jobboard.record import record_of
-from jobboard.scheduler.progress import FireRecord, Progress
-from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.stored import pack_schedule, unpack_schedule
-from jobboard.scheduler.triggers import AnyOf, At, Every
+from jobboard.job import record_of
+from jobboard.payload import Payload, pack_payload, unpack_payload
+from jobboard.schedules.progress import FireRecord, Progress
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.stored import pack_schedule, unpack_schedule
+from jobboard.schedules.triggers import AnyOf, At, Every
+from jobboard.states import JobPriority
 from jobboard.testing.contract.poison import BAD_BODIES, BAD_VALUES, mutated
+from jobboard.validation import is_moment, moment
 
 NOW = datetime(2030, 1, 2, 3, tzinfo=UTC)
 BODIES = [
-    pack_body(Body({"n": 1, "at": NOW, "raw": b"\xff", "deep": [[{"a": [1.5]}]]})),
-    pack_body(Body({"x": None}, str(uuids.uuid4()), "a book", "nightly", NOW.timestamp())),
+    pack_payload(Payload({"n": 1, "at": NOW, "raw": b"\xff", "deep": [[{"a": [1.5]}]]})),
+    pack_payload(Payload({"x": None}, str(uuids.uuid4()), "a book", "nightly", NOW.timestamp())),
 ]
 PROGRESS = Progress(
     1.7e9, 1.8e9, 1, 2, 3, 4, [str(uuids.uuid4())], 1.75e9, "note", None, [FireRecord(EventKind.FIRED, NOW, NOW, "u")]
@@ -42,7 +42,7 @@ SCHEDULES = [
 
 
 def _read_body(data: bytes) -> None:
-    body = unpack_body(data)
+    body = unpack_payload(data)
     assert isinstance(body.details, dict)
     assert body.fire_time is None or moment(body.fire_time).timestamp() == pytest.approx(body.fire_time)
 
@@ -81,16 +81,16 @@ def test_what_is_well_formed_is_read(records: list[bytes]) -> None:
 @pytest.mark.parametrize("what", BAD_BODIES)
 def test_a_poisoned_posting_is_refused(what: str) -> None:
     with pytest.raises(ValueError, match="not a posting"):
-        unpack_body(BAD_BODIES[what])
+        unpack_payload(BAD_BODIES[what])
 
 
 @given(st.floats() | st.integers(), st.binary(max_size=9) | st.sampled_from(list(BAD_VALUES.values())))
 def test_any_record_can_be_looked_at(time: float, value: bytes) -> None:
-    entry = Entry(
+    row = JobRow(
         "a", "b", int(JobPriority.LOW), 1, time, b"", run_at=time, expires_at=time, last_modified=time,
         checkpoint=value, progress=value, result=value,
     )  # fmt: skip
-    assert record_of(entry).last_modified.tzinfo is UTC
+    assert record_of(row).last_modified.tzinfo is UTC
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_any_record_can_be_looked_at(time: float, value: bytes) -> None:
     [b"\x91" * 50_000_000, b"\xdd\x02\xfa\xf0\x80" + b"\x90" * 50_000_000, b"\xdd\x7f\xff\xff\xff" * 1000],
     ids=["nested lists", "many lists", "a list that says to be long"],
 )
-@pytest.mark.parametrize("read", [decode, unpack_body, lambda data: unpack_schedule("id", data)])
+@pytest.mark.parametrize("read", [decode, unpack_payload, lambda data: unpack_schedule("id", data)])
 def test_what_would_take_long_or_much_is_refused_at_once(read: Callable[[bytes], object], data: bytes) -> None:
     began = time.monotonic()
-    for head in (b"", pack_body(Body())[:-1]):
+    for head in (b"", pack_payload(Payload())[:-1]):
         with pytest.raises(ValueError):
             read(head + data)
     assert time.monotonic() - began < 1.0
@@ -138,14 +138,14 @@ def test_the_size_is_bounded() -> None:
 def test_a_newer_format_is_told_from_what_is_none(form: int) -> None:
     for data in (msgpack.packb([form]) + b"\xc1", msgpack.packb([form, 1, 2]), msgpack.packb([form] * 9)):
         with pytest.raises(NewerFormat, match=f"format {form}; this version reads 1"):
-            unpack_body(data)
+            unpack_payload(data)
     with pytest.raises(NewerFormat, match=f"format {form}; this version reads 1"):
         unpack_schedule("id", msgpack.packb([form, "anything"]))
 
 
 @pytest.mark.parametrize("form", [0, -1, 128, 2**40, True, 1.0, "1", None, [2]])
 def test_what_is_no_format_number_is_garbage(form: object) -> None:
-    for read in (unpack_body, lambda data: unpack_schedule("id", data)):
+    for read in (unpack_payload, lambda data: unpack_schedule("id", data)):
         with pytest.raises(ValueError) as caught:
             read(msgpack.packb([form, {}, None, None, None]) + b"\x80")
         assert not isinstance(caught.value, NewerFormat)

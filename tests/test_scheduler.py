@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from jobboard import Cron, JobBoard, MissingExtra, Schedule, Scheduler, backend
-from jobboard.scheduler import stored
-from jobboard.scheduler.triggers import cron_pattern
+from jobboard.schedules import stored
+from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import fire, hourly, overdue
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sql_seam import opened, post
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.sql import SqliteBackend
 
 

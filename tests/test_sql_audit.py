@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sql_seam import claim_next, claimed, consumption, opened, post, run_sql
 
+from jobboard.backends.rows import JobRow
 from jobboard.backends.sql import SqliteBackend
-from jobboard.entry import Entry, JobState
+from jobboard.states import JobState
 
 
 @pytest.fixture
@@ -23,13 +24,13 @@ def backend(path: Path) -> Iterator[SqliteBackend]:
         yield backend
 
 
-def make(backend: SqliteBackend, state: JobState) -> Entry:
-    entry = post(backend, delay=60.0 if state is JobState.DELAYED else None)
+def make(backend: SqliteBackend, state: JobState) -> JobRow:
+    row = post(backend, delay=60.0 if state is JobState.DELAYED else None)
     if state in (JobState.CLAIMED, JobState.COMPLETE):
-        entry = claimed(backend)
+        row = claimed(backend)
     if state is JobState.COMPLETE:
-        backend.consume([consumption(entry)])
-    return entry
+        backend.consume([consumption(row)])
+    return row
 
 
 #: What is done to a job of a state -> what is said of it, and its state afterwards.
@@ -56,16 +57,16 @@ def test_a_contradiction_is_found_and_mended(
     path: Path, backend: SqliteBackend, state: JobState, damage: str, problem: str, afterwards: JobState
 ) -> None:
     good = post(backend, delay=300.0)
-    entry = make(backend, state)
+    row = make(backend, state)
     assert backend.audit(False) == []
-    run_sql(path, f"UPDATE jobboard_jobs SET {damage} WHERE uuid = ?", entry.uuid)
+    run_sql(path, f"UPDATE jobboard_jobs SET {damage} WHERE uuid = ?", row.uuid)
     (found,) = backend.audit(False)
-    assert (found.uuid, found.repaired) == (entry.uuid, False)
+    assert (found.uuid, found.repaired) == (row.uuid, False)
     assert problem in found.problem
     assert backend.audit(False) == [found]
     assert [finding.repaired for finding in backend.audit(True)] == [True]
     assert backend.audit(False) == []
-    seen, other = backend.read([entry.uuid, good.uuid])
+    seen, other = backend.read([row.uuid, good.uuid])
     assert seen is not None
     assert seen.state is afterwards
     assert (seen.owner is not None) == (afterwards in (JobState.CLAIMED, JobState.COMPLETE))
@@ -73,28 +74,28 @@ def test_a_contradiction_is_found_and_mended(
 
 
 def test_a_complete_job_without_an_end_of_its_retention_is_let_go(path: Path, backend: SqliteBackend) -> None:
-    entry = make(backend, JobState.COMPLETE)
+    row = make(backend, JobState.COMPLETE)
     run_sql(path, "UPDATE jobboard_jobs SET retain_until = NULL")
     (found,) = backend.audit(True)
     assert "remembered for ever" in found.problem
     assert backend.audit(False) == []
-    assert backend.read([entry.uuid]) == [None]
+    assert backend.read([row.uuid]) == [None]
 
 
 def test_lines_of_no_job_are_found_and_dropped(path: Path, backend: SqliteBackend) -> None:
-    entry, gone = post(backend), post(backend)
+    row, gone = post(backend), post(backend)
     run_sql(path, "DELETE FROM jobboard_jobs WHERE uuid = ?", gone.uuid)
     (found,) = backend.audit(True)
     assert (found.uuid, found.problem) == (None, "1 lines of history belong to no job")
     assert backend.audit(False) == []
-    assert len(backend.history(entry.uuid)) == 1
+    assert len(backend.history(row.uuid)) == 1
 
 
 def test_a_row_whose_state_is_none_holds_nobody_up_and_keeps_its_key_free(path: Path, backend: SqliteBackend) -> None:
     lost = post(backend, key="k")
     run_sql(path, "UPDATE jobboard_jobs SET state = 9, due_at = 1.0")
     other = post(backend, key="k")
-    assert [entry.uuid for entry in claim_next(backend, limit=5)] == [other.uuid]
+    assert [row.uuid for row in claim_next(backend, limit=5)] == [other.uuid]
     (seen,) = backend.read([lost.uuid])
     assert seen is not None
     assert seen.state is JobState.TRASHED

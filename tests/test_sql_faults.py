@@ -25,10 +25,11 @@ from sql_seam import (
 )
 
 from jobboard import JobBoard
+from jobboard.backends.rows import Consumption, Fence, Verdict
 from jobboard.backends.sql import SqliteBackend
 from jobboard.backends.sql.faults import explain, explain_commit
-from jobboard.entry import Consumption, Hold, JobState, Verdict
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.states import JobState
 
 HOLD_THE_LOCK = """
 import sqlite3, sys
@@ -138,21 +139,21 @@ def test_a_file_that_may_not_be_written_to(public: Path) -> None:
 
 def test_a_lock_that_is_held_for_longer_than_the_busy_timeout(path: Path, backend: SqliteBackend) -> None:
     post(backend)
-    entry = claimed(backend)
+    row = claimed(backend)
     with other_process(HOLD_THE_LOCK, path) as process:
         assert next_line(process) == "locked"
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="locked by another process.*raise busy_timeout") as caught:
-            backend.consume([consumption(entry)])
+            backend.consume([consumption(row)])
         assert 0.1 <= time.monotonic() - began < 2.0
         assert not isinstance(caught.value, ReplyLost)
         # Who only reads isn't in the way, and sees that nothing was changed.
-        (seen,) = backend.read([entry.uuid])
+        (seen,) = backend.read([row.uuid])
         assert seen is not None
         assert seen.state is JobState.CLAIMED
         say(process)
         assert next_line(process) == "free"
-    assert backend.consume([consumption(entry)]) == [Verdict.DONE]
+    assert backend.consume([consumption(row)]) == [Verdict.DONE]
 
 
 def test_a_lock_that_is_let_go_within_the_busy_timeout_is_waited_for(path: Path) -> None:
@@ -196,7 +197,7 @@ def test_a_wait_keeps_its_time_while_the_file_is_locked(path: Path, monkeypatch:
 
 
 def test_a_full_disk_changes_nothing_and_passes(path: Path, backend: SqliteBackend) -> None:
-    entry = post(backend)
+    row = post(backend)
     (pages,) = backend.database._writer.get().execute("PRAGMA page_count").fetchone()
     backend.database._writer.get().execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(BoardUnavailable, match="the disk is full; make room"):
@@ -204,7 +205,7 @@ def test_a_full_disk_changes_nothing_and_passes(path: Path, backend: SqliteBacke
     assert backend.count() == 1
     assert run_sql(path, "PRAGMA integrity_check") == [("ok",)]
     backend.database._writer.get().execute("PRAGMA max_page_count=1000000")
-    assert claimed(backend).uuid == entry.uuid
+    assert claimed(backend).uuid == row.uuid
     fill(backend, 2)
 
 
@@ -250,9 +251,9 @@ def test_a_commit_whose_write_failed_is_of_unknown_outcome(path: Path) -> None:
 
 
 def test_numbers_that_no_column_holds_are_no_errors_of_sqlite(backend: SqliteBackend) -> None:
-    entry = post(backend, max_attempts=10**30)
-    assert claimed(backend).uuid == entry.uuid
-    forged = Hold(entry.uuid, "alice", 10**30)
+    row = post(backend, max_attempts=10**30)
+    assert claimed(backend).uuid == row.uuid
+    forged = Fence(row.uuid, "alice", 10**30)
     assert backend.consume([Consumption(forged, None, 1.0)]) == [Verdict.LOST]
-    assert backend.release(entry.uuid, 10**30, "why") is Verdict.LOST
-    assert backend.consume([Consumption(hold_of(backend.read([entry.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]
+    assert backend.release(row.uuid, 10**30, "why") is Verdict.LOST
+    assert backend.consume([Consumption(hold_of(backend.read([row.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ import pytest
 from sql_seam import backend_of, claimed, consumption, opened, post, run_sql
 
 from jobboard import JobBoard
+from jobboard.backends.rows import Verdict
 from jobboard.backends.sql import SqliteBackend
-from jobboard.entry import Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.deadline import DEADLINE, eventually
@@ -73,9 +73,9 @@ def close_and_open_in_child(backend: SqliteBackend) -> None:
 def test_a_child_leaves_its_parents_connections_alone(path: Path, work: Callable[[SqliteBackend], None]) -> None:
     with opened(path) as backend, backend.waiter(None):
         post(backend)
-        entry = claimed(backend)
+        row = claimed(backend)
         assert in_child(lambda: work(backend)) == 0
-        assert backend.consume([consumption(entry)]) == [Verdict.DONE]
+        assert backend.consume([consumption(row)]) == [Verdict.DONE]
         post(backend)
     assert run_sql(path, "PRAGMA integrity_check") == [("ok",)]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sql_seam import back, claimed, consumption, hold_of, opened, post, posting, renewal, run_sql
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.rows import Consumption, IfExists, PostOutcome, Verdict
 from jobboard.backends.sql import SqliteBackend
-from jobboard.entry import Consumption, IfExists, PostOutcome, Verdict
 
 
 @pytest.fixture
@@ -39,26 +39,26 @@ def test_renewals_and_checkpoints_neither_grow_the_journal_nor_flush_the_history
     path: Path, backend: SqliteBackend
 ) -> None:
     post(backend)
-    entry = claimed(backend)
+    row = claimed(backend)
     for _ in range(30):
-        backend.extend([renewal(entry)])
-        backend.checkpoint(hold_of(entry), b"half")
+        backend.extend([renewal(row)])
+        backend.checkpoint(hold_of(row), b"half")
     assert lines(path) == 3
-    assert [line.kind.value for line in backend.history(entry.uuid)] == ["POSTED", "CLAIMED"]
+    assert [line.kind.value for line in backend.history(row.uuid)] == ["POSTED", "CLAIMED"]
 
 
 def test_a_job_that_comes_back_for_ever_keeps_its_last_twenty_lines(path: Path, backend: SqliteBackend) -> None:
-    entry = post(backend)
+    row = post(backend)
     for turn in range(40):
-        entry = claimed(backend)
-        backend.extend([renewal(entry)])
-        backend.abandon([back(entry)])
+        row = claimed(backend)
+        backend.extend([renewal(row)])
+        backend.abandon([back(row)])
         if turn % 5 == 4:
             let_time_pass(path)
     for _ in range(3):
         backend.abandon([back(claimed(backend))])
-    assert len(backend.history(entry.uuid)) == 20
-    assert [line.token for line in backend.history(entry.uuid)[-2:]] == [entry.token + 3] * 2
+    assert len(backend.history(row.uuid)) == 20
+    assert [line.token for line in backend.history(row.uuid)[-2:]] == [row.token + 3] * 2
     assert lines(path) < 40
 
 
@@ -81,13 +81,13 @@ def test_a_repeat_is_found_however_much_has_happened_since(backend: SqliteBacken
 
 
 def test_a_replacement_is_found_however_many_came_since(backend: SqliteBackend) -> None:
-    entry = post(backend, key="k")
+    row = post(backend, key="k")
     first = posting(key="k", if_exists=IfExists.REPLACE, body=b"first")
     backend.post([first])
     for number in range(30):
         backend.post([posting(key="k", if_exists=IfExists.REPLACE, body=b"%d" % number)])
     (answer,) = backend.post([first])
-    assert (answer.outcome, answer.entry.uuid, answer.entry.body) == (PostOutcome.SAME, entry.uuid, b"29")
+    assert (answer.outcome, answer.row.uuid, answer.row.body) == (PostOutcome.SAME, row.uuid, b"29")
 
 
 def test_one_end_twice_in_a_batch_is_done_once(backend: SqliteBackend) -> None:
@@ -99,12 +99,12 @@ def test_one_end_twice_in_a_batch_is_done_once(backend: SqliteBackend) -> None:
 def test_tidying_leaves_nothing_of_what_is_over(path: Path, backend: SqliteBackend) -> None:
     kept = post(backend)
     backend.post([posting(uuid=kept.uuid)])
-    entries = [post(backend, "gone") for _ in range(5)]
+    rows = [post(backend, "gone") for _ in range(5)]
     for _ in range(5):
         backend.consume([consumption(claimed(backend, names={"gone"}), retention=0.0)])
     backend.pause("x")
     assert backend.tidy(100) == 0
-    assert backend.read([entries[0].uuid]) == [None]
+    assert backend.read([rows[0].uuid]) == [None]
     let_time_pass(path)
     assert (backend.tidy(3), backend.tidy(3), backend.tidy(3)) == (3, 2, 0)
     assert backend.audit(False) == []
@@ -113,12 +113,12 @@ def test_tidying_leaves_nothing_of_what_is_over(path: Path, backend: SqliteBacke
 
 
 def test_a_token_outlives_the_memory_of_its_job(path: Path, backend: SqliteBackend) -> None:
-    entry = post(backend)
+    row = post(backend)
     backend.abandon([back(claimed(backend))])
     first = claimed(backend)
     backend.consume([consumption(first, retention=0.0)])
     let_time_pass(path)
     assert backend.tidy(1) == 1
-    backend.post([posting(uuid=entry.uuid)])
+    backend.post([posting(uuid=row.uuid)])
     assert claimed(backend).token > first.token
     assert backend.consume([consumption(first)]) == [Verdict.LOST]

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
 
+from jobboard.backends.rows import JobRow, Trashing
 from jobboard.backends.sql import SqliteBackend, news, statements, timetable
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.sqlite_file import TONGUE
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Discard, Entry, JobState
+from jobboard.states import JobState
 
 
 @pytest.fixture
@@ -186,19 +187,19 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_batches_take_as_many_statements_as_two_jobs(backend: SqliteBackend, sent: list[str]) -> None:
     def numbers(size: int) -> list[int]:
-        entries: list[Entry] = []
+        rows: list[JobRow] = []
         numbers = []
         for work in (
             lambda: backend.post([posting() for _ in range(size)]),
-            lambda: entries.extend(claim_next(backend, limit=size)),
-            lambda: backend.extend([renewal(entry) for entry in entries]),
-            lambda: backend.read([entry.uuid for entry in entries]),
-            lambda: backend.consume([consumption(entry) for entry in entries]),
+            lambda: rows.extend(claim_next(backend, limit=size)),
+            lambda: backend.extend([renewal(row) for row in rows]),
+            lambda: backend.read([row.uuid for row in rows]),
+            lambda: backend.consume([consumption(row) for row in rows]),
         ):
             sent.clear()
             work()
             numbers.append(len(sent))
-        assert len(entries) == size
+        assert len(rows) == size
         return numbers
 
     few = numbers(2)
@@ -208,21 +209,21 @@ def test_batches_take_as_many_statements_as_two_jobs(backend: SqliteBackend, sen
 
 def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBackend) -> None:
     backend.post([posting() for _ in range(5000)])
-    entries = claim_next(backend, limit=5000)
-    assert len({entry.uuid for entry in entries}) == 5000
-    assert {verdict.name for verdict in backend.consume([consumption(entry) for entry in entries])} == {"DONE"}
-    assert None not in backend.read([entry.uuid for entry in entries])
+    rows = claim_next(backend, limit=5000)
+    assert len({row.uuid for row in rows}) == 5000
+    assert {verdict.name for verdict in backend.consume([consumption(row) for row in rows])} == {"DONE"}
+    assert None not in backend.read([row.uuid for row in rows])
 
 
 def test_nothing_large_is_read_to_settle_or_end(backend: SqliteBackend) -> None:
     assert "body" not in statements.OVERDUE.on(TONGUE)[0].split("WHERE")[0].replace("NULL AS body", "")
     for end in (
-        lambda entry: backend.abandon([back(entry)]),
-        lambda entry: backend.trash([Discard(entry.uuid, hold_of(entry))]),
+        lambda row: backend.abandon([back(row)]),
+        lambda row: backend.trash([Trashing(row.uuid, hold_of(row))]),
     ):
-        entry = post(backend, body=b"large")
+        row = post(backend, body=b"large")
         end(claimed(backend))
-        (found,) = backend.read([entry.uuid])
+        (found,) = backend.read([row.uuid])
         assert found is not None
         assert found.body == b"large"
-        backend.cancel([entry.uuid])
+        backend.cancel([row.uuid])

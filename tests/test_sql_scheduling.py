@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sql_seam import claimed, opened, post, posting, run_sql
 
+from jobboard.backends.rows import IfExists, ScheduleEvent, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql import SqliteBackend
-from jobboard.entry import Announcement, IfExists, ScheduleEntry, ScheduleStep, Verdict
 from jobboard.events import EventKind
 
 
@@ -21,17 +21,17 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 
 
 def step(id: str, after: str | None, version: str | None, next_at: float | None = None, **more: Any) -> ScheduleStep:
-    entry = None if version is None else ScheduleEntry(id, version, next_at, b"body")
-    return ScheduleStep(id, after, entry, **more)
+    row = None if version is None else ScheduleRow(id, version, next_at, b"body")
+    return ScheduleStep(id, after, row, **more)
 
 
 def test_a_step_posts_tells_and_moves_on_once(backend: SqliteBackend, tmp_path: Path) -> None:
     fired = posting(key="nightly", if_exists=IfExists.KEEP)
-    told = Announcement(EventKind.POSTED, fired.uuid, "resize", "nightly", "late")
+    told = ScheduleEvent(EventKind.POSTED, fired.uuid, "resize", "nightly", "late")
     first = step("nightly", None, "a", 7.0, postings=(fired,), announcements=(told,))
     assert backend.step_schedules([first]) == [Verdict.DONE]
     assert backend.step_schedules([first]) == [Verdict.REPEATED]
-    assert (backend.count(), backend.read_schedules(["nightly", "none"])) == (1, [first.entry, None])
+    assert (backend.count(), backend.read_schedules(["nightly", "none"])) == (1, [first.row, None])
     loose = "SELECT uuid, who, reason FROM jobboard_journal WHERE job IS NULL"
     assert run_sql(tmp_path / "jobs.db", loose) == [(fired.uuid, "nightly", "late")]
 
@@ -40,7 +40,7 @@ def test_a_step_from_a_version_that_is_not_there_changes_nothing(backend: Sqlite
     backend.step_schedules([step("nightly", None, "a")])
     late = [step("nightly", "z", "b", postings=(posting(),)), step("nightly", None, "c"), step("none", "a", "b")]
     assert backend.step_schedules(late) == [Verdict.LOST] * 3
-    assert (backend.count(), backend.read_schedules(["nightly"])[0]) == (0, step("nightly", None, "a").entry)
+    assert (backend.count(), backend.read_schedules(["nightly"])[0]) == (0, step("nightly", None, "a").row)
 
 
 def test_a_deletion_is_repeated_harmlessly(backend: SqliteBackend) -> None:
@@ -63,13 +63,13 @@ def test_what_is_due_comes_in_order_with_the_time_until_the_next(backend: Sqlite
     steps = [step("c", None, "1", 5.0), step("b", None, "1", 5.0), step("a", None, "1", 9.0), step("off", None, "1")]
     backend.step_schedules([*steps, step("later", None, "1", now + 60)])
     due = backend.due_schedules(10)
-    assert [entry.id for entry in due.entries] == ["b", "c", "a"]
+    assert [row.id for row in due.rows] == ["b", "c", "a"]
     assert 50 < (due.next_in or 0) <= 60
     assert due.now >= now
     few = backend.due_schedules(2)
-    assert ([entry.id for entry in few.entries], (few.next_in or 0) < 0) == (["b", "c"], True)
+    assert ([row.id for row in few.rows], (few.next_in or 0) < 0) == (["b", "c"], True)
     backend.step_schedules([step(id, "1", None) for id in ("a", "b", "c", "later")])
-    assert (backend.due_schedules(1).entries, backend.due_schedules(1).next_in) == ([], None)
+    assert (backend.due_schedules(1).rows, backend.due_schedules(1).next_in) == ([], None)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
@@ -80,7 +80,7 @@ def test_pages_go_by_time_then_id_and_those_without_a_time_come_last(backend: Sq
     cursor: object | None = None
     while True:
         page = backend.page_schedules(cursor, size)
-        seen += [(entry.next_at, entry.id) for entry in page.entries]
+        seen += [(row.next_at, row.id) for row in page.rows]
         cursor = page.cursor
         if cursor is None:
             break

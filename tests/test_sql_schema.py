@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
-from jobboard.entry import ScheduleEntry, ScheduleStep, Verdict
+from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
 
 
@@ -46,19 +46,19 @@ def test_a_newer_file_without_our_tables_is_not_given_them(path: Path) -> None:
 
 def test_a_file_is_opened_again_with_what_is_in_it(path: Path) -> None:
     with opened(path) as backend:
-        entry = post(backend)
+        row = post(backend)
     with opened(path) as backend:
-        assert backend.read([entry.uuid]) == [entry]
+        assert backend.read([row.uuid]) == [row]
 
 
 def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) -> None:
     with opened(path) as backend:
-        entry = post(backend, key="k")
+        row = post(backend, key="k")
     run_sql(path, "DROP TABLE jobboard_schedules")
     run_sql(path, "UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     with opened(path) as backend:
-        assert backend.read([entry.uuid]) == [entry]
-        step = ScheduleStep("nightly", None, ScheduleEntry("nightly", "a", 0.0, b"body"))
+        assert backend.read([row.uuid]) == [row]
+        step = ScheduleStep("nightly", None, ScheduleRow("nightly", "a", 0.0, b"body"))
         assert backend.step_schedules([step]) == [Verdict.DONE]
     assert version_of(path) == "2"
 
@@ -73,10 +73,10 @@ def test_another_application_may_have_its_tables_in_the_file(path: Path) -> None
 
 def test_two_boards_of_one_file_share_nothing(path: Path) -> None:
     with opened(path, "one") as one, opened(path, "two") as two:
-        entry = post(one, key="k")
-        assert post(two, key="k").uuid != entry.uuid
+        row = post(one, key="k")
+        assert post(two, key="k").uuid != row.uuid
         one.pause(None)
-        assert (two.read([entry.uuid]), two.paused(), two.count()) == ([None], frozenset(), 1)
+        assert (two.read([row.uuid]), two.paused(), two.count()) == ([None], frozenset(), 1)
 
 
 @pytest.mark.parametrize("change", ["state = 5", "state = -1", "state = 'gone'", "rank = 0", "rank = 'best'"])

@@ -28,12 +28,12 @@ def test_one_transaction_settles_no_more_than_its_bound(
 def test_rows_that_are_due_by_mistake_hold_up_nobody(tmp_path: Path) -> None:
     with opened(tmp_path / "jobs.db") as backend:
         wrong = [post(backend) for _ in range(3)]
-        for entry, state in zip(wrong, (1, 3, 9), strict=True):
+        for row, state in zip(wrong, (1, 3, 9), strict=True):
             run_sql(
                 tmp_path / "jobs.db",
-                f"UPDATE jobboard_jobs SET due_at = 1, state = {state} WHERE id = {entry.sequence}",
+                f"UPDATE jobboard_jobs SET due_at = 1, state = {state} WHERE id = {row.sequence}",
             )
-        assert [entry.uuid for entry in claim_next(backend, limit=9)] == [wrong[0].uuid]
+        assert [row.uuid for row in claim_next(backend, limit=9)] == [wrong[0].uuid]
         assert _due(backend) == 0
 
 

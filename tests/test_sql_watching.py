@@ -24,11 +24,11 @@ from sql_seam import (
     say,
 )
 
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
+from jobboard.backends.rows import Trashing
 from jobboard.backends.sql import SqliteBackend, sqlite_file, watching
 from jobboard.backends.sql.database import Lookout
 from jobboard.backends.sql.sqlite_file import SqliteFile, SqliteLookout
-from jobboard.entry import Discard
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.deadline import DEADLINE, eventually
@@ -251,15 +251,15 @@ def test_own_events_and_those_of_others_are_told_once_and_in_order(path: Path, b
     events: list[JobEvent] = []
     backend.listen(events.append, EVERY)
     with opened(path) as other:
-        entry = post(other)
+        row = post(other)
         backend.consume([consumption(claimed(backend))])
-        entry = claimed(backend)
-        other.extend([renewal(entry)])
+        row = claimed(backend)
+        other.extend([renewal(row)])
         other.pause("resize")
-        other.cancel([entry.uuid])
+        other.cancel([row.uuid])
     eventually(lambda: len(events) >= 7)
     assert kinds_of(events) == ["POSTED", "CLAIMED", "CONSUMED", "CLAIMED", "EXTENDED", "PAUSED", "CANCEL_ASKED"]
-    assert [event.uuid for event in events[3:]] == [entry.uuid, entry.uuid, None, entry.uuid]
+    assert [event.uuid for event in events[3:]] == [row.uuid, row.uuid, None, row.uuid]
     assert {event.name for event in events} == {"resize"}
 
 
@@ -289,17 +289,17 @@ def test_what_was_before_is_not_told_to_who_comes_later(backend: SqliteBackend) 
 def test_a_purged_job_is_told_by_its_name(backend: SqliteBackend) -> None:
     events: list[JobEvent] = []
     backend.listen(events.append, frozenset({EventKind.PURGED}))
-    entry = post(backend)
-    backend.trash([Discard(entry.uuid, None)])
-    backend.purge([entry.uuid])
+    row = post(backend)
+    backend.trash([Trashing(row.uuid, None)])
+    backend.purge([row.uuid])
     eventually(lambda: events)
-    assert (events[0].uuid, events[0].name) == (entry.uuid, "resize")
+    assert (events[0].uuid, events[0].name) == (row.uuid, "resize")
 
 
 @pytest.mark.parametrize("damage", ["kind = 'NONSENSE'", "at = 'never'"])
 def test_a_line_that_nobody_can_read_stops_nothing(path: Path, backend: SqliteBackend, damage: str) -> None:
     events: list[JobEvent] = []
-    entry = post(backend)
+    row = post(backend)
     number = "(SELECT max(id) FROM jobboard_journal)"
     run_sql(path, f"UPDATE jobboard_journal SET {damage} WHERE id = {number}")
     backend.listen(events.append, EVERY)
@@ -307,7 +307,7 @@ def test_a_line_that_nobody_can_read_stops_nothing(path: Path, backend: SqliteBa
     post(backend)
     eventually(lambda: events)
     assert kinds_of(events) == ["POSTED"]
-    assert backend.history(entry.uuid) == []
+    assert backend.history(row.uuid) == []
 
 
 def test_a_listener_may_end_itself_and_one_that_fails_harms_no_other(backend: SqliteBackend) -> None:

@@ -8,8 +8,8 @@ import pytest
 from conducting import lossy_board
 
 from jobboard import BoardUnavailable
+from jobboard.backends.timelimit import is_time_over, seconds_left, time_limit
 from jobboard.errors import ReplyLost
-from jobboard.timelimit import is_time_over, seconds_left, time_limit
 
 
 def test_without_a_limit_an_answer_may_take_what_it_takes() -> None:
@@ -37,7 +37,7 @@ def test_a_repeated_request_has_what_is_left_of_the_patience(monkeypatch: pytest
     with lossy_board(patience=2.0) as (board, backend):
         left: list[float] = []
         post = backend.inner.post
-        monkeypatch.setattr(backend.inner, "post", lambda entries: left.append(seconds_left(60.0)) or post(entries))
+        monkeypatch.setattr(backend.inner, "post", lambda rows: left.append(seconds_left(60.0)) or post(rows))
         backend.lose("post")
         board.post("resize")
     assert left[0] == 60.0

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from jobboard.backends.rows import NewJob
 from jobboard.backends.zookeeper.moves import complete, is_hidden, take_off
 from jobboard.backends.zookeeper.record import draft
-from jobboard.entry import NewEntry
 
 NOW, BEHIND = 1000.0, 999.5
 
 
 def test_a_cancelled_job_is_hidden_from_those_whose_clock_is_behind() -> None:
-    record = draft(NewEntry("u", "resize", 3, b""), 0)
+    record = draft(NewJob("u", "resize", 3, b""), 0)
     take_off(record, NOW)
     assert is_hidden(record, BEHIND)
 
 
 def test_a_job_without_retention_is_hidden_from_those_whose_clock_is_behind() -> None:
-    record = draft(NewEntry("u", "resize", 3, b""), 0)
+    record = draft(NewJob("u", "resize", 3, b""), 0)
     complete(record, None, 0.0, NOW)
     assert is_hidden(record, BEHIND)
     complete(record, None, 5.0, NOW)

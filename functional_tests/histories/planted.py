@@ -6,20 +6,20 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jobboard.backend import Backend
-from jobboard.entry import (
-    Claim,
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import (
+    Abandonment,
+    AuditFinding,
+    ClaimRequest,
     Consumption,
-    Entry,
-    Finding,
-    JobState,
-    NewEntry,
+    Extension,
+    JobRow,
+    NewJob,
     Posted,
-    Renewal,
-    Restored,
-    Return,
+    TrashOutcome,
     Verdict,
 )
+from jobboard.states import JobState
 from jobboard.testing.faults import LossyBackend
 
 
@@ -35,10 +35,10 @@ class Planted(LossyBackend):
 
 
 class LosesJobs(Planted):
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
-        posted = super().post(entries)
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        posted = super().post(rows)
         if self.strikes():
-            self.inner.cancel([posted[0].entry.uuid])
+            self.inner.cancel([posted[0].row.uuid])
         return posted
 
 
@@ -47,23 +47,23 @@ class ConsumesTwice(Planted):
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         if self.strikes():
-            return self.inner.abandon([Return(end.hold) for end in ends])
+            return self.inner.abandon([Abandonment(end.fence) for end in ends])
         return super().consume(ends)
 
 
 class TakesStaleEnds(Planted):
-    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
         verdicts = super().extend(renewals)
         return [Verdict.DONE for _ in verdicts] if self.strikes() else verdicts
 
 
 class ClaimsTooEarly(Planted):
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         return super().claim_next(replace(claim, expiry=claim.expiry / 10), names, limit)
 
 
 class TellsOfFalseLosses(Planted):
-    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
         verdicts = super().extend(renewals)
         return [Verdict.LOST for _ in verdicts] if self.strikes() else verdicts
 
@@ -71,32 +71,32 @@ class TellsOfFalseLosses(Planted):
 class ClaimsInAWrongOrder(Planted):
     """Claims the last one instead of the first ones; the board would put a batch in order again."""
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
-        waiting = self.inner.page({JobState.UNCLAIMED}, names, None, 500).entries
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        waiting = self.inner.page({JobState.UNCLAIMED}, names, None, 500).rows
         claimed = self.inner.claim(waiting[-1].uuid, claim) if waiting else None
         return [claimed] if claimed is not None and claimed.claim_id == claim.claim_id else []
 
 
 class ForgetsDelays(Planted):
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
-        return super().post([replace(entry, delay=None) for entry in entries] if self.strikes() else entries)
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        return super().post([replace(row, delay=None) for row in rows] if self.strikes() else rows)
 
 
 class GivesOldTokens(Planted):
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         claimed = super().claim_next(claim, names, limit)
-        return [replace(entry, token=1) for entry in claimed] if self.strikes() else claimed
+        return [replace(row, token=1) for row in claimed] if self.strikes() else claimed
 
 
 class Leaks(Planted):
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         self.inner.save_book(uuids[0], b"", "1", None)
         return super().purge(uuids)
 
 
 class SeesGhosts(Planted):
-    def audit(self, repair: bool) -> list[Finding]:
-        return [Finding(None, "a ghost")]
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        return [AuditFinding(None, "a ghost")]
 
 
 #: What is planted, and the promise that the checker must see broken.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState
-from jobboard.entry import LIVE
+from jobboard.states import LIVE
 from jobboard.testing import eventually
 
 from .checks import Violation

@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from jobboard import JobBoard, fetch
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 
 from .checks import Violation, check
 from .crew import Crew, Settings, ThreadCrew

@@ -19,7 +19,7 @@ from servers import HOST, RunningServer
 from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
 from jobboard import JobBoard
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.registry import shelf_of
 from jobboard.backends.memory.shelf import steady_now

@@ -180,7 +180,7 @@ class Worker:
     def _explain(self, held: Held, call: Op) -> None:
         """Write down what became of a claim that was to hold on: for those who look into a violation."""
         if call.outcome == "refused" and held.until > call.end and not held.ended:
-            self._call("history", {"of": held.job.uuid}, lambda: [str(entry) for entry in held.job.history])
+            self._call("history", {"of": held.job.uuid}, lambda: [str(row) for row in held.job.history])
 
     def _fence(self, held: Held) -> dict[str, Any]:
         return {"who": self._who, "uuid": held.job.uuid, "token": held.job.token}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobboard.board.consuming import Consuming
 from jobboard.board.operating import Operating
 from jobboard.board.producing import Producing
-from jobboard.board.schedules import Schedules
+from jobboard.schedules.collection import Schedules
 
 
 class JobBoard(Producing, Consuming, Operating):

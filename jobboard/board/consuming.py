@@ -7,7 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from jobboard.arguments import (
+from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, Trashing, Verdict
+from jobboard.codec import NewerFormat, encode
+from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
+from jobboard.handles import Handles, fault_of
+from jobboard.job import Job
+from jobboard.states import JobState
+from jobboard.validation import (
     check_count,
     check_delay,
     check_expiry,
@@ -16,21 +22,6 @@ from jobboard.arguments import (
     check_reason,
     check_text,
 )
-from jobboard.board.handles import Handles, fault_of
-from jobboard.codec import NewerFormat, encode
-from jobboard.entry import (
-    Claim,
-    Consumption,
-    Discard,
-    Entry,
-    Hold,
-    JobState,
-    Renewal,
-    Return,
-    Verdict,
-)
-from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
-from jobboard.job import Job
 
 #: After so many batches of jobs that this client can't read, a call gives up.
 _MOST_UNREADABLE = 100
@@ -59,24 +50,24 @@ class Consuming(Handles):
         """
         uuid = self._uuid_of(job)
         claim = self._claim_of(who, expiry)
-        entry = self._ask(self._backend.claim, uuid, claim)
-        if entry is None:
+        row = self._ask(self._backend.claim, uuid, claim)
+        if row is None:
             raise NotFound(f"no job {uuid} on board {self._name!r}")
-        if entry.claim_id != claim.claim_id:
-            raise _refusal(entry)
+        if row.claim_id != claim.claim_id:
+            raise _refusal(row)
         try:
-            self._handle(entry)
+            self._handle(row)
         except NewerFormat as error:
-            self._leave_to_newer([(entry, error)])
+            self._leave_to_newer([(row, error)])
             raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {error}") from None
         except ValueError as error:
-            self._trash_unreadable(entry, error)
+            self._trash_unreadable(row, error)
             raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash") from None
-        self._tokens.remember(uuid, who, entry.token)
+        self._tokens.remember(uuid, who, row.token)
         if isinstance(job, Job):
-            job.saw(entry)
-            job.token = entry.token
-        return entry.token
+            job.saw(row)
+            job.token = row.token
+        return row.token
 
     def claim_next(
         self, who: str, names: Collection[str] | None = None, limit: int = 1, expiry: float | None = None
@@ -98,9 +89,9 @@ class Consuming(Handles):
         largest = self._backend.capabilities.largest_batch
         for _ in range(_MOST_UNREADABLE + most // largest):
             size = min(most - len(jobs), largest)
-            entries = self._claim_batch(claim, wanted, size)
-            jobs += self._claimed_handles(entries, who)
-            if len(entries) < size or len(jobs) >= most:
+            rows = self._claim_batch(claim, wanted, size)
+            jobs += self._claimed_handles(rows, who)
+            if len(rows) < size or len(jobs) >= most:
                 break
             claim = self._claim_of(who, expiry)
         # A later batch may find what was posted, or put back, since the first one, and is better.
@@ -113,9 +104,9 @@ class Consuming(Handles):
 
         :raises ClaimLost: the claim does not hold.
         """
-        renewal = Renewal(self._hold(job, who, token), self._expiry_of(expiry))
+        renewal = Extension(self._hold(job, who, token), self._expiry_of(expiry))
         (verdict,) = self._ask(self._backend.extend, [renewal])
-        self._raise_if_lost(renewal.hold, verdict)
+        self._raise_if_lost(renewal.fence, verdict)
 
     def extend_many(
         self,
@@ -134,7 +125,7 @@ class Consuming(Handles):
         seconds = self._expiry_of(expiry)
         told: Sequence[Any] = [None] * len(jobs) if progress is None else progress
         renewals = [
-            Renewal(self._hold(job, who, None), seconds, None if item is None else self._encode("progress", item))
+            Extension(self._hold(job, who, None), seconds, None if item is None else self._encode("progress", item))
             for job, item in zip(jobs, told, strict=True)
         ]
         self._check_open()
@@ -151,11 +142,11 @@ class Consuming(Handles):
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the result can't travel; the claim holds on.
         """
-        hold = self._hold(job, who, token)
+        fence = self._hold(job, who, token)
         data = None if result is None else self._encode("result", result)
         backend = self._backend_within(connection)
-        (verdict,), repeated = self._insist(backend.consume, [Consumption(hold, data, self._retention)])
-        self._ended(hold, verdict, repeated)
+        (verdict,), repeated = self._insist(backend.consume, [Consumption(fence, data, self._retention)])
+        self._ended(fence, verdict, repeated)
         self._tidy_when_due()
 
     def consume_many(
@@ -172,16 +163,16 @@ class Consuming(Handles):
         ends: list[tuple[int, Consumption]] = []
         for index, (job, result) in enumerate(zip(batch, told, strict=True)):
             try:
-                hold = self._hold(job, who, None)
+                fence = self._hold(job, who, None)
                 data = None if result is None else self._encode("result", result)
-                ends.append((index, Consumption(hold, data, self._retention)))
+                ends.append((index, Consumption(fence, data, self._retention)))
             except JobBoardError as error:
                 answers[index] = error
         self._check_open()
         for part in self._batches(ends):
             verdicts, repeated = self._insist(self._backend.consume, [end for _, end in part])
             for (index, end), verdict in zip(part, verdicts, strict=True):
-                answers[index] = self._end_of(end.hold, verdict, repeated)
+                answers[index] = self._end_of(end.fence, verdict, repeated)
         self._tidy_when_due()
         return answers
 
@@ -212,10 +203,10 @@ class Consuming(Handles):
             raise ValueError("give run_at or delay, not both")
         seconds, moment = check_delay(delay), None if run_at is None else check_moment("run_at", run_at)
         texts = check_reason(reason), check_reason(error, "error")
-        hold = self._hold(job, who, token)
-        end = Return(hold, seconds, moment, *texts, counted=bool(counted))
+        fence = self._hold(job, who, token)
+        end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
         (verdict,), repeated = self._insist(self._backend.abandon, [end])
-        self._ended(hold, verdict, repeated)
+        self._ended(fence, verdict, repeated)
 
     def trash(
         self,
@@ -238,13 +229,13 @@ class Consuming(Handles):
         texts = check_reason(reason), check_reason(error, "error")
         if force:
             uuid = self._uuid_of(job)
-            (verdict,) = self._ask(self._backend.trash, [Discard(uuid, None, *texts, by=who)])
+            (verdict,) = self._ask(self._backend.trash, [Trashing(uuid, None, *texts, by=who)])
             if verdict is Verdict.LOST:
                 raise NotFound(f"no job {uuid} is on board {self._name!r}")
             return
-        hold = self._hold(job, who, token)
-        verdicts, repeated = self._insist(self._backend.trash, [Discard(hold.uuid, hold, *texts, by=who)])
-        self._ended(hold, verdicts[0], repeated)
+        fence = self._hold(job, who, token)
+        verdicts, repeated = self._insist(self._backend.trash, [Trashing(fence.uuid, fence, *texts, by=who)])
+        self._ended(fence, verdicts[0], repeated)
 
     def checkpoint(self, job: Job | str, who: str, state: Any, *, token: int | None = None) -> None:
         """Write down how far the work has come; durable, and the next owner reads it. Atomic and idempotent.
@@ -252,9 +243,9 @@ class Consuming(Handles):
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the state can't travel.
         """
-        hold = self._hold(job, who, token)
-        verdict = self._ask(self._backend.checkpoint, hold, self._encode("checkpoint", state))
-        self._raise_if_lost(hold, verdict)
+        fence = self._hold(job, who, token)
+        verdict = self._ask(self._backend.checkpoint, fence, self._encode("checkpoint", state))
+        self._raise_if_lost(fence, verdict)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -264,14 +255,14 @@ class Consuming(Handles):
     def _expiry_of(self, expiry: float | None) -> float:
         return self._expiry if expiry is None else check_expiry(expiry)
 
-    def _claim_of(self, who: str, expiry: float | None) -> Claim:
-        return Claim(check_text("who", who), uuids.uuid4().hex, self._expiry_of(expiry))
+    def _claim_of(self, who: str, expiry: float | None) -> ClaimRequest:
+        return ClaimRequest(check_text("who", who), uuids.uuid4().hex, self._expiry_of(expiry))
 
-    def _claim_batch(self, claim: Claim, names: frozenset[str] | None, size: int) -> list[Entry]:
+    def _claim_batch(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:
         """After a lost reply, look for what was claimed before claiming any more."""
         tried = False
 
-        def find_or_claim() -> list[Entry]:
+        def find_or_claim() -> list[JobRow]:
             nonlocal tried
             if tried and (found := self._backend.claimed_under(claim.claim_id)):
                 return found
@@ -280,40 +271,40 @@ class Consuming(Handles):
 
         return self._ask(find_or_claim)
 
-    def _claimed_handles(self, entries: list[Entry], who: str) -> list[Job]:
+    def _claimed_handles(self, rows: list[JobRow], who: str) -> list[Job]:
         jobs: list[Job] = []
-        newer: list[tuple[Entry, NewerFormat]] = []
-        for entry in entries:
+        newer: list[tuple[JobRow, NewerFormat]] = []
+        for row in rows:
             try:
-                jobs.append(self._handle(entry, entry.token))
+                jobs.append(self._handle(row, row.token))
             except NewerFormat as error:
-                newer.append((entry, error))
+                newer.append((row, error))
             except ValueError as error:
-                self._trash_unreadable(entry, error)
+                self._trash_unreadable(row, error)
             else:
-                self._tokens.remember(entry.uuid, who, entry.token)
+                self._tokens.remember(row.uuid, who, row.token)
         if newer:
             self._leave_to_newer(newer)
         return jobs
 
-    def _trash_unreadable(self, entry: Entry, error: ValueError) -> None:
-        hold = Hold(entry.uuid, entry.owner or "", entry.token)
-        self._ask(self._backend.trash, [Discard(entry.uuid, hold, reason=fault_of(error), by=entry.owner)])
+    def _trash_unreadable(self, row: JobRow, error: ValueError) -> None:
+        fence = Fence(row.uuid, row.owner or "", row.token)
+        self._ask(self._backend.trash, [Trashing(row.uuid, fence, reason=fault_of(error), by=row.owner)])
 
-    def _leave_to_newer(self, claimed: list[tuple[Entry, NewerFormat]]) -> None:
+    def _leave_to_newer(self, claimed: list[tuple[JobRow, NewerFormat]]) -> None:
         """Give jobs back as they were; a claim that is lost by then is what we want, too."""
-        for entry, error in claimed:
-            self._newer.meet("a job named", entry.name, str(error))
+        for row, error in claimed:
+            self._newer.meet("a job named", row.name, str(error))
         returns = [
-            Return(
-                Hold(entry.uuid, entry.owner or "", entry.token), self._newer.delay_of(entry.uuid), counted=False,
+            Abandonment(
+                Fence(row.uuid, row.owner or "", row.token), self._newer.delay_of(row.uuid), counted=False,
                 reason="it is of a newer format than its owner reads",
             )
-            for entry, _ in claimed
+            for row, _ in claimed
         ]  # fmt: skip
         self._ask(self._backend.abandon, returns)
 
-    def _hold(self, job: Job | str, who: str, token: int | None) -> Hold:
+    def _hold(self, job: Job | str, who: str, token: int | None) -> Fence:
         uuid = self._uuid_of(job)
         check_text("who", who)
         if token is not None:
@@ -325,36 +316,36 @@ class Consuming(Handles):
             held = token
         if held is None:
             raise ClaimLost(f"{who!r} holds no claim of job {uuid} that this board knows of; claim it first")
-        return Hold(uuid, who, held)
+        return Fence(uuid, who, held)
 
-    def _end_of(self, hold: Hold, verdict: Verdict, repeated: bool) -> ClaimLost | None:
+    def _end_of(self, fence: Fence, verdict: Verdict, repeated: bool) -> ClaimLost | None:
         """A repeat that finds its own effect is a success; without a repeat, the claim had ended before."""
-        self._tokens.forget(hold.uuid, hold.who, hold.token)
+        self._tokens.forget(fence.uuid, fence.who, fence.token)
         if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
-            return _claim_lost(hold)
+            return _claim_lost(fence)
         return None
 
-    def _ended(self, hold: Hold, verdict: Verdict, repeated: bool) -> None:
-        error = self._end_of(hold, verdict, repeated)
+    def _ended(self, fence: Fence, verdict: Verdict, repeated: bool) -> None:
+        error = self._end_of(fence, verdict, repeated)
         if error is not None:
             raise error
 
-    def _raise_if_lost(self, hold: Hold, verdict: Verdict) -> None:
+    def _raise_if_lost(self, fence: Fence, verdict: Verdict) -> None:
         if verdict is Verdict.LOST:
-            self._tokens.forget(hold.uuid, hold.who, hold.token)
-            raise _claim_lost(hold)
+            self._tokens.forget(fence.uuid, fence.who, fence.token)
+            raise _claim_lost(fence)
 
 
-def _claim_lost(hold: Hold) -> ClaimLost:
-    return ClaimLost(f"the claim of {hold.who!r} on job {hold.uuid} (token {hold.token}) does not hold any more")
+def _claim_lost(fence: Fence) -> ClaimLost:
+    return ClaimLost(f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token}) does not hold any more")
 
 
-def _refusal(entry: Entry) -> UnclaimableJob:
-    what = f"job {entry.uuid}"
-    if entry.state is JobState.CLAIMED:
-        return UnclaimableJob(f"{what} is claimed by {entry.owner!r}", owner=entry.owner)
-    if entry.state is JobState.UNCLAIMED:
+def _refusal(row: JobRow) -> UnclaimableJob:
+    what = f"job {row.uuid}"
+    if row.state is JobState.CLAIMED:
+        return UnclaimableJob(f"{what} is claimed by {row.owner!r}", owner=row.owner)
+    if row.state is JobState.UNCLAIMED:
         return UnclaimableJob(f"{what} is paused, or the whole board is; resume() lets it go")
-    if entry.state is JobState.DELAYED:
+    if row.state is JobState.DELAYED:
         return UnclaimableJob(f"{what} is delayed")
-    return UnclaimableJob(f"{what} is {entry.state}")
+    return UnclaimableJob(f"{what} is {row.state}")

@@ -6,15 +6,16 @@ import logging
 import math
 from collections.abc import Iterator
 
-from jobboard.arguments import LONGEST_TIME, check_reason, check_text, check_uuid, moment
-from jobboard.backend import Capabilities
+from jobboard.backends.base import Capabilities
+from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
+from jobboard.backends.text import in_one_line
 from jobboard.board.watching import Watching
 from jobboard.codec import decode, encode
 from jobboard.entity import Entity
-from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
-from jobboard.shortening import in_one_line
+from jobboard.states import JobState
+from jobboard.validation import LONGEST_TIME, check_reason, check_text, check_uuid, moment
 
 logger = logging.getLogger("jobboard.board")
 
@@ -41,12 +42,12 @@ class Operating(Watching):
         if not text:
             raise ValueError("a release needs a reason, which goes into the job's history")
         # The claim that was seen is the one to break: a repeat must not break a later one.
-        entry = self.look(uuid)
-        if entry.state is not JobState.CLAIMED:
-            raise ClaimLost(f"job {uuid} is {entry.state}; there is no claim to break")
-        verdict, repeated = self._insist(self._backend.release, uuid, entry.token, text)
+        row = self.look(uuid)
+        if row.state is not JobState.CLAIMED:
+            raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break")
+        verdict, repeated = self._insist(self._backend.release, uuid, row.token, text)
         if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
-            raise ClaimLost(f"the claim of {entry.owner!r} on job {uuid} ended before it could be broken")
+            raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
     def trashed(self) -> Iterator[Job]:
         """Iterate over the trash in claim order; what can't be decoded has no details, but its ``raw`` bytes."""
@@ -60,9 +61,9 @@ class Operating(Watching):
         """
         known = check_uuid(uuid)
         (outcome,), repeated = self._insist(self._backend.restore, [known])
-        if outcome is Restored.TAKEN:
+        if outcome is TrashOutcome.TAKEN:
             raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
-        if outcome is Restored.MISSING or (outcome is Restored.REPEATED and not repeated):
+        if outcome is TrashOutcome.MISSING or (outcome is TrashOutcome.REPEATED and not repeated):
             raise NotFound(f"no job {known} in the trash of board {self._name!r}")
         return self.get(known)
 
@@ -70,7 +71,7 @@ class Operating(Watching):
         """Delete a job from the trash for good; raises :class:`NotFound` if it is not there. Atomic."""
         known = check_uuid(uuid)
         (outcome,), repeated = self._insist(self._backend.purge, [known])
-        if outcome is Restored.DONE:
+        if outcome is TrashOutcome.DONE:
             return
         # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
         if not repeated or self._ask(self._backend.read, [known])[0] is not None:
@@ -88,7 +89,7 @@ class Operating(Watching):
         """Return the paused names; None among them means the whole board."""
         return set(self._ask(self._backend.paused))
 
-    def audit(self, *, repair: bool = False) -> list[Finding]:
+    def audit(self, *, repair: bool = False) -> list[AuditFinding]:
         """Look for records that contradict each other, and mend them (each atomically) if told to."""
         return self._ask(self._backend.audit, bool(repair))
 
@@ -97,7 +98,7 @@ class Operating(Watching):
         if not isinstance(entity, Entity):
             raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
         body = encode("metadata", entity.metadata, largest=self._largest)
-        self._ask(self._backend.put_entity, EntityEntry(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER)))
+        self._ask(self._backend.put_entity, EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER)))
 
     def remove_entity(self, entity: Entity) -> None:
         """Forget a participant that stopped in good order. Idempotent."""
@@ -105,8 +106,8 @@ class Operating(Watching):
 
     def entities(self) -> list[Entity]:
         """Return every participant, those that are gone too (for a day), by kind and name."""
-        entries = sorted(self._ask(self._backend.entities), key=lambda entry: (entry.kind, entry.name))
-        return [entity for entry in entries if (entity := _entity_of(entry)) is not None]
+        rows = sorted(self._ask(self._backend.entities), key=lambda row: (row.kind, row.name))
+        return [entity for row in rows if (entity := _entity_of(row)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
         """Delete a logbook; raises :class:`NotFound` if there is none. Atomic."""
@@ -116,17 +117,17 @@ class Operating(Watching):
             raise NotFound(f"no logbook {known} on board {self._name!r}")
 
 
-def _entity_of(entry: EntityEntry) -> Entity | None:
+def _entity_of(row: EntityRow) -> Entity | None:
     """Return an entity, without what it tells of itself if that can't be decoded; None if it can't be one at all."""
     try:
-        metadata = decode(entry.body)
+        metadata = decode(row.body)
     except ValueError:
         metadata = {}
-    ttl = math.inf if entry.ttl >= _FOR_EVER else entry.ttl
+    ttl = math.inf if row.ttl >= _FOR_EVER else row.ttl
     try:
         return Entity(
-            entry.kind, entry.name, metadata if isinstance(metadata, dict) else {}, ttl,
-            last_seen=moment(entry.last_seen), alive=entry.expires_in > 0,
+            row.kind, row.name, metadata if isinstance(metadata, dict) else {}, ttl,
+            last_seen=moment(row.last_seen), alive=row.expires_in > 0,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
         logger.warning("a participant is left out, since it can't be decoded: %s", in_one_line(str(error)))

@@ -7,23 +7,16 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from jobboard.arguments import (
-    check_count,
-    check_delay,
-    check_moment,
-    check_text,
-    check_uuid,
-    new_uuid,
-)
-from jobboard.backend import Backend
-from jobboard.board.handles import Handles
-from jobboard.body import EMPTY_BODY, Body, pack_body
-from jobboard.book import LogBook
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
 from jobboard.codec import encode
-from jobboard.entry import LIVE, Gone, IfExists, NewEntry, Posted, PostOutcome
 from jobboard.errors import AlreadyPosted, NotFound, StaleBook
-from jobboard.job import Job
-from jobboard.posting import JobPriority, Posting
+from jobboard.handles import Handles
+from jobboard.job import Job, Posting
+from jobboard.logbook import LogBook
+from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
+from jobboard.states import LIVE, JobPriority
+from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
 
 _PAGE = 500
 
@@ -78,11 +71,11 @@ class Producing(Handles):
         for posting in batch:
             if not isinstance(posting, Posting):
                 raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
-        entries = [self._entry_of(posting) for posting in batch]
+        rows = [self._entry_of(posting) for posting in batch]
         self._check_open()
         backend = self._backend_within(connection)
         self._save_new_books(batch, backend)
-        return [job for part in self._batches(entries) for job in self._post(part, backend)]
+        return [job for part in self._batches(rows) for job in self._post(part, backend)]
 
     def cancel(self, job: Job | str) -> bool:
         """Take a job off the board, or tell its owner that it should end.
@@ -95,10 +88,10 @@ class Producing(Handles):
         """
         uuid = self._uuid_of(job)
         (outcome,), repeated = self._insist(self._backend.cancel, [uuid])
-        if outcome is Gone.MISSING or (outcome is Gone.REPEATED and not repeated):
+        if outcome is CancelOutcome.MISSING or (outcome is CancelOutcome.REPEATED and not repeated):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._name!r}")
         self._tidy_when_due()
-        return outcome is not Gone.ASKED
+        return outcome is not CancelOutcome.ASKED
 
     def cancel_by_key(self, name: str, prefix: str) -> int:
         """Cancel the live jobs of a name whose keys begin with ``prefix``, each as by :meth:`cancel`; return how many.
@@ -116,7 +109,7 @@ class Producing(Handles):
         cancelled, cursor = 0, None
         while True:
             page = self._ask(self._backend.page, LIVE, names, cursor, _PAGE)
-            found = [entry.uuid for entry in page.entries if entry.key is not None and entry.key.startswith(beginning)]
+            found = [row.uuid for row in page.rows if row.key is not None and row.key.startswith(beginning)]
             cancelled += sum(self._cancel_some(part) for part in self._batches(found))
             cursor = page.cursor
             if cursor is None:
@@ -127,7 +120,9 @@ class Producing(Handles):
     def _cancel_some(self, uuids: Sequence[str]) -> int:
         outcomes, repeated = self._insist(self._backend.cancel, uuids)
         return sum(
-            outcome in (Gone.CANCELLED, Gone.ASKED) or (repeated and outcome is Gone.REPEATED) for outcome in outcomes
+            outcome in (CancelOutcome.CANCELLED, CancelOutcome.ASKED)
+            or (repeated and outcome is CancelOutcome.REPEATED)
+            for outcome in outcomes
         )
 
     def save_book(self, book: LogBook) -> None:
@@ -141,7 +136,7 @@ class Producing(Handles):
     def _save_book(self, book: LogBook, backend: Backend) -> None:
         if not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
-        body = encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries}, largest=self._largest)
+        body = encode("book", {"name": book.name, "meta": book.meta, "entries": book.rows}, largest=self._largest)
         version = str(uuids.uuid4())
         if not self._ask(backend.save_book, book.uuid, body, version, book.version):
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
@@ -153,20 +148,20 @@ class Producing(Handles):
             if posting.book is not None and posting.book.version is None:
                 self._save_book(posting.book, backend)
 
-    def _post(self, entries: Any, backend: Backend) -> list[Job]:
-        posted: list[Posted] = self._ask(backend.post, entries)
-        for entry, answer in zip(entries, posted, strict=True):
+    def _post(self, rows: Any, backend: Backend) -> list[Job]:
+        posted: list[Posted] = self._ask(backend.post, rows)
+        for row, answer in zip(rows, posted, strict=True):
             if answer.outcome is PostOutcome.TAKEN:
                 raise AlreadyPosted(
-                    f"a live job {entry.name!r} has the key {entry.key!r}: {answer.entry.uuid} ({answer.entry.state})",
-                    uuid=answer.entry.uuid,
+                    f"a live job {row.name!r} has the key {row.key!r}: {answer.row.uuid} ({answer.row.state})",
+                    uuid=answer.row.uuid,
                 )
-        return [self._handle_of_anything(answer.entry) for answer in posted]
+        return [self._handle_of_anything(answer.row) for answer in posted]
 
-    def _entry_of(self, posting: Posting) -> NewEntry:
+    def _entry_of(self, posting: Posting) -> NewJob:
         if posting.run_at is not None and posting.delay is not None:
             raise ValueError("give run_at or delay, not both")
-        return NewEntry(
+        return NewJob(
             uuid=new_uuid() if posting.uuid is None else check_uuid(posting.uuid),
             name=check_text("name", posting.name),
             priority=int(JobPriority.convert(posting.priority)),
@@ -183,10 +178,10 @@ class Producing(Handles):
         if book is not None and not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
         if book is None and posting.details is None:
-            return EMPTY_BODY
+            return EMPTY_PAYLOAD
         details = {} if posting.details is None else posting.details
-        body = Body(details, book.uuid if book else None, book.name if book else None)
-        return pack_body(body, largest=self._largest)
+        body = Payload(details, book.uuid if book else None, book.name if book else None)
+        return pack_payload(body, largest=self._largest)
 
 
 def _check_if_exists(value: object) -> IfExists:

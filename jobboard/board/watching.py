@@ -11,17 +11,18 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 
-from jobboard.arguments import check_names, check_text, check_timeout, check_uuid
-from jobboard.backend import Waiter
-from jobboard.board.handles import Handles
-from jobboard.book import LogBook
+from jobboard.backends.base import Waiter
+from jobboard.backends.rows import JobRow
+from jobboard.backends.timelimit import time_limit
 from jobboard.codec import decode
-from jobboard.entry import LIVE, Entry, JobState
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
+from jobboard.handles import Handles
 from jobboard.job import Job
+from jobboard.logbook import LogBook
+from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
-from jobboard.timelimit import time_limit
+from jobboard.validation import check_names, check_text, check_timeout, check_uuid
 
 _PAGE = 500
 _ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
@@ -44,21 +45,21 @@ class Watching(Handles):
 
         :raises NotFound: there is no such job, or its retention is over.
         """
-        entry = self.look(check_uuid(uuid))
-        entry.history = self.look_back(entry.uuid)
-        return self._handle_of_anything(entry)
+        row = self.look(check_uuid(uuid))
+        row.history = self.look_back(row.uuid)
+        return self._handle_of_anything(row)
 
     def find(self, name: str, key: str) -> Job:
         """Return the live job of this name that has this key; raises :class:`NotFound` if there is none."""
-        entry = self._ask(self._backend.find, check_text("name", name), check_text("key", key))
-        if entry is None:
+        row = self._ask(self._backend.find, check_text("name", name), check_text("key", key))
+        if row is None:
             raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._name!r}")
-        return self._handle_of_anything(entry)
+        return self._handle_of_anything(row)
 
     def find_owner(self, job: Job | str) -> str | None:
         """Return who holds the job now, or None; raises :class:`NotFound` if there is no such job."""
-        entry = self.look(self._uuid_of(job))
-        return entry.owner if entry.state is JobState.CLAIMED else None
+        row = self.look(self._uuid_of(job))
+        return row.owner if row.state is JobState.CLAIMED else None
 
     @property
     def job_count(self) -> int:
@@ -152,7 +153,7 @@ class Watching(Handles):
 
         return unsubscribe
 
-    def wait_for_end(self, known: Entry, timeout: float | None) -> tuple[bool, Entry]:
+    def wait_for_end(self, known: JobRow, timeout: float | None) -> tuple[bool, JobRow]:
         """Block until a job has ended, or ``timeout`` seconds; whether it is complete, and what is known of it then.
 
         :param known: what the caller knows of the job.
@@ -172,16 +173,16 @@ class Watching(Handles):
             was_seen = False
             while True:
                 changed.clear()
-                (entry,) = self._ask(self._backend.read, [known.uuid])
+                (row,) = self._ask(self._backend.read, [known.uuid])
                 left = None if deadline is None else deadline - time.monotonic()
-                if entry is None:
+                if row is None:
                     if was_seen and not told:
                         # Only its event tells how it ended, and may still be on its way.
                         changed.wait(_LOOK_EVERY if left is None else min(max(left, 0.0), _LOOK_EVERY))
                     return _gone(known, told[-1] if told else None)
-                known, was_seen = entry, True
-                if entry.state not in LIVE or (left is not None and left <= 0):
-                    return entry.state is JobState.COMPLETE, entry
+                known, was_seen = row, True
+                if row.state not in LIVE or (left is not None and left <= 0):
+                    return row.state is JobState.COMPLETE, row
                 changed.wait(_LOOK_EVERY if left is None else min(left, _LOOK_EVERY))
 
     def load_book(self, uuid: str) -> LogBook:
@@ -197,11 +198,11 @@ class Watching(Handles):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _entries(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[Entry]:
+    def _entries(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
         cursor: object | None = None
         while True:
             page = self._ask(self._backend.page, states, names, cursor, _PAGE)
-            yield from page.entries
+            yield from page.rows
             cursor = page.cursor
             if cursor is None:
                 return
@@ -214,7 +215,7 @@ class Watching(Handles):
         return (job for job in jobs if job.name not in paused) if paused else jobs
 
 
-def _gone(known: Entry, end: JobEvent | None) -> tuple[bool, Entry]:
+def _gone(known: JobRow, end: JobEvent | None) -> tuple[bool, JobRow]:
     """Whether a job is complete that the store shows no more, and what it was in the end, as far as its event tells."""
     gone = replace(known, owner=None, claim_id=None, expires_at=None, state=JobState.COMPLETE)
     if end is not None:
@@ -243,13 +244,9 @@ def _book_of(uuid: str, content: Any, version: str) -> LogBook:
     if not isinstance(content, dict) or set(content) != {"name", "meta", "entries"}:
         raise ValueError("it has other fields than this version writes")
     book = LogBook(content["name"], uuid)
-    book.meta, book.entries, book.version = content["meta"], content["entries"], version
-    entries = book.entries
-    if (
-        not isinstance(book.meta, dict)
-        or not isinstance(entries, list)
-        or not all(isinstance(e, dict) for e in entries)
-    ):
+    book.meta, book.rows, book.version = content["meta"], content["entries"], version
+    rows = book.rows
+    if not isinstance(book.meta, dict) or not isinstance(rows, list) or not all(isinstance(e, dict) for e in rows):
         raise TypeError("its meta is no dict, or its entries are no list of dicts")
     return book
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import click
 
-from jobboard.arguments import check_delay
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.conductor import Conductor, Handlers, stop_on_signals
-from jobboard.scheduler.scheduler import Scheduler
+from jobboard.scheduler import Scheduler
+from jobboard.validation import check_delay
 
 #: The exit status of a conductor that ended itself, sysexits' "try again": a supervisor starts it anew.
 _UNHEALTHY = 75

@@ -12,11 +12,11 @@ from click.core import ParameterSource
 
 from jobboard.cli.output import shown
 from jobboard.cli.session import Session, command, pass_session
-from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import entity_view, event_view, owners, row_of, stats, view_of
 from jobboard.operate.why import why
+from jobboard.states import JobState
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
 

@@ -12,7 +12,7 @@ from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import details_of, moment_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
-from jobboard.posting import JobPriority
+from jobboard.states import JobPriority
 
 
 def add_posting(group: click.Group) -> None:

@@ -12,8 +12,8 @@ from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import json_of, moment_of, read_text
 from jobboard.operate.schedules import from_crontab, from_file, schedule_row, schedule_view
 from jobboard.operate.views import view_of
-from jobboard.scheduler.crontab import parse_crontab
-from jobboard.scheduler.schedule import Schedule
+from jobboard.schedules.crontab import parse_crontab
+from jobboard.schedules.schedule import Schedule
 
 _if_exists = click.option(
     "--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from jobboard.cli.values import details_of, json_of, moment_of, seconds_of
-from jobboard.posting import JobPriority
-from jobboard.scheduler.schedule import COALESCE, OVERLAP
-from jobboard.scheduler.triggers import At, Cron, Every, Trigger, trigger_from_plain
+from jobboard.schedules.schedule import COALESCE, OVERLAP
+from jobboard.schedules.triggers import At, Cron, Every, Trigger, trigger_from_plain
+from jobboard.states import JobPriority
 
 _PRIORITIES = [priority.name.lower() for priority in reversed(JobPriority)]
 

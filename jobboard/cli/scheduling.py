@@ -17,8 +17,8 @@ from jobboard.conductor import stop_on_signals
 from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming
 from jobboard.operate.schedules import schedule_rows, schedule_view, to_file
-from jobboard.scheduler.scheduler import Scheduler
-from jobboard.scheduler.triggers import Cron
+from jobboard.scheduler import Scheduler
+from jobboard.schedules.triggers import Cron
 
 _EXAMPLES = """\
   jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from jobboard.arguments import check_delay, check_number
+from jobboard.validation import check_delay, check_number
 
 
 @dataclass(frozen=True, slots=True)

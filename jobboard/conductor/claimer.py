@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
 from jobboard.board import JobBoard
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
-from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable, ClaimLost
 from jobboard.job import Job
+from jobboard.states import JobState
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 #: Until the next look for a job that is said to be ready, but wasn't there to claim, in seconds.

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jobboard.arguments import check_count, check_delay, check_expiry, check_text, check_timeout
 from jobboard.board import JobBoard
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.thread import stack_of_thread
@@ -21,9 +20,9 @@ from jobboard.conductor.log import logger
 from jobboard.conductor.shift import Shift
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
-from jobboard.owners import unique_owner
+from jobboard.heartbeat import Heartbeat, worker_id
 from jobboard.plugins import load_plugin
-from jobboard.presence import Presence
+from jobboard.validation import check_count, check_delay, check_expiry, check_text, check_timeout
 
 _NAMESPACE = "jobboard.executors"
 
@@ -89,7 +88,7 @@ class Conductor:
         self._gave_up = False
         self._executor = check_text("executor", executor)
         self._executor_class = _load_executor(executor)
-        self._who = unique_owner(name)
+        self._who = worker_id(name)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._stopped.set()
@@ -224,7 +223,7 @@ class Conductor:
                 **shift.health(),
             }
 
-        presence = Presence(self._board, "conductor", self._who, metadata, max(1.0, interval_for(self._expiry)))
+        presence = Heartbeat(self._board, "conductor", self._who, metadata, max(1.0, interval_for(self._expiry)))
         shift = Shift(
             self._who, self._board, handlers, slots, self._expiry, self._grace, self._max_stuck, self._unhealthy,
             lambda handlers, finish: self._executor_class(handlers, self._concurrency, finish), presence,

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from jobboard.backends.text import in_one_line
 from jobboard.board import JobBoard
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
@@ -21,7 +22,6 @@ from jobboard.conductor.outcome import (
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.task import Task
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
-from jobboard.shortening import in_one_line
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 #: An end gives way to claims for so many seconds at most.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from jobboard.arguments import check_count, check_number, check_text
 from jobboard.conductor.backoff import Backoff
+from jobboard.validation import check_count, check_number, check_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

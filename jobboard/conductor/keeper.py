@@ -8,13 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard
 from jobboard.conductor.log import logger
 from jobboard.conductor.task import Task
-from jobboard.entry import Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
-from jobboard.presence import Presence
+from jobboard.heartbeat import Heartbeat
 
 #: However long claims last, a cancel and a break-up are noticed within this many seconds.
 _LONGEST_INTERVAL = 10.0
@@ -49,7 +49,7 @@ class Keeper:
         expiry: float,
         on_lost: Callable[[Task], None],
         on_cancel: Callable[[Task], None],
-        presence: Presence,
+        presence: Heartbeat,
     ) -> None:
         self._board = board
         self._who = who

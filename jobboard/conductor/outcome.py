@@ -11,9 +11,9 @@ from datetime import datetime
 from types import CoroutineType
 from typing import Any
 
-from jobboard.arguments import check_delay, check_moment
 from jobboard.codec import decode, encode
 from jobboard.errors import InvalidPosting
+from jobboard.validation import check_delay, check_moment
 
 
 class RunAgain(Exception):

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
-from jobboard.job import Job
-from jobboard.posting import JobPriority
-from jobboard.record import Record
+from jobboard.job import Job, Record
+from jobboard.logbook import LogBook
+from jobboard.states import JobPriority
 
 _LONGEST_PROGRESS_TEXT = 500
 

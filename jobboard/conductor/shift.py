@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.deadlines import Deadlines
@@ -21,9 +22,8 @@ from jobboard.conductor.slots import Slots
 from jobboard.conductor.stuck import StuckSlots
 from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError, UnreadableRecord
+from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job
-from jobboard.presence import Presence
-from jobboard.timelimit import time_limit
 
 #: For how long a stop waits for the ends of what it gave up, and for idle workers, in seconds.
 _FAREWELL = 10.0
@@ -53,7 +53,7 @@ class Shift:
         max_stuck: int,
         on_unhealthy: Callable[[], None],
         new_executor: Callable[[Handlers, Finish], Executor],
-        presence: Presence,
+        presence: Heartbeat,
     ) -> None:
         self._who = who
         self._board = board

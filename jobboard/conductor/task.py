@@ -8,13 +8,12 @@ from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Outcome
 from jobboard.conductor.running import Facts, RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
-from jobboard.job import Job
-from jobboard.record import Undecodable
+from jobboard.job import Job, Undecodable
+from jobboard.logbook import LogBook
 
 _present: ContextVar[Task | None] = ContextVar("jobboard_task", default=None)
 

@@ -13,8 +13,8 @@ from typing import IO
 
 from jobboard.board import JobBoard
 from jobboard.demo.interrupts import put_off
-from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable, JobBoardError
+from jobboard.states import JobState
 
 #: Short, so that the takeover from the killed one can be watched; claims are renewed three times in that time.
 EXPIRY = 2.0

@@ -16,10 +16,10 @@ from jobboard.demo.handlers import NAME
 from jobboard.demo.show import Show, show
 from jobboard.demo.sums import check_output, line_of, write_sums
 from jobboard.demo.tree import Tree
-from jobboard.entry import JobState
 from jobboard.errors import JobBoardError
 from jobboard.fetching import backend
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 
 _BATCH = 500
 _LOOK_EVERY = 0.1

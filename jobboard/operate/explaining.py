@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Any
 
-from jobboard.scheduler.triggers import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
-from jobboard.scheduler.triggers.cron_text import fields_of
-from jobboard.scheduler.triggers.trigger import zones_of
-from jobboard.scheduler.triggers.zones import zone_named
+from jobboard.schedules.triggers import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
+from jobboard.schedules.triggers.cron_text import fields_of
+from jobboard.schedules.triggers.trigger import zones_of
+from jobboard.schedules.triggers.zones import zone_named
 
 _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _SHORT = {"day": "d", "hour": "h", "minute": "min", "second": "s"}

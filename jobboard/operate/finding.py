@@ -6,9 +6,9 @@ import re
 import uuid as uuids
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import NotFound
 from jobboard.job import Job
+from jobboard.states import JobState
 
 _PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 

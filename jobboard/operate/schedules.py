@@ -8,9 +8,9 @@ from typing import Any
 
 from jobboard.board import JobBoard
 from jobboard.operate.explaining import explain
-from jobboard.scheduler.crontab import CrontabItem
-from jobboard.scheduler.progress import FireRecord
-from jobboard.scheduler.schedule import Schedule, schedule_from_plain
+from jobboard.schedules.crontab import CrontabItem
+from jobboard.schedules.progress import FireRecord
+from jobboard.schedules.schedule import Schedule, schedule_from_plain
 
 
 def schedule_row(schedule: Schedule) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from jobboard.arguments import check_delay
 from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.job import Job
+from jobboard.validation import check_delay
 
 
 def select_trashed(

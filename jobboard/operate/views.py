@@ -10,9 +10,9 @@ from typing import Any
 
 from jobboard.board import JobBoard
 from jobboard.entity import Entity
-from jobboard.entry import JobState
 from jobboard.events import HistoryEntry, JobEvent
 from jobboard.job import Job
+from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
 _ENTITY_COLUMNS = (

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from jobboard.board import JobBoard
 from jobboard.entity import Entity
-from jobboard.entry import JobState
 from jobboard.job import Job
+from jobboard.states import JobState
 
 #: Counting further than this would cost more than it tells.
 _MOST_AHEAD = 1000

@@ -7,31 +7,31 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, TypeVar
 
-from jobboard.backend import Backend, Waiter
-from jobboard.entry import (
-    Claim,
+from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.rows import (
+    Abandonment,
+    AuditFinding,
+    CancelOutcome,
+    ClaimRequest,
     Consumption,
-    Discard,
-    Due,
-    EntityEntry,
-    Entry,
-    Finding,
-    Gone,
-    Hold,
-    JobState,
-    NewEntry,
+    DueSchedules,
+    EntityRow,
+    Extension,
+    Fence,
+    JobRow,
+    NewJob,
     Page,
     Posted,
-    Renewal,
-    Restored,
-    Return,
-    ScheduleEntry,
     SchedulePage,
+    ScheduleRow,
     ScheduleStep,
+    Trashing,
+    TrashOutcome,
     Verdict,
 )
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
 from jobboard.stats import BoardStats
 
 _Reply = TypeVar("_Reply")
@@ -122,43 +122,43 @@ class LossyBackend(Backend):
     def refresh(self) -> None:
         self._send("refresh", self.inner.refresh)
 
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
-        return self._send("post", lambda: self.inner.post(entries))
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        return self._send("post", lambda: self.inner.post(rows))
 
-    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
         return self._send("cancel", lambda: self.inner.cancel(uuids))
 
-    def claim(self, uuid: str, claim: Claim) -> Entry | None:
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         return self._send("claim", lambda: self.inner.claim(uuid, claim))
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         return self._send("claim_next", lambda: self.inner.claim_next(claim, names, limit))
 
-    def claimed_under(self, claim_id: str) -> list[Entry]:
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._send("claimed_under", lambda: self.inner.claimed_under(claim_id))
 
-    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
         return self._send("extend", lambda: self.inner.extend(renewals))
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         return self._send("consume", lambda: self.inner.consume(ends))
 
-    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
         return self._send("abandon", lambda: self.inner.abandon(ends))
 
-    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
         return self._send("trash", lambda: self.inner.trash(ends))
 
-    def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
-        return self._send("checkpoint", lambda: self.inner.checkpoint(hold, state))
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        return self._send("checkpoint", lambda: self.inner.checkpoint(fence, state))
 
-    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         return self._send("read", lambda: self.inner.read(uuids))
 
     def history(self, uuid: str) -> list[HistoryEntry]:
         return self._send("history", lambda: self.inner.history(uuid))
 
-    def find(self, name: str, key: str) -> Entry | None:
+    def find(self, name: str, key: str) -> JobRow | None:
         return self._send("find", lambda: self.inner.find(name, key))
 
     def page(
@@ -181,10 +181,10 @@ class LossyBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._send("release", lambda: self.inner.release(uuid, token, reason))
 
-    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._send("restore", lambda: self.inner.restore(uuids))
 
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._send("purge", lambda: self.inner.purge(uuids))
 
     def pause(self, name: str | None) -> None:
@@ -199,16 +199,16 @@ class LossyBackend(Backend):
     def tidy(self, limit: int) -> int:
         return self._send("tidy", lambda: self.inner.tidy(limit))
 
-    def audit(self, repair: bool) -> list[Finding]:
+    def audit(self, repair: bool) -> list[AuditFinding]:
         return self._send("audit", lambda: self.inner.audit(repair))
 
-    def put_entity(self, entity: EntityEntry) -> None:
+    def put_entity(self, entity: EntityRow) -> None:
         self._send("put_entity", lambda: self.inner.put_entity(entity))
 
     def remove_entity(self, kind: str, name: str) -> None:
         self._send("remove_entity", lambda: self.inner.remove_entity(kind, name))
 
-    def entities(self) -> list[EntityEntry]:
+    def entities(self) -> list[EntityRow]:
         return self._send("entities", self.inner.entities)
 
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
@@ -223,10 +223,10 @@ class LossyBackend(Backend):
     def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         return self._send("step_schedules", lambda: self.inner.step_schedules(steps))
 
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
         return self._send("read_schedules", lambda: self.inner.read_schedules(ids))
 
-    def due_schedules(self, limit: int) -> Due:
+    def due_schedules(self, limit: int) -> DueSchedules:
         return self._send("due_schedules", lambda: self.inner.due_schedules(limit))
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from jobboard.address import Address
-from jobboard.backend import Backend, Capabilities
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities
 from jobboard.board import JobBoard
 from jobboard.testing.faults import LossyBackend
 

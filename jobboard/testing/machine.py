@@ -29,10 +29,9 @@ from hypothesis.stateful import (
 )
 
 from jobboard.board import JobBoard
-from jobboard.entry import LIVE, JobState
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
-from jobboard.job import Job
-from jobboard.posting import JobPriority, Posting
+from jobboard.job import Job, Posting
+from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.testing.harness import Harness
 from jobboard.testing.model import Model, ModelJob
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from jobboard.entry import LIVE, JobState
-from jobboard.posting import JobPriority
+from jobboard.states import LIVE, JobPriority, JobState
 
 
 @dataclass

@@ -9,7 +9,8 @@ from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.layout import Content, Stored, content_of
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, found_of, get, modified_at, put, scan
-from jobboard.entry import Finding, JobState
+from jobboard.backends.rows import AuditFinding
+from jobboard.states import JobState
 
 _AT_ONCE = 500
 
@@ -17,10 +18,10 @@ _AT_ONCE = 500
 class Auditing(Changing):
     """Compares what is there with what the records say must be there; both are of one revision."""
 
-    def audit(self, repair: bool) -> list[Finding]:
+    def audit(self, repair: bool) -> list[AuditFinding]:
         self._look([])
         jobs, leases, found = self._everything()
-        findings: list[Finding] = []
+        findings: list[AuditFinding] = []
         expected: dict[bytes, Stored] = {}
         newer = {job.order for job in jobs if job.row.newer is not None}
         for job in jobs:
@@ -32,11 +33,11 @@ class Auditing(Changing):
             if wrong:
                 repaired = repair and self._mend(job, wrong, content, leases[job.record])
                 parts = sorted({self._kind_of(key) for key in wrong})
-                findings.append(Finding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired))
+                findings.append(AuditFinding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired))
         for key, kv in found.items():
             if key not in expected and newer.isdisjoint((key.rpartition(b"/")[2], kv.value)):
                 repaired = repair and self._drop(kv)
-                findings.append(Finding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
+                findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
         return findings
 
     def _wanted(self, job: Stored) -> Content:

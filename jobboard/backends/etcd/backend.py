@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobboard.backend import Capabilities
+from jobboard.backends.base import Capabilities
 from jobboard.backends.etcd.auditing import Auditing
 from jobboard.backends.etcd.ending import Ending
 from jobboard.backends.etcd.operating import Operating

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from jobboard.attempts import expired, is_used_up, used_up
+from jobboard.backends.attempts import expired, is_used_up, used_up
 from jobboard.backends.etcd.client import Client
 from jobboard.backends.etcd.faults import LeaseGone
 from jobboard.backends.etcd.layout import Stored, content_of, steps_between
@@ -30,9 +30,10 @@ from jobboard.backends.etcd.txn import (
     scan_prefix,
     size_of,
 )
-from jobboard.entry import Hold, JobState
+from jobboard.backends.rows import Fence
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -308,10 +309,10 @@ def _lease_of(claim: bytes) -> int | None:
         return None
 
 
-def holds(stored: Stored, hold: Hold) -> bool:
+def holds(stored: Stored, fence: Fence) -> bool:
     """Whether this hold is the present one."""
     grant = stored.row.grant
-    return grant is not None and stored.row.granted == hold.token and grant.who == hold.who
+    return grant is not None and stored.row.granted == fence.token and grant.who == fence.who
 
 
 def is_over(stored: Stored, now: float) -> bool:

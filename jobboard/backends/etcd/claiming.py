@@ -30,9 +30,10 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
-from jobboard.entry import Claim, Entry, JobState
+from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 #: Whom a claim of one job falls back on, in the same transaction, when others were faster with the first.
 _CHOICES = 4
@@ -67,7 +68,7 @@ class Claiming(Lines):
         super()._opened_anew()
         self._choices = 1
 
-    def claim(self, uuid: str, claim: Claim) -> Entry | None:
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         deadline = time.monotonic() + PATIENCE
         while True:
             self._check_open()
@@ -85,9 +86,9 @@ class Claiming(Lines):
             self._check_leases()
             self._until(deadline, f"job {uuid} changes all the time")
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         # By uuid: a claim that runs out within this very call, over slow replies, may be followed by another one.
-        claimed: dict[str, Entry] = {}
+        claimed: dict[str, JobRow] = {}
         deadline = time.monotonic() + PATIENCE
         missed: set[bytes] = set()
         while len(claimed) < limit:
@@ -176,7 +177,7 @@ class Claiming(Lines):
             None if kv.key == self.keys.paused_board else decoded(kv.key.rpartition(b"/")[2]) for kv in paused.kvs
         )
 
-    def _grab(self, found: Heads, claim: Claim, wanted: int) -> list[Entry]:
+    def _grab(self, found: Heads, claim: ClaimRequest, wanted: int) -> list[JobRow]:
         """Claim up to ``wanted`` of these, as many as nobody else has taken."""
         heads = found.heads
         lease = self.leases.for_claims(claim.expiry)
@@ -191,7 +192,7 @@ class Claiming(Lines):
             self.leases.forget_all()
             return []
 
-    def _grab_first(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[Entry]:
+    def _grab_first(self, heads: Sequence[Head], grants: Sequence[Grant]) -> list[JobRow]:
         """Claim the first that is still there: each failure goes on to the next, in the same transaction."""
         behind: list[Op] = []
         txn = Txn()
@@ -210,7 +211,7 @@ class Claiming(Lines):
         self._choices = _CHOICES
         return []
 
-    def _grab_all(self, found: Heads, grants: Sequence[Grant]) -> list[Entry]:
+    def _grab_all(self, found: Heads, grants: Sequence[Grant]) -> list[JobRow]:
         """Claim all in one step; if that can't be, because one of them is gone or a name is paused, each by itself."""
         keys, heads = self.keys, found.heads
         told = [_told_of(head, grant) for head, grant in zip(heads, grants, strict=True)]
@@ -251,7 +252,7 @@ class Claiming(Lines):
             raise ReplyLost(f"the jobs were claimed, but can't be read: {error}") from None
         return {order: part.first for order, part in zip(orders, found, strict=True) if part.first is not None}
 
-    def _grab_each(self, heads: Sequence[Head], grants: Sequence[Grant], told: Sequence[Told]) -> list[Entry]:
+    def _grab_each(self, heads: Sequence[Head], grants: Sequence[Grant], told: Sequence[Told]) -> list[JobRow]:
         """Claim each of these that can be, in one request."""
         txns = []
         for slot, (head, grant) in enumerate(zip(heads, grants, strict=True)):
@@ -285,7 +286,7 @@ class Claiming(Lines):
             steps.append(put(self.keys.timer(grant.expires_at, head.order), head.hint.packed()))
         return steps
 
-    def _won(self, head: Head, grant: Grant, record: KeyValue | None, revision: int) -> Entry:
+    def _won(self, head: Head, grant: Grant, record: KeyValue | None, revision: int) -> JobRow:
         live = record or KeyValue(self.keys.live + head.order, b"", 0, 0, 0)
         stored = self._live_from(head.order, live, None, (), head.hint.uuid)
         row = stored.row
@@ -309,7 +310,7 @@ class Claiming(Lines):
                 )
         return {head.order for head in heads}
 
-    def claimed_under(self, claim_id: str) -> list[Entry]:
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
         found = self._look([scan_prefix(self.keys.claims)])[0]
         orders = [kv.key.rpartition(b"/")[2] for kv in found.kvs if _claim_id_of(kv.value) == claim_id]
         jobs = [job for job in self._fetch_at(orders) if job is not None]

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from jobboard.address import Address
-from jobboard.backend import Backend
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend
 from jobboard.backends.etcd.gateway import Gateway
 from jobboard.backends.etcd.keys import Keys, decoded, is_order, place_of
 from jobboard.backends.etcd.layout import Stored
@@ -34,10 +34,10 @@ from jobboard.backends.etcd.txn import (
     scan_prefix,
 )
 from jobboard.backends.etcd.worker import Worker
+from jobboard.backends.timelimit import time_limit
 from jobboard.codec import NewerFormat
-from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import time_limit
+from jobboard.states import JobState
 
 logger = logging.getLogger("jobboard.etcd")
 

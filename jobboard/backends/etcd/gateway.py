@@ -26,8 +26,8 @@ from urllib3.util import Timeout
 from jobboard.backends.etcd.clock import ServerClock, clock_of
 from jobboard.backends.etcd.faults import Lost, TokenGone, Unreachable, Unsettled, cut_off, told, unreachable
 from jobboard.backends.etcd.options import Settings
+from jobboard.backends.timelimit import is_time_over, seconds_left
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import is_time_over, seconds_left
 
 logger = logging.getLogger("jobboard.etcd")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from jobboard.entry import JobState
+from jobboard.states import JobState
 
 _ORDER_LENGTH = 22
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.rows import Grant, Row, hint_of
 from jobboard.backends.etcd.txn import Compare, Op, delete, modified_at, present, put
-from jobboard.entry import JobState
+from jobboard.states import JobState
 
 #: Key -> its value, and the lease that it is under (0: none).
 Content = Mapping[bytes, tuple[bytes, int]]

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.etcd.faults import LeaseGone, LeaseThere
 from jobboard.backends.etcd.gateway import Gateway
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.telling import pack_told
 from jobboard.backends.etcd.txn import Txn, delete, put
 from jobboard.backends.etcd.worker import Worker
+from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.etcd")
 

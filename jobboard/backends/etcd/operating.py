@@ -14,8 +14,9 @@ from jobboard.backends.etcd.rows import folded, state_at
 from jobboard.backends.etcd.telling import Told, told_of
 from jobboard.backends.etcd.txn import KeyValue, Txn, absent, delete, get, modified_at, present, put, scan_prefix
 from jobboard.backends.etcd.values import BYTES, NUMBER, TEXT, items_of, pack
-from jobboard.entry import EntityEntry, JobState, Restored, Verdict
+from jobboard.backends.rows import EntityRow, TrashOutcome, Verdict
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 _DAY = 86_400.0
 
@@ -44,37 +45,37 @@ class Operating(Changing):
 
         return self._alter([uuid], lambda uuid: uuid, decide)[0]
 
-    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._alter(uuids, lambda uuid: uuid, self._restored)
 
-    def _restored(self, uuid: str, stored: Stored | None, now: float) -> tuple[Restored, Change | None]:
+    def _restored(self, uuid: str, stored: Stored | None, now: float) -> tuple[TrashOutcome, Change | None]:
         if stored is None:
-            return Restored.MISSING, None
+            return TrashOutcome.MISSING, None
         row = stored.row.copy()
         if row.state is not JobState.TRASHED:
-            return Restored.REPEATED if row.has_note((EventKind.RESTORED,)) else Restored.MISSING, None
+            return TrashOutcome.REPEATED if row.has_note((EventKind.RESTORED,)) else TrashOutcome.MISSING, None
         compares = []
         if row.key is not None:
             place = self.keys.key(row.name, row.key)
             holder = self._ask([get(place)])[0].first
             if holder is not None and self._is_live(holder.value):
-                return Restored.TAKEN, None
+                return TrashOutcome.TAKEN, None
             compares.append(absent(place) if holder is None else modified_at(place, holder.modified))
         row.attempts, row.reason, row.cancel_asked = 0, None, False
         # Whoever brings it back wants it now: a delay that isn't over must not come back with the next abandon.
         row.run_at = row.run_at if state_at(row, now) is JobState.UNCLAIMED else None
         row.state = JobState.UNCLAIMED
         row.note(EventKind.RESTORED, None, now, None)
-        return Restored.DONE, Change(row, [told_of(row, EventKind.RESTORED, now)], compares=compares)
+        return TrashOutcome.DONE, Change(row, [told_of(row, EventKind.RESTORED, now)], compares=compares)
 
     def _is_live(self, order: bytes) -> bool:
         return self._ask([get(self.keys.live + order, keys_only=True)])[0].first is not None
 
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
-        def decide(uuid: str, stored: Stored | None, now: float) -> tuple[Restored, Change | None]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        def decide(uuid: str, stored: Stored | None, now: float) -> tuple[TrashOutcome, Change | None]:
             if stored is None or stored.row.state is not JobState.TRASHED:
-                return Restored.MISSING, None
-            return Restored.DONE, Change(None, [told_of(stored.row, EventKind.PURGED, now)])
+                return TrashOutcome.MISSING, None
+            return TrashOutcome.DONE, Change(None, [told_of(stored.row, EventKind.PURGED, now)])
 
         return self._alter(uuids, lambda uuid: uuid, decide)
 
@@ -110,7 +111,7 @@ class Operating(Changing):
 
     # -- participants and books ------------------------------------------------------------------------------------
 
-    def put_entity(self, entity: EntityEntry) -> None:
+    def put_entity(self, entity: EntityRow) -> None:
         self._check_open()
         value = pack([entity.kind, entity.name, entity.body, entity.ttl, self.now()])
         self._send(Txn(then=[put(self.keys.entity(entity.kind, entity.name), value)]))
@@ -119,7 +120,7 @@ class Operating(Changing):
         self._check_open()
         self._send(Txn(then=[delete(self.keys.entity(kind, name))]))
 
-    def entities(self) -> list[EntityEntry]:
+    def entities(self) -> list[EntityRow]:
         self._check_open()
         found, now = self._ask([scan_prefix(self.keys.entities)])[0], self.now()
         entities = [entity for kv in found.kvs if (entity := _entity_of(kv)) is not None]
@@ -153,17 +154,17 @@ class Operating(Changing):
         return self._send(Txn([present(key)], [delete(key)])).succeeded
 
 
-def _left_of(entity: EntityEntry | None, now: float) -> float:
+def _left_of(entity: EntityRow | None, now: float) -> float:
     """Return the seconds for which a participant counts as there; what can't be read is long gone."""
     return -math.inf if entity is None else entity.last_seen + entity.ttl - now
 
 
-def _entity_of(kv: KeyValue) -> EntityEntry | None:
+def _entity_of(kv: KeyValue) -> EntityRow | None:
     try:
         (kind, name, body, ttl, last_seen), _ = items_of(kv.value, (TEXT, TEXT, BYTES, NUMBER, NUMBER))
     except ValueError:
         return None
-    return EntityEntry(kind, name, body, ttl, last_seen)
+    return EntityRow(kind, name, body, ttl, last_seen)
 
 
 def _book_of(kv: KeyValue) -> tuple[bytes, str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobboard.address import Address
-from jobboard.options import seconds
+from jobboard.backends.address import Address
+from jobboard.backends.options import seconds
 
 _PORT = 2379
 

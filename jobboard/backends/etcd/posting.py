@@ -25,7 +25,7 @@ from jobboard.backends.etcd.txn import (
     modified_at,
     put,
 )
-from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
+from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
 from jobboard.events import HISTORY_LENGTH, EventKind
 
 #: Postings in one transaction, so that all their comparisons fit into it.
@@ -65,7 +65,7 @@ class Plan:
         self._by_key: dict[tuple[str, str], Row] = {key: job.row for key, job in known.by_key.items()}
         self._stored = {job.row.uuid: job for job in known.by_key.values()}
 
-    def step(self, new: NewEntry) -> Step:
+    def step(self, new: NewJob) -> Step:
         known = self._by_uuid.get(new.uuid)
         if known is not None:
             return Step(PostOutcome.SAME, known)
@@ -78,14 +78,14 @@ class Plan:
             return self._replacing(holder, new)
         return Step(PostOutcome.TAKEN, holder)
 
-    def _drafted(self, new: NewEntry) -> Row:
+    def _drafted(self, new: NewJob) -> Row:
         row = self._by_uuid[new.uuid] = draft(new, self._now, self._latest)
         row.note(EventKind.POSTED, None, self._now, None)
         if new.key is not None:
             self._by_key[new.name, new.key] = row
         return row
 
-    def _replacing(self, holder: Row, new: NewEntry) -> Step:
+    def _replacing(self, holder: Row, new: NewJob) -> Step:
         """Change the row itself, so that every step of the batch that leads to it shows what it has become."""
         stored = self._stored.get(holder.uuid)
         before = None if stored is None else replace(stored, row=stored.row.copy())
@@ -100,7 +100,7 @@ class Plan:
 class Posting(Changing):
     """Posts without a look first, if nothing speaks against it; what is on the board already is read after that."""
 
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+    def post(self, entries: Sequence[NewJob]) -> list[Posted]:
         self._check_open()
         parts = _parts_of(entries)
         if len(parts) > 1:
@@ -111,7 +111,7 @@ class Posting(Changing):
                 return _posted(steps)
         return [posted for part in parts for posted in self._post(part)]
 
-    def _post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+    def _post(self, entries: Sequence[NewJob]) -> list[Posted]:
         known = Known()
         deadline = time.monotonic() + PATIENCE
         tries = 0
@@ -208,7 +208,7 @@ class Posting(Changing):
 
     # -- what is there ---------------------------------------------------------------------------------------------
 
-    def _known_of(self, entries: Sequence[NewEntry]) -> Known:
+    def _known_of(self, entries: Sequence[NewJob]) -> Known:
         """Read what is on the board under these uuids and keys, settled."""
         keys = self.keys
         wanted = list(dict.fromkeys((new.name, new.key) for new in entries if new.key is not None))
@@ -241,34 +241,34 @@ class Posting(Changing):
 
     # -- cancel ----------------------------------------------------------------------------------------------------
 
-    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
         return self._alter(uuids, lambda uuid: uuid, _cancelled)
 
 
-def _cancelled(uuid: str, stored: Stored | None, now: float) -> tuple[Gone, Change | None]:
+def _cancelled(uuid: str, stored: Stored | None, now: float) -> tuple[CancelOutcome, Change | None]:
     if stored is None or stored.row.uuid != uuid:
-        return Gone.MISSING, None
+        return CancelOutcome.MISSING, None
     row = stored.row.copy()
     if row.grant is not None:
         if row.grant.cancel_asked:
-            return Gone.ASKED, None
+            return CancelOutcome.ASKED, None
         kind, who = EventKind.CANCEL_ASKED, row.grant.who
         notes = (*row.grant.notes, (kind.value, who, now, row.granted, None))
         row.grant = replace(row.grant, cancel_asked=True, modified=now, notes=notes)
-        return Gone.ASKED, Change(row, [told_of(row, kind, now, who, row.granted)])
+        return CancelOutcome.ASKED, Change(row, [told_of(row, kind, now, who, row.granted)])
     if row.is_live:
         row.take_off(now, None, None)
-        return Gone.CANCELLED, Change(row, [told_of(row, EventKind.CANCELLED, now)])
-    return Gone.REPEATED if row.has_note((EventKind.CANCELLED,)) else Gone.MISSING, None
+        return CancelOutcome.CANCELLED, Change(row, [told_of(row, EventKind.CANCELLED, now)])
+    return CancelOutcome.REPEATED if row.has_note((EventKind.CANCELLED,)) else CancelOutcome.MISSING, None
 
 
 def _posted(steps: Sequence[Step]) -> list[Posted]:
     return [Posted(step.outcome, step.row.view()) for step in steps]
 
 
-def _parts_of(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
+def _parts_of(entries: Sequence[NewJob]) -> list[list[NewJob]]:
     """Cut a batch into parts of which each fits one transaction."""
-    parts: list[list[NewEntry]] = []
+    parts: list[list[NewJob]] = []
     size = MOST_BYTES
     for new in entries:
         size += len(new.body) + 1000

@@ -12,8 +12,9 @@ from jobboard.backends.etcd.keys import decoded, is_order
 from jobboard.backends.etcd.layout import Stored
 from jobboard.backends.etcd.rows import Grant, Hint
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, scan, scan_prefix
-from jobboard.entry import LIVE, Entry, JobState, Page
+from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
+from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats, NameStats
 
 #: The states that have lines by name, by the letter that stands in the key.
@@ -27,7 +28,7 @@ class Reading(Changing):
         super().__init__(*args, **options)  # type: ignore[arg-type]
         self._names: frozenset[bytes] = frozenset()
 
-    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         return [None if job is None else job.row.view() for job in self._shown(uuids)]
 
     def _shown(self, uuids: Sequence[str]) -> list[Stored | None]:
@@ -42,7 +43,7 @@ class Reading(Changing):
         (job,) = self._shown([uuid])
         return [] if job is None else job.row.told()
 
-    def find(self, name: str, key: str) -> Entry | None:
+    def find(self, name: str, key: str) -> JobRow | None:
         self._check_open()
         deadline = time.monotonic() + SETTLING
         while True:

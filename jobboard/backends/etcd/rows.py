@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
-from jobboard.arguments import moment
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.etcd.keys import order_of
 from jobboard.backends.etcd.values import (
     BYTES,
@@ -26,14 +25,16 @@ from jobboard.backends.etcd.values import (
     items_of_format,
     pack,
 )
-from jobboard.entry import LIVE, Entry, JobState, NewEntry
+from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.text import shortened
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
-from jobboard.shortening import shortened
+from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
 
 #: A line of the history as it is kept: kind, who, when, token, reason.
 Note = tuple[str, str | None, float, int | None, str | None]
 
-_entry_of = attrgetter(*(field.name for field in fields(Entry)))
+_entry_of = attrgetter(*(field.name for field in fields(JobRow)))
 
 #: What is stored of a record, in this order.
 _STORED = (
@@ -99,7 +100,7 @@ _grant_fields = attrgetter(*(field.name for field in fields(Grant) if field.name
 
 
 @dataclass(slots=True)
-class Row(Entry):
+class Row(JobRow):
     """A job's record, in which a claim leaves no trace until it ends; ``grant`` is the claim, ``granted`` its token.
 
     ``state`` is what the record says, so a claimed job's is UNCLAIMED. ``hidden_from`` and ``forgotten_from`` are the
@@ -135,16 +136,16 @@ class Row(Entry):
     def copy(self) -> Row:
         return replace(self)
 
-    def view(self) -> Entry:
+    def view(self) -> JobRow:
         """Return what callers may have: the record and the claim in one, without the history."""
-        entry = Entry(*_entry_of(self))
+        row = JobRow(*_entry_of(self))
         grant = self.grant
         if grant is not None:
-            entry.state, entry.attempts = JobState.CLAIMED, self.attempts + 1
-            entry.owner, entry.token, entry.claim_id = grant.who, self.granted, grant.claim_id
-            entry.expires_at, entry.progress, entry.cancel_asked = grant.expires_at, grant.progress, grant.cancel_asked
-            entry.last_modified = max(self.last_modified, grant.at, grant.modified)
-        return entry
+            row.state, row.attempts = JobState.CLAIMED, self.attempts + 1
+            row.owner, row.token, row.claim_id = grant.who, self.granted, grant.claim_id
+            row.expires_at, row.progress, row.cancel_asked = grant.expires_at, grant.progress, grant.cancel_asked
+            row.last_modified = max(self.last_modified, grant.at, grant.modified)
+        return row
 
     def told(self) -> list[HistoryEntry]:
         """Return the lines of the history, oldest first."""
@@ -248,14 +249,14 @@ def folded(row: Row) -> Row:
     return new
 
 
-def draft(new: NewEntry, now: float, latest: float) -> Row:
+def draft(new: NewJob, now: float, latest: float) -> Row:
     """Return the row that a posting becomes; it has no sequence yet."""
     row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
     fill(row, new, now, latest)
     return row
 
 
-def fill(row: Row, new: NewEntry, now: float, latest: float) -> None:
+def fill(row: Row, new: NewJob, now: float, latest: float) -> None:
     """Take over the content of a posting; its delay counts from the latest moment that it may be."""
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
     row.run_at = latest + new.delay if new.delay else new.run_at

@@ -13,7 +13,7 @@ from jobboard.backends.etcd.posting import Known, Plan, Posting
 from jobboard.backends.etcd.telling import Told
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, many, modified_at, put, scan
 from jobboard.backends.etcd.values import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
-from jobboard.entry import Due, PostOutcome, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
+from jobboard.backends.rows import DueSchedules, PostOutcome, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 
 #: The event slot of a step's announcements, behind those of its postings.
 _ANNOUNCED = 99
@@ -31,7 +31,7 @@ class Scheduling(Posting):
 
     def _opened_anew(self) -> None:
         super()._opened_anew()
-        self._seen: Memory[tuple[ScheduleEntry, int]] = Memory(10_000)
+        self._seen: Memory[tuple[ScheduleRow, int]] = Memory(10_000)
 
     def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         self._check_open()
@@ -50,7 +50,7 @@ class Scheduling(Posting):
             else:
                 (old, revision), guess = guess, None
             version = None if old is None else old.version
-            if version == (None if step.entry is None else step.entry.version):
+            if version == (None if step.row is None else step.row.version):
                 return Verdict.REPEATED
             if version != step.after:
                 return Verdict.LOST
@@ -61,14 +61,14 @@ class Scheduling(Posting):
             known = self._known_of(step.postings)
             self._until(deadline, f"the schedule {step.id!r} changes all the time")
 
-    def _guess(self, step: ScheduleStep) -> tuple[ScheduleEntry | None, int] | None:
+    def _guess(self, step: ScheduleStep) -> tuple[ScheduleRow | None, int] | None:
         """Return what the step goes on from as this client saw it last, which saves a read if it still holds."""
         if step.after is None:
             return None, 0
         seen = self._seen.get(step.id)
         return seen if seen is not None and seen[0].version == step.after else None
 
-    def _take(self, step: ScheduleStep, old: ScheduleEntry | None, revision: int, known: Known, tries: int) -> bool:
+    def _take(self, step: ScheduleStep, old: ScheduleRow | None, revision: int, known: Known, tries: int) -> bool:
         """Carry a step out as a whole; False if something is not as it assumed."""
         now = self.now()
         plan = Plan(known, now, self.end_of(0.0))
@@ -83,12 +83,12 @@ class Scheduling(Posting):
         txn.then = many(txn.then, len(txn.compares))
         done = self._send(txn)
         self._learn_sequence(done)
-        if done.succeeded and step.entry is not None:
-            self._seen.put(step.id, (step.entry, done.revision))
+        if done.succeeded and step.row is not None:
+            self._seen.put(step.id, (step.row, done.revision))
         return done.succeeded
 
-    def _steps_to(self, step: ScheduleStep, old: ScheduleEntry | None) -> list[Op]:
-        keys, new = self.keys, step.entry
+    def _steps_to(self, step: ScheduleStep, old: ScheduleRow | None) -> list[Op]:
+        keys, new = self.keys, step.row
         ops: list[Op] = []
         place = None if new is None else keys.due_at(new.next_at, new.id)
         before = None if old is None else keys.due_at(old.next_at, old.id)
@@ -98,14 +98,14 @@ class Scheduling(Posting):
             return [*ops, delete(keys.schedule(step.id))]
         return [*ops, put(keys.schedule(new.id), _packed(new)), put(place, _in_line(new))]
 
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
         self._check_open()
         if not ids:
             return []
         found = self._ask([get(self.keys.schedule(id)) for id in ids])
         return [None if part.first is None else self._schedule_of(part.first) for part in found]
 
-    def due_schedules(self, limit: int) -> Due:
+    def due_schedules(self, limit: int) -> DueSchedules:
         self._check_open()
         keys, now = self.keys, self.now()
         until = keys.due_until(now)
@@ -120,7 +120,7 @@ class Scheduling(Posting):
         behind = entries[len(due)].next_at if len(entries) > len(due) else None
         # One that has been stepped on since the scan is not due any more.
         whole = [entry for entry in self._whole(due) if entry.next_at is not None and entry.next_at <= now]
-        return Due(whole, None if behind is None else behind - now, now)
+        return DueSchedules(whole, None if behind is None else behind - now, now)
 
     def _look_along(self, line: Sequence[Op]) -> list[Found]:
         """Read parts of the line of moments; what stands there and can't be read is put where it belongs first."""
@@ -145,11 +145,11 @@ class Scheduling(Posting):
         unchanged = [modified_at(place.key, place.modified), modified_at(keys.schedule(id), revision)]
         self._send(Txn(unchanged, steps))
 
-    def _schedule_of(self, kv: KeyValue) -> ScheduleEntry:
+    def _schedule_of(self, kv: KeyValue) -> ScheduleRow:
         """Read a schedule; one that can't be read is never due, and its body is all of its bytes."""
-        return self._readable(kv) or ScheduleEntry(self._id_of(kv.key), "", None, kv.value)
+        return self._readable(kv) or ScheduleRow(self._id_of(kv.key), "", None, kv.value)
 
-    def _readable(self, kv: KeyValue) -> ScheduleEntry | None:
+    def _readable(self, kv: KeyValue) -> ScheduleRow | None:
         """Read a schedule, unless it can't be that of its key."""
         entry = _read(kv)
         return entry if entry is not None and entry.id == self._id_of(kv.key) else None
@@ -168,10 +168,10 @@ class Scheduling(Posting):
         entries = [self._schedule_of(kv) for kv in found.kvs]
         return SchedulePage(self._whole(entries), found.kvs[-1].key if found.more else None)
 
-    def _whole(self, entries: Sequence[ScheduleEntry]) -> list[ScheduleEntry]:
+    def _whole(self, entries: Sequence[ScheduleRow]) -> list[ScheduleRow]:
         """Read those of which the line of moments has a reference only; without those that are gone by now."""
         large = [entry.id for entry in entries if not entry.body]
-        found: dict[str, ScheduleEntry | None] = {}
+        found: dict[str, ScheduleRow | None] = {}
         for start in range(0, len(large), _READ_AT_ONCE):
             ids = large[start : start + _READ_AT_ONCE]
             found |= zip(ids, self.read_schedules(ids), strict=True)
@@ -179,18 +179,18 @@ class Scheduling(Posting):
         return [entry for entry in whole if entry is not None]
 
 
-def _packed(entry: ScheduleEntry) -> bytes:
+def _packed(entry: ScheduleRow) -> bytes:
     return pack([entry.id, entry.version, entry.next_at, entry.body])
 
 
-def _in_line(entry: ScheduleEntry) -> bytes:
+def _in_line(entry: ScheduleRow) -> bytes:
     """Return what stands in the line of moments: the schedule, or a reference to it."""
     value = _packed(entry)
     return value if len(value) <= _LARGE else _packed(replace(entry, body=b""))
 
 
-def _read(kv: KeyValue) -> ScheduleEntry | None:
+def _read(kv: KeyValue) -> ScheduleRow | None:
     try:
-        return ScheduleEntry(*items_of(kv.value, (TEXT, TEXT, NUMBER_OR_NONE, BYTES))[0])
+        return ScheduleRow(*items_of(kv.value, (TEXT, TEXT, NUMBER_OR_NONE, BYTES))[0])
     except ValueError:
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jobboard.arguments import moment
 from jobboard.backends.etcd.rows import LONGEST_NOTE, Row
 from jobboard.backends.etcd.values import (
     LIST,
@@ -18,9 +17,10 @@ from jobboard.backends.etcd.values import (
     items_of,
     pack,
 )
-from jobboard.entry import JobState
+from jobboard.backends.text import shortened
 from jobboard.events import EventKind, JobEvent
-from jobboard.shortening import shortened
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 _KINDS = (
     TEXT, TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE_OR_NONE, NUMBER, TEXT_OR_NONE, NUMBER_OR_NONE,

@@ -7,17 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.client import FAREWELL, logger
 from jobboard.backends.etcd.ear import Ear, Seen
 from jobboard.backends.etcd.rows import Hint
 from jobboard.backends.etcd.telling import Told, unpack_told
 from jobboard.backends.etcd.txn import KeyValue, after, scan, scan_prefix
+from jobboard.backends.listeners import Listener
+from jobboard.backends.timelimit import seconds_left
+from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import EventKind, JobEvent
-from jobboard.listener import Listener
-from jobboard.sleeper import Sleeper
-from jobboard.timelimit import seconds_left
 
 #: Nobody sleeps longer than this without looking, in seconds.
 LONGEST_SLEEP = 10.0
@@ -175,7 +175,7 @@ def _moment_of(timer: bytes) -> float:
     return int(moment) / 1e6 if moment.isdigit() else 0.0
 
 
-class EtcdWaiter(Sleeper):
+class EtcdWaiter(ConditionWaiter):
     """Stirred by the ear."""
 
     def __init__(self, client: Watching, names: frozenset[str] | None) -> None:

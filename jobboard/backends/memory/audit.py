@@ -5,21 +5,22 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory.row import Row, end_claim
 from jobboard.backends.memory.shelf import Shelf
-from jobboard.entry import Finding, JobState
-from jobboard.order import Line
+from jobboard.backends.ordered import PriorityIndex
+from jobboard.backends.rows import AuditFinding
+from jobboard.states import JobState
 
 
-def audit(shelf: Shelf, repair: bool, now: float) -> list[Finding]:
+def audit(shelf: Shelf, repair: bool, now: float) -> list[AuditFinding]:
     """Return what is wrong, under the shelf's lock. To repair, every index is made anew from the rows."""
     problems: list[tuple[str | None, str]] = []
     problems += [(row.uuid, problem) for row in shelf.rows.values() for problem in _problems_of(shelf, row)]
     problems += [(None, problem) for problem in _strays_on(shelf)]
     if problems and repair:
         _mend(shelf, now)
-    return [Finding(uuid, problem, repaired=repair) for uuid, problem in problems]
+    return [AuditFinding(uuid, problem, repaired=repair) for uuid, problem in problems]
 
 
 def _problems_of(shelf: Shelf, row: Row) -> Iterator[str]:
@@ -59,15 +60,15 @@ def _strays_on(shelf: Shelf) -> Iterator[str]:
             yield f"the times at which {what} jobs go do not match these jobs"
 
 
-def _holds_just(line: Line[int] | Line[tuple[float, int]], count: int) -> bool:
+def _holds_just(line: PriorityIndex[int] | PriorityIndex[tuple[float, int]], count: int) -> bool:
     return len(line) == sum(map(len, line.by_name.values())) == count
 
 
-def _endings(shelf: Shelf) -> list[tuple[str, Line[int] | None, list[tuple[float, int]]]]:
+def _endings(shelf: Shelf) -> list[tuple[str, PriorityIndex[int] | None, list[tuple[float, int]]]]:
     return [("completed", shelf.complete, shelf.retained), ("remembered", None, shelf.remembered)]
 
 
-def _line_of(shelf: Shelf, row: Row) -> Line[int]:
+def _line_of(shelf: Shelf, row: Row) -> PriorityIndex[int]:
     return next(line for state, line in shelf.lines() if state is row.state)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobboard.backend import Capabilities
+from jobboard.backends.base import Capabilities
 from jobboard.backends.memory.claiming import Claiming
 from jobboard.backends.memory.operating import Operating
 from jobboard.backends.memory.reading import Reading

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jobboard.address import Address
-from jobboard.backend import Backend, Waiter
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.registry import shelf_of
 from jobboard.backends.memory.shelf import Shelf
 from jobboard.backends.memory.waiter import ShelfWaiter
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
-from jobboard.listener import Listener
 
 
 class Client(Backend):

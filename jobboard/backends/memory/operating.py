@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jobboard.arguments import moment
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import Client
 from jobboard.backends.memory.row import state_at
-from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
+from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 from jobboard.events import EventKind, JobEvent
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 _DAY = 86_400.0
 
@@ -35,40 +36,40 @@ class Operating(Client):
                 shelf.put_back(row, EventKind.RELEASED, now, reason)
             return Verdict.DONE
 
-    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:
             now = self._begin()
             return [self._restore(uuid, now) for uuid in uuids]
 
-    def _restore(self, uuid: str, now: float) -> Restored:
+    def _restore(self, uuid: str, now: float) -> TrashOutcome:
         shelf = self._shelf
         row = shelf.rows.get(uuid)
         if row is None:
-            return Restored.MISSING
+            return TrashOutcome.MISSING
         if row.line is not shelf.trashed:
-            return Restored.REPEATED if row.has_note((EventKind.RESTORED,)) else Restored.MISSING
+            return TrashOutcome.REPEATED if row.has_note((EventKind.RESTORED,)) else TrashOutcome.MISSING
         if row.key is not None and (row.name, row.key) in shelf.keys:
-            return Restored.TAKEN
+            return TrashOutcome.TAKEN
         row.attempts, row.reason, row.cancel_asked = 0, None, False
         # Whoever brings it back wants it now: a delay that isn't over must not come back with the next abandon.
         row.run_at = row.run_at if state_at(row, now) is JobState.UNCLAIMED else None
         row.state = JobState.UNCLAIMED
         shelf.put(row)
         shelf.write(row, EventKind.RESTORED, now)
-        return Restored.DONE
+        return TrashOutcome.DONE
 
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:
             now = self._begin()
             return [self._purge(uuid, now) for uuid in uuids]
 
-    def _purge(self, uuid: str, now: float) -> Restored:
+    def _purge(self, uuid: str, now: float) -> TrashOutcome:
         row = self._shelf.rows.get(uuid)
         if row is None or row.line is not self._shelf.trashed:
-            return Restored.MISSING
+            return TrashOutcome.MISSING
         self._shelf.drop(row)
         self._shelf.write(row, EventKind.PURGED, now)
-        return Restored.DONE
+        return TrashOutcome.DONE
 
     def pause(self, name: str | None) -> None:
         with self._lock:
@@ -100,14 +101,14 @@ class Operating(Client):
                 del entities[key]
             return count + len(gone)
 
-    def audit(self, repair: bool) -> list[Finding]:
+    def audit(self, repair: bool) -> list[AuditFinding]:
         with self._lock:
             now = self._begin()
             return audit(self._shelf, repair, now)
 
     # -- participants and books ------------------------------------------------------------------------------------
 
-    def put_entity(self, entity: EntityEntry) -> None:
+    def put_entity(self, entity: EntityRow) -> None:
         with self._lock:
             now = self._begin()
             self._shelf.entities[entity.kind, entity.name] = replace(entity, last_seen=now)
@@ -117,7 +118,7 @@ class Operating(Client):
             self._begin()
             self._shelf.entities.pop((kind, name), None)
 
-    def entities(self) -> list[EntityEntry]:
+    def entities(self) -> list[EntityRow]:
         with self._lock:
             now = self._begin()
             return [replace(entity, expires_in=_left(entity, now)) for entity in self._shelf.entities.values()]
@@ -144,5 +145,5 @@ class Operating(Client):
             return self._shelf.books.pop(uuid, None) is not None
 
 
-def _left(entity: EntityEntry, now: float) -> float:
+def _left(entity: EntityRow, now: float) -> float:
     return entity.last_seen + entity.ttl - now

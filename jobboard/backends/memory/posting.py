@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from jobboard.backends.memory.client import Client
 from jobboard.backends.memory.row import Row, draft, fill
 from jobboard.backends.memory.shelf import Shelf
-from jobboard.entry import Gone, IfExists, NewEntry, Posted, PostOutcome
+from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
 from jobboard.events import HISTORY_LENGTH, EventKind
 
 
 class Posting(Client):
     """Plans a whole batch before it changes anything, so that all or none are posted."""
 
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+    def post(self, entries: Sequence[NewJob]) -> list[Posted]:
         with self._lock:
             now = self._begin()
             plan = _Plan(self._shelf, now)
@@ -27,7 +27,7 @@ class Posting(Client):
                         self._replace(row, new, now)
             return [Posted(outcome, row.copy()) for outcome, row in steps]
 
-    def _replace(self, row: Row, new: NewEntry, now: float) -> None:
+    def _replace(self, row: Row, new: NewJob, now: float) -> None:
         shelf = self._shelf
         shelf.move(row, None)
         fill(row, new, now)
@@ -39,27 +39,27 @@ class Posting(Client):
         if len(row.aliases) > HISTORY_LENGTH:
             del shelf.aliases[row.aliases.pop(0)]
 
-    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
         with self._lock:
             now = self._begin()
             gone = [self._cancel(uuid, now) for uuid in uuids]
             self._shelf.forget(2 * len(uuids), now)
             return gone
 
-    def _cancel(self, uuid: str, now: float) -> Gone:
+    def _cancel(self, uuid: str, now: float) -> CancelOutcome:
         shelf = self._shelf
         row = shelf.rows.get(uuid)
         if row is None:
-            return Gone.MISSING
+            return CancelOutcome.MISSING
         if row.line is shelf.claimed:
             if not row.cancel_asked:
                 row.cancel_asked = True
                 shelf.write(row, EventKind.CANCEL_ASKED, now, row.owner, row.token)
-            return Gone.ASKED
+            return CancelOutcome.ASKED
         if shelf.is_live(row):
             shelf.take_off(row, now)
-            return Gone.CANCELLED
-        return Gone.REPEATED if row.has_note((EventKind.CANCELLED,)) else Gone.MISSING
+            return CancelOutcome.CANCELLED
+        return CancelOutcome.REPEATED if row.has_note((EventKind.CANCELLED,)) else CancelOutcome.MISSING
 
 
 class _Plan:
@@ -71,7 +71,7 @@ class _Plan:
         self._by_uuid: dict[str, Row] = {}
         self._by_key: dict[tuple[str, str], Row] = {}
 
-    def step(self, new: NewEntry) -> tuple[PostOutcome, Row]:
+    def step(self, new: NewJob) -> tuple[PostOutcome, Row]:
         shelf = self._shelf
         known = shelf.rows.get(new.uuid) or shelf.aliases.get(new.uuid) or self._by_uuid.get(new.uuid)
         if known is not None:
@@ -86,13 +86,13 @@ class _Plan:
             return PostOutcome.REPLACED, holder
         return PostOutcome.TAKEN, holder
 
-    def _holder_of_key(self, new: NewEntry) -> Row | None:
+    def _holder_of_key(self, new: NewJob) -> Row | None:
         if new.key is None:
             return None
         place = (new.name, new.key)
         return self._shelf.keys.get(place) or self._by_key.get(place)
 
-    def _draft(self, new: NewEntry) -> Row:
+    def _draft(self, new: NewJob) -> Row:
         row = self._by_uuid[new.uuid] = draft(new, self._now)
         if new.key is not None:
             self._by_key[new.name, new.key] = row

@@ -8,16 +8,17 @@ from itertools import islice
 
 from jobboard.backends.memory.client import Client
 from jobboard.backends.memory.row import first_of_each_priority, sequence_of
-from jobboard.entry import Entry, JobState, Page
+from jobboard.backends.ordered import walk
+from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
-from jobboard.order import walk
+from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
 
 class Reading(Client):
     """Pages begin above the place of the last entry of the page before."""
 
-    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         with self._lock:
             self._begin()
             rows = [self._shelf.rows.get(uuid) for uuid in uuids]
@@ -29,7 +30,7 @@ class Reading(Client):
             row = self._shelf.rows.get(uuid)
             return [] if row is None or row.line is None else row.told()
 
-    def find(self, name: str, key: str) -> Entry | None:
+    def find(self, name: str, key: str) -> JobRow | None:
         with self._lock:
             self._begin()
             row = self._shelf.keys.get((name, key))

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
-from jobboard.arguments import moment
-from jobboard.entry import Entry, JobState, NewEntry
+from jobboard.backends.ordered import PriorityIndex, SortedKeys
+from jobboard.backends.rows import JobRow, NewJob
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
-from jobboard.order import Line, Order
+from jobboard.states import JobState
+from jobboard.validation import moment
 
-_all_fields = attrgetter(*(field.name for field in fields(Entry)))
+_all_fields = attrgetter(*(field.name for field in fields(JobRow)))
 
 #: Above every sequence, so that a priority and a sequence make one number.
 _SEQUENCES = 1 << 48
@@ -20,7 +21,7 @@ _SEQUENCES = 1 << 48
 _Note = tuple[EventKind, str | None, float, int | None, str | None]
 
 
-class Row(Entry):
+class Row(JobRow):
     """An entry, and where it stands; callers get copies.
 
     ``line`` is None for what is only remembered, so that a repeated request is known: the job was cancelled, or its
@@ -30,14 +31,14 @@ class Row(Entry):
 
     __slots__ = ("aliases", "due", "line", "notes", "place")
 
-    line: Line[int] | None
+    line: PriorityIndex[int] | None
     due: float | None
     place: int
     notes: list[_Note]
     aliases: list[str]
 
     @property
-    def entry(self) -> Entry:
+    def row(self) -> JobRow:
         """The row as the entry that it is; what is changed in it is changed on the shelf."""
         return self
 
@@ -45,9 +46,9 @@ class Row(Entry):
         """Take the place that priority and sequence give: a lower one is claimed earlier."""
         self.place = self.sequence - self.priority * _SEQUENCES
 
-    def copy(self) -> Entry:
+    def copy(self) -> JobRow:
         """Return what callers may have."""
-        return Entry(*_all_fields(self))
+        return JobRow(*_all_fields(self))
 
     def note(self, kind: EventKind, who: str | None, at: float, token: int | None, reason: str | None) -> None:
         """Add a line to the history."""
@@ -73,7 +74,7 @@ def sequence_of(place: int) -> int:
     return place % _SEQUENCES
 
 
-def first_of_each_priority(places: Order[int]) -> Iterator[int]:
+def first_of_each_priority(places: SortedKeys[int]) -> Iterator[int]:
     """Iterate over the first place of each priority that is there."""
     place = places.first()
     while place is not None:
@@ -82,7 +83,7 @@ def first_of_each_priority(places: Order[int]) -> Iterator[int]:
         place = next(places.after(end_of_priority), None)
 
 
-def draft(new: NewEntry, now: float) -> Row:
+def draft(new: NewJob, now: float) -> Row:
     """Return the row that a posting becomes, which stands nowhere yet."""
     row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
     row.line, row.due, row.notes, row.aliases = None, None, [], []
@@ -90,7 +91,7 @@ def draft(new: NewEntry, now: float) -> Row:
     return row
 
 
-def fill(row: Row, new: NewEntry, now: float) -> None:
+def fill(row: Row, new: NewJob, now: float) -> None:
     """Take over the content of a posting."""
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
     row.run_at = now + new.delay if new.delay else new.run_at

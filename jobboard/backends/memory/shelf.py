@@ -7,15 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from jobboard.arguments import moment
-from jobboard.attempts import expired, is_used_up, used_up
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.attempts import expired, is_used_up, used_up
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.row import Row, end_claim, state_at
-from jobboard.entry import Claim, EntityEntry, JobState, ScheduleEntry
+from jobboard.backends.ordered import PriorityIndex, SortedKeys
+from jobboard.backends.rows import ClaimRequest, EntityRow, ScheduleRow
+from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import EventKind, JobEvent
-from jobboard.listener import Listener
-from jobboard.order import Line, Order
-from jobboard.sleeper import Sleeper
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 _FIRST_MOMENT = time.time() - time.monotonic()
 
@@ -40,25 +41,27 @@ class Shelf:
         self.keys: dict[tuple[str, str], Row] = {}
         #: The uuid of a posting that replaced the content of a row -> that row.
         self.aliases: dict[str, Row] = {}
-        self.delayed, self.unclaimed, self.claimed, self.complete, self.trashed = (Line[int]() for _ in range(5))
+        self.delayed, self.unclaimed, self.claimed, self.complete, self.trashed = (
+            PriorityIndex[int]() for _ in range(5)
+        )
         #: (moment, sequence) of every row that is due some time: delayed, or under a claim that ends.
-        self.timers: Line[tuple[float, int]] = Line()
+        self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: Heaps of (moment, sequence): when a completed record is hidden, and when what is hidden is forgotten.
         self.retained: list[tuple[float, int]] = []
         self.remembered: list[tuple[float, int]] = []
         self.paused: set[str | None] = set()
-        self.entities: dict[tuple[str, str], EntityEntry] = {}
+        self.entities: dict[tuple[str, str], EntityRow] = {}
         self.books: dict[str, tuple[bytes, str]] = {}
-        self.schedules: dict[str, ScheduleEntry] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
         #: (next due time, id) of every schedule.
-        self.schedule_order: Order[tuple[float, str]] = Order()
+        self.schedule_order: SortedKeys[tuple[float, str]] = SortedKeys()
         self.listeners: list[Listener] = []
-        self.waiters: set[Sleeper] = set()
+        self.waiters: set[ConditionWaiter] = set()
         self.last_sequence = 0
         #: Of all jobs: a job may be posted again under the uuid of one that was forgotten.
         self.last_token = 0
 
-    def lines(self) -> Iterator[tuple[JobState, Line[int]]]:
+    def lines(self) -> Iterator[tuple[JobState, PriorityIndex[int]]]:
         """Iterate over the states and where the rows of each stand."""
         yield JobState.DELAYED, self.delayed
         yield JobState.UNCLAIMED, self.unclaimed
@@ -81,7 +84,7 @@ class Shelf:
         """Let a row stand where it is claimable, or delayed, as its state says."""
         self.move(row, self.delayed if row.state is JobState.DELAYED else self.unclaimed)
 
-    def move(self, row: Row, line: Line[int] | None) -> None:
+    def move(self, row: Row, line: PriorityIndex[int] | None) -> None:
         """Let a row stand in another line; every index follows, and who waits learns of it."""
         if row.line is not None:
             row.line.remove(row.place, row.name)
@@ -123,7 +126,7 @@ class Shelf:
         elif self.keys.get(place) is row:
             del self.keys[place]
 
-    def grant(self, row: Row, claim: Claim, now: float) -> None:
+    def grant(self, row: Row, claim: ClaimRequest, now: float) -> None:
         """Give an unclaimed row to an owner."""
         row.state = JobState.CLAIMED
         row.attempts += 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jobboard.backends.memory.shelf import Shelf
-from jobboard.sleeper import Sleeper
+from jobboard.backends.waiter import ConditionWaiter
 
 
-class ShelfWaiter(Sleeper):
+class ShelfWaiter(ConditionWaiter):
     """Sleeps on the shelf's lock, under which the shelf stirs it."""
 
     def __init__(self, shelf: Shelf, names: frozenset[str] | None, closed: Callable[[ShelfWaiter], None]) -> None:

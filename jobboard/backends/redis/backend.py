@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobboard.address import Address
-from jobboard.backend import Capabilities
+from jobboard.backends.address import Address
+from jobboard.backends.base import Capabilities
+from jobboard.backends.options import tls_checks, truth
 from jobboard.backends.redis.claiming import Claiming
 from jobboard.backends.redis.keys import key_of
 from jobboard.backends.redis.operating import Operating
@@ -15,7 +16,6 @@ from jobboard.backends.redis.posting import Posting
 from jobboard.backends.redis.reading import Reading
 from jobboard.backends.redis.scheduling import Scheduling
 from jobboard.backends.redis.watching import Watching
-from jobboard.options import tls_checks, truth
 
 _PORT, _SENTINEL_PORT = 6379, 26379
 _SOCKET_TIMEOUT = 5.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jobboard.backends.redis.faults import NO_RIGHT
 from jobboard.backends.redis.keys import PATTERN, name_in
 from jobboard.backends.redis.server import Server
+from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable, NotFound
-from jobboard.timelimit import is_time_over
 
 #: One of these is there as soon as a board is used.
 _KEPT = ("counters", "schedules", "entities", "paused", "books")

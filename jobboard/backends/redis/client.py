@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from jobboard.address import Address
-from jobboard.backend import Backend
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend
 from jobboard.backends.redis.boards import names_of
 from jobboard.backends.redis.checks import check_rights, check_server
 from jobboard.backends.redis.faults import LOADING
@@ -18,8 +18,8 @@ from jobboard.backends.redis.places import Place
 from jobboard.backends.redis.scripts import Script, load_scripts
 from jobboard.backends.redis.server import Argument, Server
 from jobboard.backends.redis.wire import pack
+from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost
-from jobboard.timelimit import is_time_over, time_limit
 
 logger = logging.getLogger("jobboard.redis")
 

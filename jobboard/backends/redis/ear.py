@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from redis import exceptions
 
 from jobboard.backends.redis.places import Connection
+from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.redis")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from jobboard.backends.redis.client import MOST_STEPS, Client, endless
 from jobboard.backends.redis.wire import micros, pack, text_of
-from jobboard.entry import EntityEntry, Finding, Restored, Verdict
+from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 
-_RESTORED = {restored.name.encode(): restored for restored in Restored}
+_RESTORED = {restored.name.encode(): restored for restored in TrashOutcome}
 _VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
 
 
@@ -18,10 +18,10 @@ class Operating(Client):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return _VERDICTS[self._change("release", pack([uuid, min(token, 2**62), reason]))[1]]
 
-    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [_RESTORED[answer] for answer in self._change_all("restore", uuids)]
 
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [_RESTORED[answer] for answer in self._change_all("purge", uuids)]
 
     def pause(self, name: str | None) -> None:
@@ -36,15 +36,15 @@ class Operating(Client):
     def tidy(self, limit: int) -> int:
         return int(self._look("tidy", limit)[1])
 
-    def audit(self, repair: bool) -> list[Finding]:
+    def audit(self, repair: bool) -> list[AuditFinding]:
         """Look at every record first, and then at whatever leads to records."""
-        findings: list[Finding] = []
+        findings: list[AuditFinding] = []
         step: bytes = b""
         for _ in range(MOST_STEPS):
             _, step, found, newer = self._change("audit", int(repair), step)
             self._leave(newer)
             findings += [
-                Finding(text_of(uuid) or None, text_of(problem), repaired=repair)
+                AuditFinding(text_of(uuid) or None, text_of(problem), repaired=repair)
                 for uuid, problem in zip(found[::2], found[1::2], strict=True)
             ]
             if not step:
@@ -53,20 +53,20 @@ class Operating(Client):
 
     # -- participants and books ------------------------------------------------------------------------------------
 
-    def put_entity(self, entity: EntityEntry) -> None:
+    def put_entity(self, entity: EntityRow) -> None:
         self._change("put_entity", f"{entity.kind}\n{entity.name}", micros(entity.ttl), entity.body)
 
     def remove_entity(self, kind: str, name: str) -> None:
         self._change("remove_entity", f"{kind}\n{name}")
 
-    def entities(self) -> list[EntityEntry]:
+    def entities(self) -> list[EntityRow]:
         _, now, found = self._look("entities")
         entities = []
         for who, body, *times in zip(*[iter(found)] * 4, strict=True):
             kind, _, name = text_of(who).partition("\n")
             seen, ttl = map(int, times)
             left = (seen + ttl - now) / 1e6
-            entities.append(EntityEntry(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
+            entities.append(EntityRow(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
         return entities
 
     def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobboard.options import seconds, truth
+from jobboard.backends.options import seconds, truth
 
 
 def database(value: Any) -> int:

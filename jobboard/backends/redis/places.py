@@ -11,7 +11,7 @@ from redis import connection as library
 from redis import exceptions
 from redis.crc import key_slot
 
-from jobboard.timelimit import seconds_left
+from jobboard.backends.timelimit import seconds_left
 
 T = TypeVar("T")
 Host = tuple[str, int]

@@ -6,26 +6,27 @@ from collections.abc import Collection, Sequence
 
 from jobboard.backends.redis.client import Client
 from jobboard.backends.redis.wire import entries_of, history_of, pack, text_of
-from jobboard.entry import Entry, JobState, Page
+from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
+from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
 
 class Reading(Client):
     """Pages begin above the place of the last job of the page before."""
 
-    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         if not uuids:
             return []
         _, there, parts = self._look("read", pack(list(uuids)))
-        entries = iter(entries_of(parts))
-        return [next(entries) if is_there else None for is_there in there]
+        rows = iter(entries_of(parts))
+        return [next(rows) if is_there else None for is_there in there]
 
     def history(self, uuid: str) -> list[HistoryEntry]:
         status, *lines = self._look("history", uuid)
         return [] if status == b"MISSING" else history_of(lines[0])
 
-    def find(self, name: str, key: str) -> Entry | None:
+    def find(self, name: str, key: str) -> JobRow | None:
         status, *parts = self._look("find", name, key)
         return None if status == b"MISSING" else entries_of(parts[0])[0]
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from jobboard.backends.redis.client import Client
 from jobboard.backends.redis.posting import item_of
 from jobboard.backends.redis.wire import is_text, micros, pack
-from jobboard.entry import Due, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
+from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 
 _VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
 
@@ -24,47 +24,47 @@ class Scheduling(Client):
             return []
         blobs: list[bytes] = []
         for step in steps:
-            blobs.append(b"" if step.entry is None else step.entry.body)
+            blobs.append(b"" if step.row is None else step.row.body)
             blobs += [new.body for new in step.postings]
         # Only what posts is refused while memory is full.
         script = "step_schedules" if any(step.postings for step in steps) else "change_schedules"
         answers = self._change(script, pack([_plain(step) for step in steps]), *blobs)[1]
         return [_VERDICTS[answer] for answer in answers]
 
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
         if not ids:
             return []
         return _schedules_of(self._look("read_schedules", *ids)[1])
 
-    def due_schedules(self, limit: int) -> Due:
+    def due_schedules(self, limit: int) -> DueSchedules:
         _, now, following, parts = self._look("due_schedules", limit)
-        entries = [entry for entry in _schedules_of(parts) if entry is not None]
+        rows = [row for row in _schedules_of(parts) if row is not None]
         next_in = (float(following) - int(now)) / 1e6 if following else None
-        return Due(entries, next_in, int(now) / 1e6)
+        return DueSchedules(rows, next_in, int(now) / 1e6)
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         _, moment, id, parts = self._look("page_schedules", *cast(Place, cursor or (b"", b"")), size)
-        entries = [entry for entry in _schedules_of(parts) if entry is not None]
-        return SchedulePage(entries, (moment, id) if moment else None)
+        rows = [row for row in _schedules_of(parts) if row is not None]
+        return SchedulePage(rows, (moment, id) if moment else None)
 
 
 def _plain(step: ScheduleStep) -> list[Any]:
-    entry = step.entry
+    row = step.row
     return [
         step.id,
         step.after,
-        None if entry is None else entry.version,
-        None if entry is None or entry.next_at is None else micros(entry.next_at),
+        None if row is None else row.version,
+        None if row is None or row.next_at is None else micros(row.next_at),
         [item_of(new) for new in step.postings],
         [[told.kind.value, told.uuid, told.name, told.who, told.reason] for told in step.announcements],
     ]
 
 
-def _schedules_of(parts: Sequence[Any]) -> list[ScheduleEntry | None]:
+def _schedules_of(parts: Sequence[Any]) -> list[ScheduleRow | None]:
     """Return what there is; an id that is no text is nobody's, and an audit finds it."""
     return [
         None
         if version is None or not is_text(id)
-        else ScheduleEntry(id.decode(), version.decode(), None if at is None else int(at) / 1e6, body)
+        else ScheduleRow(id.decode(), version.decode(), None if at is None else int(at) / 1e6, body)
         for id, version, at, body in zip(*[iter(parts)] * 4, strict=True)
     ]

@@ -13,8 +13,8 @@ from jobboard.backends.redis.faults import cut_off, refused, unreachable
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.places import Connection, Place, connect_within, limit_socket
 from jobboard.backends.redis.scripts import Script
+from jobboard.backends.timelimit import is_time_over, seconds_left, time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost
-from jobboard.timelimit import is_time_over, seconds_left, time_limit
 
 Argument = str | bytes | int | float
 

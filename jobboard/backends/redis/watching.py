@@ -8,15 +8,15 @@ import uuid as uuids
 from collections.abc import Callable
 from typing import Any
 
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
+from jobboard.backends.listeners import Listener
 from jobboard.backends.redis.client import Client, logger
 from jobboard.backends.redis.ear import Ear
 from jobboard.backends.redis.places import Connection
 from jobboard.backends.redis.wire import events_of, micros, pack
+from jobboard.backends.waiter import ConditionWaiter
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
-from jobboard.listener import Listener
-from jobboard.sleeper import Sleeper
 
 #: Nobody sleeps longer than this without looking, in seconds: a wake-up that got lost costs no more.
 LONGEST_SLEEP = 5.0
@@ -129,7 +129,7 @@ class Watching(Client):
             raise BoardUnavailable("the board is closed")
 
 
-class RedisWaiter(Sleeper):
+class RedisWaiter(ConditionWaiter):
     """Armed by every ``ready_in`` that finds nothing, under an id that the scripts know."""
 
     def __init__(self, client: Watching, id: str, names: frozenset[str] | None) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgpack
 
-from jobboard.arguments import moment
-from jobboard.entry import Entry, Hold, JobState
+from jobboard.backends.rows import Fence, JobRow
 from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 logger = logging.getLogger("jobboard.redis")
 
@@ -40,25 +41,25 @@ def span(seconds: float) -> int | None:
     return None if math.isinf(seconds) or seconds * 1_000_000 > _FOREVER else max(1, micros(seconds))
 
 
-def hold_of(hold: Hold) -> list[Any]:
+def hold_of(fence: Fence) -> list[Any]:
     """Return a hold's three parts; a number that no token can be must not break the packing."""
-    return [hold.uuid, hold.who, min(hold.token, 2**62)]
+    return [fence.uuid, fence.who, min(fence.token, 2**62)]
 
 
-def entries_of(parts: Sequence[Any]) -> list[Entry]:
+def entries_of(parts: Sequence[Any]) -> list[JobRow]:
     """Return the jobs that a script shows: five parts each."""
     return [entry_of(*parts[at : at + 5]) for at in range(0, len(parts), 5)]
 
 
 def entry_of(
     record: bytes, body: bytes, checkpoint: bytes | None, progress: bytes | None, result: bytes | None
-) -> Entry:
+) -> JobRow:
     (
         uuid, name, priority, sequence, _place, created, modified, state, attempts, token, _lines, key, max_attempts,
         run_at, owner, claim_id, expires, cancel, reason, error, _has_checkpoint, _has_progress, _retained,
     ) = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)  # fmt: skip
     # False stands for what there is not, and an empty text is one.
-    return Entry(
+    return JobRow(
         uuid, name, priority, sequence, created / 1e6, body,
         None if key is False else key,
         None if run_at is False else run_at / 1e6,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import case, delete, exists, func, not_, select, update
 
+from jobboard.backends.rows import AuditFinding
 from jobboard.backends.sql.rows import UUID
 from jobboard.backends.sql.schema import jobs, journal
 from jobboard.backends.sql.statement import Statement, p
@@ -19,8 +20,7 @@ from jobboard.backends.sql.statements import (
     row,
 )
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Finding
-from jobboard.posting import JobPriority
+from jobboard.states import JobPriority
 
 _BEST, _WORST = -max(JobPriority), -min(JobPriority)
 
@@ -76,10 +76,10 @@ ORPHANED_LINES = Statement(select(func.count()).select_from(journal).where(_of_n
 _DROP_ORPHANED_LINES = Statement(delete(journal).where(_of_no_job))
 
 
-def audit(transaction: Transaction, repair: bool) -> list[Finding]:
+def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find every contradiction, and mend it if told to."""
     wrong = {problem: transaction.rows(statement) for problem, statement in _CONTRADICTIONS.items()}
-    found = [Finding(record[UUID], problem, repair) for problem, records in wrong.items() for record in records]
+    found = [AuditFinding(record[UUID], problem, repair) for problem, records in wrong.items() for record in records]
     if repair:
         for number in {record[0] for records in wrong.values() for record in records}:
             transaction.run(MEND, id=number)
@@ -87,5 +87,5 @@ def audit(transaction: Transaction, repair: bool) -> list[Finding]:
     if orphans:
         if repair:
             transaction.run(_DROP_ORPHANED_LINES)
-        found.append(Finding(None, f"{orphans} lines of history belong to no job", repair))
+        found.append(AuditFinding(None, f"{orphans} lines of history belong to no job", repair))
     return found

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jobboard.attempts import is_used_up, last_error_after, used_up
-from jobboard.backend import Backend
+from jobboard.backends.attempts import is_used_up, last_error_after, used_up
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, Trashing, Verdict
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.fences import Held, held_and_free, lock_held, locked_by_others
@@ -27,9 +28,9 @@ from jobboard.backends.sql.steps import (
     write_down,
 )
 from jobboard.backends.sql.transaction import Look, Transaction
-from jobboard.entry import LIVE, Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind
+from jobboard.states import LIVE, JobState
 
 #: How often to look whether a row that others have locked is free, and after how many seconds again.
 _LOOKS, _LOOK_AGAIN = 50, 0.02
@@ -43,7 +44,7 @@ class Claiming(Backend):
 
     database: Database
 
-    def claim(self, uuid: str, claim: Claim) -> Entry | None:
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         with self.database.write() as transaction:
             settle(transaction)
             row = transaction.row(statements.FIND_TO_CLAIM, uuid=uuid)
@@ -56,7 +57,7 @@ class Claiming(Backend):
             (claimed,) = _own(transaction, claim, [entry.sequence])
             return claimed
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         with self.database.write() as transaction:
             look = transaction.look or _look(transaction)
             if look.is_any_due:
@@ -69,12 +70,12 @@ class Claiming(Backend):
             best = heapq.nsmallest(limit, (head for found in heads for head in found))
             return _own(transaction, claim, [number for _, number in best])
 
-    def claimed_under(self, claim_id: str) -> list[Entry]:
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
         with self.database.write() as transaction:
             settle(transaction)
             return [entry_of(row) for row in transaction.rows(statements.CLAIMED_UNDER, claim_id=claim_id)]
 
-    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
         """Try again for a moment what others have locked: they may be about to take the claim back.
 
         What stays locked for longer is in a transaction of the user's, and nobody takes it back before that ends.
@@ -96,15 +97,15 @@ class Claiming(Backend):
             time.sleep(_LOOK_AGAIN)
         return verdicts
 
-    def _extend(self, renewals: Sequence[Renewal]) -> list[tuple[Verdict, bool]]:
+    def _extend(self, renewals: Sequence[Extension]) -> list[tuple[Verdict, bool]]:
         """Return for each renewal what to tell, and whether that is so only because others have locked the row."""
         with self.database.write() as transaction:
             settle(transaction)
-            held = held_and_free(transaction, [renewal.hold for renewal in renewals])
-            busy = locked_by_others(transaction, held, [renewal.hold for renewal in renewals])
+            held = held_and_free(transaction, [renewal.fence for renewal in renewals])
+            busy = locked_by_others(transaction, held, [renewal.fence for renewal in renewals])
             verdicts, changes, lines = [], [], []
             for renewal in renewals:
-                row, locked = held.row(renewal.hold), busy.row(renewal.hold)
+                row, locked = held.row(renewal.fence), busy.row(renewal.fence)
                 verdicts.append((_told(row or locked), locked is not None))
                 if row is not None:
                     due_at = _end_of(renewal.expiry, transaction)
@@ -116,10 +117,10 @@ class Claiming(Backend):
             transaction.run_many(statements.WRITE, lines)
             return verdicts
 
-    def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
         with self.database.write() as transaction:
             settle(transaction)
-            row = lock_held(transaction, [hold]).row(hold)
+            row = lock_held(transaction, [fence]).row(fence)
             if row is not None:
                 transaction.do(statements.CHECKPOINT, id=row[ID], checkpoint=state)
                 transaction.do(statements.DROP_UNRECORDED, id=row[ID])
@@ -129,8 +130,8 @@ class Claiming(Backend):
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = lock_held(transaction, [end.hold for end in ends])
-            rows = [held.take(end.hold) for end in ends]
+            held = lock_held(transaction, [end.fence for end in ends])
+            rows = [held.take(end.fence) for end in ends]
             changes, lines = [], []
             for end, row in zip(ends, rows, strict=True):
                 if row is not None:
@@ -140,20 +141,20 @@ class Claiming(Backend):
             transaction.run_many(statements.CONSUME, changes)
             transaction.run_many(statements.WRITE, lines)
             return [
-                _repeated(transaction, end.hold, EventKind.CONSUMED) if row is None else Verdict.DONE
+                _repeated(transaction, end.fence, EventKind.CONSUMED) if row is None else Verdict.DONE
                 for end, row in zip(ends, rows, strict=True)
             ]
 
-    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = lock_held(transaction, [end.hold for end in ends])
+            held = lock_held(transaction, [end.fence for end in ends])
             return [_abandon(transaction, held, end) for end in ends]
 
-    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
         with self.database.write() as transaction:
             settle(transaction)
-            held = lock_held(transaction, [end.hold for end in ends if end.hold is not None])
+            held = lock_held(transaction, [end.fence for end in ends if end.fence is not None])
             return [_trash(transaction, held, end) for end in ends]
 
 
@@ -197,11 +198,11 @@ def _end_of(expiry: float, transaction: Transaction) -> float | None:
     return None if math.isinf(expiry) else transaction.now + expiry
 
 
-def _claimed_by(claim: Claim, transaction: Transaction) -> dict[str, Any]:
+def _claimed_by(claim: ClaimRequest, transaction: Transaction) -> dict[str, Any]:
     return {"who": claim.who, "claim_id": claim.claim_id, "due_at": _end_of(claim.expiry, transaction)}
 
 
-def _own(transaction: Transaction, claim: Claim, numbers: list[int]) -> list[Entry]:
+def _own(transaction: Transaction, claim: ClaimRequest, numbers: list[int]) -> list[JobRow]:
     if not numbers:
         return []
     owned = _claimed_by(claim, transaction)
@@ -210,7 +211,7 @@ def _own(transaction: Transaction, claim: Claim, numbers: list[int]) -> list[Ent
     )
 
 
-def _written_down(transaction: Transaction, rows: list[Row]) -> list[Entry]:
+def _written_down(transaction: Transaction, rows: list[Row]) -> list[JobRow]:
     """Write claims into the journal; rows that an UPDATE returns have no order of their own."""
     rows.sort(key=place_of)
     transaction.run_many(statements.WRITE, [_line_under(EventKind.CLAIMED, row) for row in rows])
@@ -234,37 +235,37 @@ def _told(row: Row | None) -> Verdict:
     return Verdict.CANCEL_ASKED if row[CANCEL_ASKED] else Verdict.DONE
 
 
-def _repeated(transaction: Transaction, hold: Hold, *kinds: EventKind) -> Verdict:
-    return was_done(transaction, hold.uuid, hold.token, *kinds, who=hold.who)
+def _repeated(transaction: Transaction, fence: Fence, *kinds: EventKind) -> Verdict:
+    return was_done(transaction, fence.uuid, fence.token, *kinds, who=fence.who)
 
 
-def _abandon(transaction: Transaction, held: Held, end: Return) -> Verdict:
-    hold = end.hold
-    row = held.take(hold)
+def _abandon(transaction: Transaction, held: Held, end: Abandonment) -> Verdict:
+    fence = end.fence
+    row = held.take(fence)
     if row is None:
-        return _repeated(transaction, hold, EventKind.ABANDONED, EventKind.CANCELLED)
+        return _repeated(transaction, fence, EventKind.ABANDONED, EventKind.CANCELLED)
     entry = entry_of(row)
     entry.reason = end.reason
     entry.last_error = last_error_after(entry, end.reason, end.error, failed=end.counted)
     if not end.counted:
         entry.attempts -= 1
     if entry.cancel_asked:
-        take_off(transaction, entry, hold.who, end.reason)
+        take_off(transaction, entry, fence.who, end.reason)
         return Verdict.DONE
-    write_down(transaction, EventKind.ABANDONED, entry, hold.who, end.reason)
+    write_down(transaction, EventKind.ABANDONED, entry, fence.who, end.reason)
     trim_history(transaction, entry)
     if end.counted and is_used_up(entry):
-        put_aside(transaction, entry, hold.who, used_up(entry, end.reason), entry.last_error)
+        put_aside(transaction, entry, fence.who, used_up(entry, end.reason), entry.last_error)
     else:
         put_back(transaction, entry, transaction.now + end.delay if end.delay > 0 else end.run_at)
     return Verdict.DONE
 
 
-def _trash(transaction: Transaction, held: Held, end: Discard) -> Verdict:
-    if end.hold is not None:
-        row = held.take(end.hold)
+def _trash(transaction: Transaction, held: Held, end: Trashing) -> Verdict:
+    if end.fence is not None:
+        row = held.take(end.fence)
         if row is None:
-            return _repeated(transaction, end.hold, EventKind.TRASHED)
+            return _repeated(transaction, end.fence, EventKind.TRASHED)
         _put_aside(transaction, entry_of(row), end)
         return Verdict.DONE
     entry = find(transaction, end.uuid)
@@ -275,6 +276,6 @@ def _trash(transaction: Transaction, held: Held, end: Discard) -> Verdict:
     return Verdict.REPEATED if entry is not None and entry.state is JobState.TRASHED else Verdict.LOST
 
 
-def _put_aside(transaction: Transaction, entry: Entry, end: Discard) -> None:
+def _put_aside(transaction: Transaction, entry: JobRow, end: Trashing) -> None:
     error = last_error_after(entry, end.reason, end.error, failed=True)
     put_aside(transaction, entry, end.by, end.reason, error)

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import is_time_over, time_limit
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 from typing import Any, Generic, TypeVar
 
-from jobboard.address import Address
-from jobboard.backend import Backend
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.operating import Operating

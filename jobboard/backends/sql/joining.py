@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobboard.backend import Backend
+from jobboard.backends.base import Backend
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.joined import Joined
 from jobboard.backends.sql.operating import Operating

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from jobboard.backends.rows import Migration
 from jobboard.backends.sql import schema, sidelines
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.faults import is_newer
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Migration
 from jobboard.errors import BoardUnavailable
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pymysql
 from sqlalchemy.engine import Engine
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.mysql_driver import Connect, MysqlDriver, connector
 from jobboard.backends.sql.mysql_shortcuts import Shortcuts

@@ -25,8 +25,8 @@ from jobboard.backends.sql.mysql_transaction import MysqlTransaction, say
 from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.statement import Tongue, literal_list
 from jobboard.backends.sql.transaction import Look, StepwiseTransaction, Transaction
+from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left, time_limit
 
 Connect = Callable[[float], Any]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from jobboard.backends.rows import ClaimRequest, Consumption, JobRow, Verdict
 from jobboard.backends.sql.mysql_driver import SET_NOW
 from jobboard.backends.sql.mysql_transaction import MysqlTransaction
 from jobboard.backends.sql.rows import LARGEST, Row, entry_of
@@ -23,7 +24,7 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.statements import ENTRY
 from jobboard.backends.sql.tokens import NEXT_TOKEN, next_token
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Claim, Consumption, Entry, JobState, Verdict
+from jobboard.states import JobState
 
 # Not by SET, which would lock what it reads.
 _SET_LOOK = """
@@ -85,7 +86,7 @@ class _Unusual(Exception):
 class Shortcuts(ServerBackend):
     """The short ways, and for what they leave alone the long ones."""
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         if names is not None and len(names) != 1:
             return super().claim_next(claim, names, limit)
         wanted: dict[str, Any] = {} if names is None else {"name": next(iter(names))}
@@ -99,8 +100,8 @@ class Shortcuts(ServerBackend):
             return super().claim_next(claim, names, limit)
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        holds = [end.hold for end in ends]
-        if not ends or any(hold.token > LARGEST for hold in holds) or len({hold.uuid for hold in holds}) < len(holds):
+        fences = [end.fence for end in ends]
+        if not ends or any(one.token > LARGEST for one in fences) or len({one.uuid for one in fences}) < len(fences):
             return super().consume(ends)
         try:
             with self._transaction() as transaction:
@@ -126,7 +127,7 @@ class Shortcuts(ServerBackend):
         return database.transaction(begin)
 
 
-def _own(transaction: Transaction, claim: Claim, rows: list[Row]) -> list[Entry]:
+def _own(transaction: Transaction, claim: ClaimRequest, rows: list[Row]) -> list[JobRow]:
     if not rows:
         return []
     ids = transaction.list_of(row[0] for row in rows)
@@ -136,20 +137,20 @@ def _own(transaction: Transaction, claim: Claim, rows: list[Row]) -> list[Entry]
     return [_owned(entry_of(row[:-1]), claim, float(row[-1])) for row in rows]
 
 
-def _owned(entry: Entry, claim: Claim, now: float) -> Entry:
+def _owned(row: JobRow, claim: ClaimRequest, now: float) -> JobRow:
     """Return a locked row's entry as the claim makes it."""
-    entry.state = JobState.CLAIMED
-    entry.attempts += 1
-    entry.token = next_token(entry.sequence, entry.token)
-    entry.owner, entry.claim_id = claim.who, claim.claim_id
-    entry.expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
-    entry.last_modified, entry.progress = now, None
-    return entry
+    row.state = JobState.CLAIMED
+    row.attempts += 1
+    row.token = next_token(row.sequence, row.token)
+    row.owner, row.claim_id = claim.who, claim.claim_id
+    row.expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
+    row.last_modified, row.progress = now, None
+    return row
 
 
 def _consume(transaction: Transaction, ends: list[Consumption], result: bytes | None, retention: float) -> None:
-    uuids = transaction.list_of(end.hold.uuid for end in ends)
-    holds = tuple((end.hold.uuid, end.hold.token, end.hold.who) for end in ends)
+    uuids = transaction.list_of(end.fence.uuid for end in ends)
+    holds = tuple((end.fence.uuid, end.fence.token, end.fence.who) for end in ends)
     transaction.do(CONSUME, uuids=uuids, holds=holds, result=result, retention=retention)
     if transaction.run(CONSUME_LINES, uuids=uuids, count=len(ends)) != len(ends):
         raise _Unusual

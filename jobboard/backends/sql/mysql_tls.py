@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jobboard.options import tls_checks, truth
+from jobboard.backends.options import tls_checks, truth
 
 #: PyMySQL's own parameters, as they may stand in a URI, and what lets it verify nobody.
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {

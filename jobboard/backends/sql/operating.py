@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobboard.backend import Backend
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 from jobboard.backends.sql import sidelines, statements
 from jobboard.backends.sql.auditing import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.steps import find, settle, take_back, was_done, write_down, write_loose
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import EntityEntry, Finding, JobState, Restored, Verdict
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 _FORGET_AFTER = 86_400.0
 
@@ -31,12 +32,12 @@ class Operating(Backend):
                 return Verdict.DONE
             return was_done(transaction, uuid, token, EventKind.RELEASED)
 
-    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self.database.write() as transaction:
             settle(transaction)
             return [_restore(transaction, uuid) for uuid in uuids]
 
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self.database.write() as transaction:
             settle(transaction)
             return [_purge(transaction, uuid) for uuid in uuids]
@@ -67,11 +68,11 @@ class Operating(Backend):
             transaction.changed = False
             return len(over) + forgotten
 
-    def audit(self, repair: bool) -> list[Finding]:
+    def audit(self, repair: bool) -> list[AuditFinding]:
         with self.database.write() if repair else self.database.read() as transaction:
             return audit(transaction, repair)
 
-    def put_entity(self, entity: EntityEntry) -> None:
+    def put_entity(self, entity: EntityRow) -> None:
         with self.database.write() as transaction:
             transaction.run(sidelines.PUT_ENTITY, kind=entity.kind, name=entity.name, body=entity.body, ttl=entity.ttl)
             # Done again and again on an idle board, and nothing that anybody waits for.
@@ -81,11 +82,11 @@ class Operating(Backend):
         with self.database.write() as transaction:
             transaction.run(sidelines.REMOVE_ENTITY, kind=kind, name=name)
 
-    def entities(self) -> list[EntityEntry]:
+    def entities(self) -> list[EntityRow]:
         with self.database.read() as transaction:
             rows, now = transaction.rows(sidelines.ENTITIES), transaction.now
         return [
-            EntityEntry(kind, name, body, ttl, last_seen, last_seen + ttl - now)
+            EntityRow(kind, name, body, ttl, last_seen, last_seen + ttl - now)
             for kind, name, body, ttl, last_seen in rows
         ]
 
@@ -109,27 +110,27 @@ class Operating(Backend):
             return transaction.run(sidelines.DESTROY_BOOK, uuid=uuid) > 0
 
 
-def _restore(transaction: Transaction, uuid: str) -> Restored:
+def _restore(transaction: Transaction, uuid: str) -> TrashOutcome:
     entry = find(transaction, uuid)
     if entry is None:
-        return Restored.MISSING
+        return TrashOutcome.MISSING
     if entry.state is not JobState.TRASHED:
         last = transaction.row(statements.LAST_OF_TRASH, id=entry.sequence)
-        return Restored.REPEATED if last == (EventKind.RESTORED.value,) else Restored.MISSING
+        return TrashOutcome.REPEATED if last == (EventKind.RESTORED.value,) else TrashOutcome.MISSING
     if entry.key is not None and transaction.row(statements.FIND_KEY, name=entry.name, key=entry.key) is not None:
-        return Restored.TAKEN
+        return TrashOutcome.TAKEN
     transaction.do(statements.RESTORE, id=entry.sequence)
     write_down(transaction, EventKind.RESTORED, entry)
-    return Restored.DONE
+    return TrashOutcome.DONE
 
 
-def _purge(transaction: Transaction, uuid: str) -> Restored:
+def _purge(transaction: Transaction, uuid: str) -> TrashOutcome:
     entry = find(transaction, uuid)
     if entry is None or entry.state is not JobState.TRASHED:
-        return Restored.MISSING
+        return TrashOutcome.MISSING
     ids = transaction.list_of([entry.sequence])
     transaction.do(statements.DELETE_HISTORY, ids=ids)
     transaction.do(statements.DELETE, ids=ids)
     # Of a purged job only the event is left; it belongs to no job, and goes in its time.
     write_loose(transaction, EventKind.PURGED, entry.uuid, entry.name)
-    return Restored.DONE
+    return TrashOutcome.DONE

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left
 
 #: For so many seconds a thread waits until another one has finished with its connection.
 _LONGEST_QUEUE = 30.0

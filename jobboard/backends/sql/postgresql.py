@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import psycopg
 from sqlalchemy.engine import Engine
 
-from jobboard.address import Address
+from jobboard.backends.address import Address
+from jobboard.backends.options import tls_checks, truth
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.naming import Naming, check_name
 from jobboard.backends.sql.postgresql_driver import Connect, PostgresqlDriver, connector, give_up_on_silence
 from jobboard.backends.sql.postgresql_shortcuts import Shortcuts
 from jobboard.backends.sql.server_backend import ServerBackend
-from jobboard.options import tls_checks, truth
 
 #: libpq's own parameters, as they may stand in a URI.
 _LIBPQ = (

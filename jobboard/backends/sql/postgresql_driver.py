@@ -23,8 +23,8 @@ from jobboard.backends.sql.naming import Naming
 from jobboard.backends.sql.postgresql_lookout import PostgresqlLookout
 from jobboard.backends.sql.statement import Tongue
 from jobboard.backends.sql.transaction import Look, Transaction
+from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left, time_limit
 
 Connect = Callable[[float], psycopg.Connection[Any]]
 

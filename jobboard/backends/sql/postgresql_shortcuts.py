@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import text
 
+from jobboard.backends.rows import ClaimRequest, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.reading import AGAIN
 from jobboard.backends.sql.rows import LARGEST, entry_of, place_of
@@ -17,8 +18,8 @@ from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import NEXT_TOKEN
-from jobboard.entry import Claim, Consumption, Entry, IfExists, JobState, NewEntry, Posted, PostOutcome, Verdict
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.states import JobState
 
 _COLUMNS = ", ".join(f"job.{column.name}" for column in statements.ENTRY)
 
@@ -124,7 +125,7 @@ READY_IN_OF_NAME = Statement(text(_READY_IN % _OF_NAME))
 class Shortcuts(ServerBackend):
     """The short ways, and for what they leave alone the long ones."""
 
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+    def post(self, entries: Sequence[NewJob]) -> list[Posted]:
         if not _is_simple(entries):
             return super().post(entries)
         rows = self.database.at_once(
@@ -151,7 +152,7 @@ class Shortcuts(ServerBackend):
             for new in entries
         ]
 
-    def _known(self, uuids: list[str], was_posted: bool) -> dict[str, Entry]:
+    def _known(self, uuids: list[str], was_posted: bool) -> dict[str, JobRow]:
         """Read what was there before; the rest of the batch may be on the board already."""
         if not uuids:
             return {}
@@ -166,7 +167,7 @@ class Shortcuts(ServerBackend):
             raise ReplyLost("what was posted before was forgotten just now; posting it again is safe")
         return {entry.uuid: entry for entry in map(entry_of, rows)}
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         if names is not None and len(names) != 1:
             return super().claim_next(claim, names, limit)
         rows = self.database.at_once(
@@ -197,22 +198,22 @@ class Shortcuts(ServerBackend):
         return None if due_at is None else max(AGAIN, float(due_at) - float(now))
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        holds = [end.hold for end in ends]
-        if any(hold.token > LARGEST for hold in holds) or len({hold.uuid for hold in holds}) < len(holds):
+        holds = [end.fence for end in ends]
+        if any(fence.token > LARGEST for fence in holds) or len({fence.uuid for fence in holds}) < len(holds):
             return super().consume(ends)
         rows = self.database.at_once(
             CONSUME,
-            uuids=[hold.uuid for hold in holds],
-            whos=[hold.who for hold in holds],
-            tokens=[hold.token for hold in holds],
+            uuids=[fence.uuid for fence in holds],
+            whos=[fence.who for fence in holds],
+            tokens=[fence.token for fence in holds],
             results=[end.result for end in ends],
             retentions=[end.retention for end in ends],
         )
         done = {row[0] for row in rows}
         if done:
             self.database.wake()
-        verdicts = self._consume_others([end for end in ends if end.hold.uuid not in done], bool(done))
-        return [Verdict.DONE if hold.uuid in done else verdicts[hold.uuid] for hold in holds]
+        verdicts = self._consume_others([end for end in ends if end.fence.uuid not in done], bool(done))
+        return [Verdict.DONE if fence.uuid in done else verdicts[fence.uuid] for fence in holds]
 
     def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, Verdict]:
         if not ends:
@@ -223,10 +224,10 @@ class Shortcuts(ServerBackend):
             if was_any_consumed:
                 raise ReplyLost(str(error)) from error
             raise
-        return {end.hold.uuid: verdict for end, verdict in zip(ends, verdicts, strict=True)}
+        return {end.fence.uuid: verdict for end, verdict in zip(ends, verdicts, strict=True)}
 
 
-def _is_simple(entries: Sequence[NewEntry]) -> bool:
+def _is_simple(entries: Sequence[NewJob]) -> bool:
     """Whether one statement can post all or none: none if a key is taken, an error if it is taken meanwhile."""
     keys = [(new.name, new.key) for new in entries if new.key is not None]
     return (
@@ -236,8 +237,8 @@ def _is_simple(entries: Sequence[NewEntry]) -> bool:
     )
 
 
-def _entry_of(new: NewEntry, number: int, uuid: str, now: float, state: int, run_at: float | None) -> Entry:
-    return Entry(
+def _entry_of(new: NewJob, number: int, uuid: str, now: float, state: int, run_at: float | None) -> JobRow:
+    return JobRow(
         uuid, new.name, new.priority, number, now, new.body, new.key, run_at, new.max_attempts,
         JobState.UNCLAIMED if state == UNCLAIMED else JobState.DELAYED, last_modified=now,
     )  # fmt: skip

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobboard.backend import Backend
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
 from jobboard.backends.sql.steps import find, line, settle, take_off, write_down
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Entry, Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 
 class Posting(Backend):
@@ -21,7 +22,7 @@ class Posting(Backend):
 
     database: Database
 
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+    def post(self, entries: Sequence[NewJob]) -> list[Posted]:
         try:
             with self.database.write() as transaction:
                 settle(transaction)
@@ -29,7 +30,7 @@ class Posting(Backend):
         except Taken as taken:
             return taken.answers
 
-    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
         with self.database.write() as transaction:
             settle(transaction)
             return [_cancel(transaction, uuid) for uuid in uuids]
@@ -42,7 +43,7 @@ class Taken(Exception):
         self.answers = answers
 
 
-def post_all(transaction: Transaction, entries: Sequence[NewEntry]) -> list[Posted]:
+def post_all(transaction: Transaction, entries: Sequence[NewJob]) -> list[Posted]:
     """Post a batch as part of a transaction, which must not be committed if this raises :class:`Taken`."""
     answers = _Batch(transaction, entries).post()
     if any(answer.outcome is PostOutcome.TAKEN for answer in answers):
@@ -53,15 +54,15 @@ def post_all(transaction: Transaction, entries: Sequence[NewEntry]) -> list[Post
 class _Batch:
     """Postings that go onto the board together; the new ones are inserted at once."""
 
-    def __init__(self, transaction: Transaction, entries: Sequence[NewEntry]) -> None:
+    def __init__(self, transaction: Transaction, entries: Sequence[NewJob]) -> None:
         self._transaction = transaction
         self._entries = entries
         self._known = self._find_known()
-        self._waiting: list[Entry] = []
-        self._waiting_keys: dict[tuple[str, str], Entry] = {}
+        self._waiting: list[JobRow] = []
+        self._waiting_keys: dict[tuple[str, str], JobRow] = {}
         self._taken_keys = self._find_taken_keys()
 
-    def _find_known(self) -> dict[str, Entry]:
+    def _find_known(self) -> dict[str, JobRow]:
         if len(self._entries) == 1:
             rows = self._transaction.rows(statements.FIND, uuid=self._entries[0].uuid)
         else:
@@ -70,7 +71,7 @@ class _Batch:
             )
         return {entry.uuid: entry for entry in map(entry_of, rows)}
 
-    def _find_taken_keys(self) -> dict[tuple[str, str], Entry]:
+    def _find_taken_keys(self) -> dict[tuple[str, str], JobRow]:
         """Look for all keys of a name at once; jobs that are to be replaced are found and locked one by one."""
         keys: dict[str, set[str]] = {}
         for new in self._entries:
@@ -88,7 +89,7 @@ class _Batch:
         self._insert()
         return answers
 
-    def _post(self, new: NewEntry) -> Posted:
+    def _post(self, new: NewJob) -> Posted:
         there = self._known.get(new.uuid)
         if there is not None:
             return Posted(PostOutcome.SAME, there)
@@ -106,7 +107,7 @@ class _Batch:
                 return self._meet(new, there)
         return Posted(PostOutcome.POSTED, self._wait(new))
 
-    def _find_key(self, name: str, key: str, if_exists: IfExists) -> Entry | None:
+    def _find_key(self, name: str, key: str, if_exists: IfExists) -> JobRow | None:
         waiting = self._waiting_keys.get((name, key))
         if waiting is not None:
             return waiting
@@ -115,7 +116,7 @@ class _Batch:
         row = self._transaction.row(statements.FIND_KEY_TO_REPLACE, name=name, key=key)
         return None if row is None else entry_of(row)
 
-    def _meet(self, new: NewEntry, there: Entry) -> Posted:
+    def _meet(self, new: NewJob, there: JobRow) -> Posted:
         """The key is taken."""
         if new.if_exists is IfExists.KEEP:
             return Posted(PostOutcome.KEPT, there)
@@ -129,9 +130,9 @@ class _Batch:
         self._taken_keys[replaced.name, str(replaced.key)] = replaced
         return Posted(PostOutcome.REPLACED, replaced)
 
-    def _wait(self, new: NewEntry) -> Entry:
+    def _wait(self, new: NewJob) -> JobRow:
         now, due = self._transaction.now, _due_of(new, self._transaction.now)
-        entry = Entry(
+        entry = JobRow(
             new.uuid, new.name, new.priority, 0, now, new.body, new.key, _run_at_of(new, due), new.max_attempts,
             JobState.UNCLAIMED if due is None else JobState.DELAYED, last_modified=now,
         )  # fmt: skip
@@ -159,7 +160,7 @@ class _Batch:
         self._waiting.clear()
         self._waiting_keys.clear()
 
-    def _content_of(self, new: NewEntry) -> dict[str, Any]:
+    def _content_of(self, new: NewJob) -> dict[str, Any]:
         due = _due_of(new, self._transaction.now)
         return {
             "rank": -new.priority,
@@ -171,7 +172,7 @@ class _Batch:
         }
 
 
-def _row_of(entry: Entry) -> dict[str, Any]:
+def _row_of(entry: JobRow) -> dict[str, Any]:
     return {
         "uuid": entry.uuid,
         "name": entry.name,
@@ -185,13 +186,13 @@ def _row_of(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _due_of(new: NewEntry, now: float) -> float | None:
+def _due_of(new: NewJob, now: float) -> float | None:
     """Return when the job becomes claimable, or None for at once."""
     due = now + new.delay if new.delay is not None else new.run_at
     return due if due is not None and due > now else None
 
 
-def _run_at_of(new: NewEntry, due: float | None) -> float | None:
+def _run_at_of(new: NewJob, due: float | None) -> float | None:
     return new.run_at if due is None else due
 
 
@@ -199,17 +200,17 @@ def _attempts_of(most: int | None) -> int | None:
     return None if most is None else min(most, LARGEST)
 
 
-def _cancel(transaction: Transaction, uuid: str) -> Gone:
+def _cancel(transaction: Transaction, uuid: str) -> CancelOutcome:
     entry = find(transaction, uuid)
     if entry is None:
-        return Gone.MISSING
+        return CancelOutcome.MISSING
     if entry.state is JobState.CLAIMED:
         if not entry.cancel_asked:
             transaction.do(statements.ASK_TO_END, id=entry.sequence)
             write_down(transaction, EventKind.CANCEL_ASKED, entry, entry.owner)
-        return Gone.ASKED
+        return CancelOutcome.ASKED
     if entry.state in (JobState.UNCLAIMED, JobState.DELAYED):
         take_off(transaction, entry)
-        return Gone.CANCELLED
+        return CancelOutcome.CANCELLED
     last = transaction.row(statements.LAST_LINE, id=entry.sequence)
-    return Gone.REPEATED if last == (EventKind.CANCELLED.value,) else Gone.MISSING
+    return CancelOutcome.REPEATED if last == (EventKind.CANCELLED.value,) else CancelOutcome.MISSING

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from jobboard.backend import Backend, Waiter
+from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.claiming import claimable_names, paused_names
 from jobboard.backends.sql.database import Database
@@ -15,8 +16,8 @@ from jobboard.backends.sql.schema import CODES, STATES
 from jobboard.backends.sql.steps import is_any_due, settle
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.watching import SqlWaiter, Watcher
-from jobboard.entry import Entry, JobState, Page
 from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
 #: What is due and was not settled is so new, or so locked, that another look in so many seconds is soon enough.
@@ -43,7 +44,7 @@ class Reading(Backend):
         with self.database.read() as transaction:
             yield transaction
 
-    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         with self.settled() as transaction:
             if len(uuids) == 1:
                 rows = transaction.rows(statements.FIND_VISIBLE, uuid=uuids[0])
@@ -56,7 +57,7 @@ class Reading(Backend):
         with self.settled() as transaction:
             return history_of(transaction.rows(statements.HISTORY, uuid=uuid))
 
-    def find(self, name: str, key: str) -> Entry | None:
+    def find(self, name: str, key: str) -> JobRow | None:
         with self.settled() as transaction:
             row = transaction.row(statements.FIND_KEY, name=name, key=key)
         return None if row is None else entry_of(row)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from jobboard.arguments import moment
+from jobboard.backends.rows import JobRow
 from jobboard.backends.sql.schema import CLAIMED, STATES
-from jobboard.entry import Entry, JobState
 from jobboard.events import EventKind, HistoryEntry
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 Row = tuple[Any, ...]
 
@@ -27,7 +28,7 @@ _TYPES: tuple[tuple[type, ...], ...] = (
 )  # fmt: skip
 
 
-def entry_of(row: Row) -> Entry:
+def entry_of(row: Row) -> JobRow:
     """Return the entry of a row of ``statements.ENTRY``; a state that is none reads as TRASHED, for audits to mend."""
     if not all(map(isinstance, row, _TYPES)):
         row = tuple(_bent(value, types) for value, types in zip(row, _TYPES, strict=True))
@@ -35,7 +36,7 @@ def entry_of(row: Row) -> Entry:
         sequence, uuid, name, rank, created_on, body, key, run_at, max_attempts, state, attempts, owner, token,
         claim_id, due_at, last_modified, last_error, reason, checkpoint, progress, result, cancel_asked,
     ) = row  # fmt: skip
-    return Entry(
+    return JobRow(
         uuid, name, -rank, sequence, created_on, body, key, run_at, max_attempts, STATES.get(state, JobState.TRASHED),
         attempts, owner, token, claim_id, due_at if state == CLAIMED else None, last_modified, last_error, reason,
         checkpoint, progress, result, bool(cancel_asked),

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from jobboard.backends.rows import DueSchedules, IfExists, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql import timetable
 from jobboard.backends.sql.posting import Posting, Taken, post_all
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.steps import settle, write_loose_lines
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Due, IfExists, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 
 
 class Scheduling(Posting):
@@ -24,24 +24,24 @@ class Scheduling(Posting):
             settle(transaction)
             return _Steps(transaction, steps).take()
 
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
         with self.database.read() as transaction:
             found = {
-                row[0]: ScheduleEntry(*row) for row in transaction.rows(timetable.READ, ids=transaction.list_of(ids))
+                row[0]: ScheduleRow(*row) for row in transaction.rows(timetable.READ, ids=transaction.list_of(ids))
             }
         return [found.get(id) for id in ids]
 
-    def due_schedules(self, limit: int) -> Due:
+    def due_schedules(self, limit: int) -> DueSchedules:
         with self.database.read() as transaction:
             rows = transaction.rows(timetable.DUE, limit=limit + 1)
             next_at = rows[limit][2] if len(rows) > limit else _next_at(transaction)
-            entries = [ScheduleEntry(*row) for row in rows[:limit]]
-            return Due(entries, None if next_at is None else next_at - transaction.now, transaction.now)
+            entries = [ScheduleRow(*row) for row in rows[:limit]]
+            return DueSchedules(entries, None if next_at is None else next_at - transaction.now, transaction.now)
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         with self.database.read() as transaction:
             rows = _page(transaction, cursor, size)
-        return SchedulePage([ScheduleEntry(*row) for row in rows], rows[-1][2::-2] if len(rows) == size else None)
+        return SchedulePage([ScheduleRow(*row) for row in rows], rows[-1][2::-2] if len(rows) == size else None)
 
 
 class _Steps:
@@ -63,7 +63,7 @@ class _Steps:
         return verdicts
 
     def _verdict_on(self, step: ScheduleStep) -> Verdict:
-        version, new = self._versions.get(step.id), None if step.entry is None else step.entry.version
+        version, new = self._versions.get(step.id), None if step.row is None else step.row.version
         if version == new:
             return Verdict.REPEATED
         if version != step.after:
@@ -85,13 +85,13 @@ class _Steps:
 
 
 def _statement_of(step: ScheduleStep) -> Statement:
-    if step.entry is None:
+    if step.row is None:
         return timetable.DELETE
     return timetable.ADD if step.after is None else timetable.CHANGE
 
 
 def _row_of(step: ScheduleStep) -> dict[str, Any]:
-    entry = step.entry
+    entry = step.row
     if entry is None:
         return {"id": step.id}
     return {"id": entry.id, "version": entry.version, "next_at": entry.next_at, "body": entry.body}

@@ -20,8 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 
-from jobboard.entry import JobState
-from jobboard.posting import JobPriority
+from jobboard.states import JobPriority, JobState
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
 VERSION = 2

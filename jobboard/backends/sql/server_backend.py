@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
-from jobboard.address import Address
-from jobboard.backend import Backend, Capabilities
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities
+from jobboard.backends.options import seconds, truth
+from jobboard.backends.rows import Migration
 from jobboard.backends.sql.conflicts import taken_again
 from jobboard.backends.sql.connecting import Connecting
 from jobboard.backends.sql.driver import Driver
@@ -17,8 +19,6 @@ from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.migrating import board_names, migrate
 from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
 from jobboard.backends.sql.server import Server
-from jobboard.entry import Migration
-from jobboard.options import seconds, truth
 
 
 def check_pool_size(value: Any) -> int:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jobboard.address import Address
-from jobboard.arguments import check_number
-from jobboard.backend import Backend, Capabilities
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities
+from jobboard.backends.rows import Migration
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.connecting import Connecting
 from jobboard.backends.sql.joining import JoinedBackend
 from jobboard.backends.sql.sqlite_file import SqliteFile, board_names
-from jobboard.entry import Migration
+from jobboard.validation import check_number
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
 

@@ -28,8 +28,8 @@ from jobboard.backends.sql.sqlite_guest import SqliteGuest
 from jobboard.backends.sql.sqlite_handle import Handle, opening
 from jobboard.backends.sql.statement import Statement, Tongue, json_list
 from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable, NotFound
-from jobboard.timelimit import seconds_left
 
 T = TypeVar("T")
 

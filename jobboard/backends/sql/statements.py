@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.schema import jobs, journal, pauses
 from jobboard.backends.sql.statement import Returning, Statement, in_list, p

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobboard.attempts import expired, is_used_up, used_up
+from jobboard.backends.attempts import expired, is_used_up, used_up
+from jobboard.backends.rows import JobRow, ScheduleEvent, Verdict
 from jobboard.backends.sql import statements
 from jobboard.backends.sql.auditing import MEND
 from jobboard.backends.sql.rows import LARGEST, entry_of
 from jobboard.backends.sql.schema import CODES
 from jobboard.backends.sql.tokens import number_of_claims
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.entry import Announcement, Entry, JobState, Verdict
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 Line = dict[str, Any]
 
@@ -31,12 +32,12 @@ def line(
 
 
 def write_down(
-    transaction: Transaction, kind: EventKind, entry: Entry, who: str | None = None, reason: str | None = None
+    transaction: Transaction, kind: EventKind, row: JobRow, who: str | None = None, reason: str | None = None
 ) -> None:
     """Write a line about an entry as it was read: with the token of its claim, if it is claimed."""
     transaction.stirs = True
-    token = entry.token if entry.state is JobState.CLAIMED else None
-    transaction.do(statements.WRITE, **line(kind, entry.sequence, who, token, reason))
+    token = row.token if row.state is JobState.CLAIMED else None
+    transaction.do(statements.WRITE, **line(kind, row.sequence, who, token, reason))
 
 
 def write_loose(transaction: Transaction, kind: EventKind, uuid: str | None, name: str | None) -> None:
@@ -45,7 +46,7 @@ def write_loose(transaction: Transaction, kind: EventKind, uuid: str | None, nam
     transaction.do(statements.WRITE_LOOSE, kind=kind.value, uuid=uuid, name=name, who=None, token=None, reason=None)
 
 
-def write_loose_lines(transaction: Transaction, lines: Sequence[Announcement]) -> None:
+def write_loose_lines(transaction: Transaction, lines: Sequence[ScheduleEvent]) -> None:
     """Write lines that belong to no job, all at once."""
     if lines:
         transaction.stirs = True
@@ -68,7 +69,7 @@ def was_done(transaction: Transaction, uuid: str, token: int, *kinds: EventKind,
     return Verdict.REPEATED if who in owners or (who is None and owners) else Verdict.LOST
 
 
-def find(transaction: Transaction, uuid: str) -> Entry | None:
+def find(transaction: Transaction, uuid: str) -> JobRow | None:
     """Return a job that is to be changed; where rows are locked, nobody else changes it meanwhile."""
     row = transaction.row(statements.FIND_TO_CHANGE, uuid=uuid)
     return None if row is None else entry_of(row)
@@ -110,58 +111,58 @@ def _take_back_overdue(transaction: Transaction) -> int:
     return len(rows)
 
 
-def _take_back_expired(transaction: Transaction, entry: Entry) -> None:
-    if entry.state is JobState.CLAIMED:
-        take_back(transaction, entry, EventKind.EXPIRED, expired(entry.owner))
+def _take_back_expired(transaction: Transaction, row: JobRow) -> None:
+    if row.state is JobState.CLAIMED:
+        take_back(transaction, row, EventKind.EXPIRED, expired(row.owner))
     else:
         # A row that contradicts itself must not hold up the others.
-        transaction.do(MEND, id=entry.sequence)
+        transaction.do(MEND, id=row.sequence)
 
 
-def take_back(transaction: Transaction, entry: Entry, kind: EventKind, reason: str) -> None:
+def take_back(transaction: Transaction, row: JobRow, kind: EventKind, reason: str) -> None:
     """End a claim without its owner: onto the board, into the trash, or off the board."""
-    write_down(transaction, kind, entry, entry.owner, reason)
-    trim_history(transaction, entry)
-    entry.reason = reason
-    if entry.cancel_asked:
-        take_off(transaction, entry)
-    elif kind is EventKind.EXPIRED and is_used_up(entry):
-        why = used_up(entry, reason)
-        put_aside(transaction, entry, None, why, why)
+    write_down(transaction, kind, row, row.owner, reason)
+    trim_history(transaction, row)
+    row.reason = reason
+    if row.cancel_asked:
+        take_off(transaction, row)
+    elif kind is EventKind.EXPIRED and is_used_up(row):
+        why = used_up(row, reason)
+        put_aside(transaction, row, None, why, why)
     else:
-        put_back(transaction, entry, None)
+        put_back(transaction, row, None)
 
 
 # -- moving ------------------------------------------------------------------------------------------------------------
 
 
-def put_back(transaction: Transaction, entry: Entry, due: float | None) -> None:
+def put_back(transaction: Transaction, row: JobRow, due: float | None) -> None:
     """Let a job be claimable from ``due`` on; at once if that is None or over."""
     is_delayed = due is not None and due > transaction.now
     transaction.do(
         statements.PUT_BACK,
-        id=entry.sequence,
+        id=row.sequence,
         state=CODES[JobState.DELAYED if is_delayed else JobState.UNCLAIMED],
         due_at=due if is_delayed else None,
-        run_at=entry.run_at if due is None else due,
-        attempts=entry.attempts,
-        reason=entry.reason,
-        last_error=entry.last_error,
+        run_at=row.run_at if due is None else due,
+        attempts=row.attempts,
+        reason=row.reason,
+        last_error=row.last_error,
     )
 
 
-def put_aside(transaction: Transaction, entry: Entry, who: str | None, reason: str | None, error: str | None) -> None:
+def put_aside(transaction: Transaction, row: JobRow, who: str | None, reason: str | None, error: str | None) -> None:
     """Move a job to the trash; ``error`` is its last one from now on."""
-    transaction.do(statements.PUT_ASIDE, id=entry.sequence, reason=reason, last_error=error)
-    write_down(transaction, EventKind.TRASHED, entry, who, reason)
+    transaction.do(statements.PUT_ASIDE, id=row.sequence, reason=reason, last_error=error)
+    write_down(transaction, EventKind.TRASHED, row, who, reason)
 
 
-def take_off(transaction: Transaction, entry: Entry, who: str | None = None, reason: str | None = None) -> None:
+def take_off(transaction: Transaction, row: JobRow, who: str | None = None, reason: str | None = None) -> None:
     """Take a cancelled job off the board; it is remembered for a while, so that a repeat finds it."""
-    transaction.do(statements.TAKE_OFF, id=entry.sequence)
-    write_down(transaction, EventKind.CANCELLED, entry, who, reason)
+    transaction.do(statements.TAKE_OFF, id=row.sequence)
+    write_down(transaction, EventKind.CANCELLED, row, who, reason)
 
 
-def trim_history(transaction: Transaction, entry: Entry) -> None:
-    if number_of_claims(entry.token) > _FEW_CLAIMS:
-        transaction.do(statements.TRIM_HISTORY, id=entry.sequence)
+def trim_history(transaction: Transaction, row: JobRow) -> None:
+    if number_of_claims(row.token) > _FEW_CLAIMS:
+        transaction.do(statements.TRIM_HISTORY, id=row.sequence)

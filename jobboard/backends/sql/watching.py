@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 
-from jobboard.arguments import moment
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
+from jobboard.backends.listeners import Listener
 from jobboard.backends.sql import news
 from jobboard.backends.sql.database import Database, Lookout
 from jobboard.backends.sql.rows import Row
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
-from jobboard.listener import Listener
+from jobboard.validation import moment
 
 logger = logging.getLogger("jobboard.backends.sql")
 

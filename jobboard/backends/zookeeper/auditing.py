@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kazoo.exceptions import KazooException
 
+from jobboard.backends.rows import AuditFinding
 from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
@@ -14,9 +15,9 @@ from jobboard.backends.zookeeper.faults import translated
 from jobboard.backends.zookeeper.moves import put_back
 from jobboard.backends.zookeeper.record import Newer, Record
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, fault_in
-from jobboard.entry import Finding, JobState
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 _AT_ONCE = 500
 
@@ -42,7 +43,7 @@ class Auditing(Client):
     rounds, and is from the same transactions, was so in between at one moment; only that is a fault.
     """
 
-    def audit(self, repair: bool) -> list[Finding]:
+    def audit(self, repair: bool) -> list[AuditFinding]:
         self._begin()
         suspects = self._suspects()
         counted = self._commits_of_blobs() if suspects else 0
@@ -50,7 +51,7 @@ class Auditing(Client):
             first = set(suspects)
             suspects = [suspect for suspect in self._suspects() if suspect in first and not self._is_under_way(suspect)]
         return [
-            Finding(suspect.uuid, suspect.problem, repaired=repair and self._mend(suspect, counted))
+            AuditFinding(suspect.uuid, suspect.problem, repaired=repair and self._mend(suspect, counted))
             for suspect in suspects
         ]
 

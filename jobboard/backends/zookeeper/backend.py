@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobboard.backend import Capabilities
+from jobboard.backends.base import Capabilities
 from jobboard.backends.zookeeper.auditing import Auditing
 from jobboard.backends.zookeeper.drawing import Drawing
 from jobboard.backends.zookeeper.options import OPTIONS

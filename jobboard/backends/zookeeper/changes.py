@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jobboard.arguments import moment
 from jobboard.backends.zookeeper.checks import COUNT, MOMENT, TEXT, check_moments, check_types
 from jobboard.backends.zookeeper.record import THIS, Note, Record, sequence_of
 from jobboard.backends.zookeeper.wire import pack, unpack
-from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 _STATES = {state.value: state for state in JobState}
 _KINDS = {kind.value: kind for kind in EventKind}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from jobboard.attempts import is_used_up, used_up
+from jobboard.backends.attempts import is_used_up, used_up
+from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, Trashing, Verdict
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
 from jobboard.backends.zookeeper.engine import Conflict
@@ -21,9 +22,9 @@ from jobboard.backends.zookeeper.moves import (
     take_off,
 )
 from jobboard.backends.zookeeper.record import Record
-from jobboard.entry import Claim, Consumption, Discard, Entry, Hold, JobState, Renewal, Return, Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 #: What an abandon leaves in the history, according to what became of the job.
 _RETURNS = (EventKind.ABANDONED, EventKind.CANCELLED)
@@ -34,7 +35,7 @@ _ROUNDS = 200
 class Claiming(Client):
     """Each end is fenced by the whole hold: uuid, owner and token; and by the version of what was looked at."""
 
-    def claim(self, uuid: str, claim: Claim) -> Entry | None:
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         self._begin()
         for _ in range(_ROUNDS):
             # What is paused is looked at first; the transaction makes sure that it is so still.
@@ -51,7 +52,7 @@ class Claiming(Client):
                 continue
         raise BoardUnavailable("others change this job faster than this client can")
 
-    def _grant(self, records: Sequence[Record], claim: Claim, paused: int, ready: int | None = None) -> None:
+    def _grant(self, records: Sequence[Record], claim: ClaimRequest, paused: int, ready: int | None = None) -> None:
         """Own these jobs, all or none.
 
         :param paused: the version of what is paused; a pause since then keeps the claim from happening.
@@ -78,46 +79,46 @@ class Claiming(Client):
         for record in records:
             self._editor.hold(record)
 
-    def extend(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
         self._check_open()
-        lost = [self._is_lost(renewal.hold) for renewal in renewals]
+        lost = [self._is_lost(renewal.fence) for renewal in renewals]
         if all(lost):
             return [Verdict.LOST] * len(renewals)
         self._begin()
         steps = [
-            (renewal.hold.uuid, partial(_extend, renewal))
+            (renewal.fence.uuid, partial(_extend, renewal))
             for renewal, is_lost in zip(renewals, lost, strict=True)
             if not is_lost
         ]
         verdicts = iter(self._editor.edit(steps, use_held=True))
         return [Verdict.LOST if is_lost else next(verdicts) for is_lost in lost]
 
-    def _is_lost(self, hold: Hold) -> bool:
+    def _is_lost(self, fence: Fence) -> bool:
         """Whether a claim of this client went with its session, which needs no server to tell."""
-        record = self._editor.held(hold.uuid)
-        if record is None or record.presence is None or record.token != hold.token:
+        record = self._editor.held(fence.uuid)
+        if record is None or record.presence is None or record.token != fence.token:
             return False
         return self._sessions.has_given_up(record.presence)
 
-    def checkpoint(self, hold: Hold, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
         self._begin()
-        return self._editor.edit([(hold.uuid, partial(_checkpoint, hold, state))], use_held=True)[0]
+        return self._editor.edit([(fence.uuid, partial(_checkpoint, fence, state))], use_held=True)[0]
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         self._begin()
-        return self._editor.edit([(end.hold.uuid, partial(_consume, end)) for end in ends], use_held=True)
+        return self._editor.edit([(end.fence.uuid, partial(_consume, end)) for end in ends], use_held=True)
 
-    def abandon(self, ends: Sequence[Return]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
         self._begin()
-        return self._editor.edit([(end.hold.uuid, partial(_abandon, end)) for end in ends], use_held=True)
+        return self._editor.edit([(end.fence.uuid, partial(_abandon, end)) for end in ends], use_held=True)
 
-    def trash(self, ends: Sequence[Discard]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
         self._begin()
         return self._editor.edit(
-            [(end.uuid if end.hold is None else end.hold.uuid, partial(_trash, end)) for end in ends], use_held=True
+            [(end.uuid if end.fence is None else end.fence.uuid, partial(_trash, end)) for end in ends], use_held=True
         )
 
-    def claimed_under(self, claim_id: str) -> list[Entry]:
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
         self._look_around()
         with self._listing.lock:
             places = list(self._listing.lines[JobState.CLAIMED].whole)
@@ -130,8 +131,8 @@ class Claiming(Client):
         ]
 
 
-def _extend(renewal: Renewal, record: Record | None, now: float) -> tuple[Verdict, Fate]:
-    if record is None or not is_held(record, renewal.hold):
+def _extend(renewal: Extension, record: Record | None, now: float) -> tuple[Verdict, Fate]:
+    if record is None or not is_held(record, renewal.fence):
         return Verdict.LOST, Fate.KEPT
     record.expires_at = end_of_claim(renewal.expiry, now)
     if renewal.progress is not None:
@@ -139,8 +140,8 @@ def _extend(renewal: Renewal, record: Record | None, now: float) -> tuple[Verdic
     return _touched(record, EventKind.EXTENDED)
 
 
-def _checkpoint(hold: Hold, state: bytes, record: Record | None, _now: float) -> tuple[Verdict, Fate]:
-    if record is None or not is_held(record, hold):
+def _checkpoint(fence: Fence, state: bytes, record: Record | None, _now: float) -> tuple[Verdict, Fate]:
+    if record is None or not is_held(record, fence):
         return Verdict.LOST, Fate.KEPT
     record.put("checkpoint", state)
     return _touched(record, EventKind.CHECKPOINTED)
@@ -152,26 +153,26 @@ def _touched(record: Record, kind: EventKind) -> tuple[Verdict, Fate]:
 
 
 def _consume(end: Consumption, record: Record | None, now: float) -> tuple[Verdict, Fate]:
-    if record is not None and is_held(record, end.hold):
+    if record is not None and is_held(record, end.fence):
         complete(record, end.result, end.retention, now)
         return Verdict.DONE, Fate.WRITTEN
     if record is None or record.state is not JobState.COMPLETE:
         return Verdict.LOST, Fate.KEPT
-    is_mine = (record.owner, record.token) == (end.hold.who, end.hold.token)
+    is_mine = (record.owner, record.token) == (end.fence.who, end.fence.token)
     return (Verdict.REPEATED if is_mine else Verdict.LOST), Fate.KEPT
 
 
-def _abandon(end: Return, record: Record | None, now: float) -> tuple[Verdict, Fate]:
-    hold = end.hold
-    if record is None or not is_held(record, hold):
-        return _repeated_or_lost(record, hold, _RETURNS), Fate.KEPT
+def _abandon(end: Abandonment, record: Record | None, now: float) -> tuple[Verdict, Fate]:
+    fence = end.fence
+    if record is None or not is_held(record, fence):
+        return _repeated_or_lost(record, fence, _RETURNS), Fate.KEPT
     explain(record, end.reason, end.error, as_error=end.counted)
     if record.cancel_asked:
-        take_off(record, now, hold.who, hold.token, end.reason)
+        take_off(record, now, fence.who, fence.token, end.reason)
     elif end.counted and is_used_up(record):
-        record.note(EventKind.ABANDONED, hold.who, hold.token, end.reason)
+        record.note(EventKind.ABANDONED, fence.who, fence.token, end.reason)
         record.explain(used_up(record, end.reason))
-        discard(record, hold.who, hold.token, record.reason)
+        discard(record, fence.who, fence.token, record.reason)
     else:
         if not end.counted:
             record.attempts -= 1
@@ -180,19 +181,19 @@ def _abandon(end: Return, record: Record | None, now: float) -> tuple[Verdict, F
     return Verdict.DONE, Fate.WRITTEN
 
 
-def _trash(end: Discard, record: Record | None, _now: float) -> tuple[Verdict, Fate]:
-    hold = end.hold
-    if hold is None and record is not None and not record.is_live:
+def _trash(end: Trashing, record: Record | None, _now: float) -> tuple[Verdict, Fate]:
+    fence = end.fence
+    if fence is None and record is not None and not record.is_live:
         return (Verdict.REPEATED if record.state is JobState.TRASHED else Verdict.LOST), Fate.KEPT
-    if record is None or (hold is not None and not is_held(record, hold)):
-        return (Verdict.LOST if hold is None else _repeated_or_lost(record, hold, (EventKind.TRASHED,))), Fate.KEPT
+    if record is None or (fence is not None and not is_held(record, fence)):
+        return (Verdict.LOST if fence is None else _repeated_or_lost(record, fence, (EventKind.TRASHED,))), Fate.KEPT
     explain(record, end.reason, end.error, as_error=True)
     token = record.token if record.state is JobState.CLAIMED else None
-    discard(record, end.by if hold is None else hold.who, token, end.reason)
+    discard(record, end.by if fence is None else fence.who, token, end.reason)
     return Verdict.DONE, Fate.WRITTEN
 
 
-def _repeated_or_lost(record: Record | None, hold: Hold, kinds: tuple[EventKind, ...]) -> Verdict:
-    if record is not None and record.has_note(kinds, hold.token, hold.who):
+def _repeated_or_lost(record: Record | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Verdict:
+    if record is not None and record.has_note(kinds, fence.token, fence.who):
         return Verdict.REPEATED
     return Verdict.LOST

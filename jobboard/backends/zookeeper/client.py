@@ -12,8 +12,9 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from jobboard.address import Address
-from jobboard.backend import Backend
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend
+from jobboard.backends.timelimit import time_limit
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.editing import Editor
 from jobboard.backends.zookeeper.engine import Engine
@@ -26,7 +27,6 @@ from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Multi, Mu
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.tracker import Tracker, names_in
 from jobboard.errors import BoardUnavailable, ReplyLost
-from jobboard.timelimit import time_limit
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -77,7 +77,7 @@ class Client(Backend):
     def _warn_if_open(self) -> None:
         """Somebody who logs in means to be alone; what is open to all by mistake stays so, znode by znode."""
         logs_in = self.address.username is not None or self._settings.get("sasl_options")
-        if logs_in and any(entry.id.scheme == "world" and entry.perms & ~_READ for entry in self._acl_now()):
+        if logs_in and any(row.id.scheme == "world" and row.perms & ~_READ for row in self._acl_now()):
             logger.warning(
                 "board %r logs in, but its znodes are open to everybody: acl=creator closes new ones", self.board
             )

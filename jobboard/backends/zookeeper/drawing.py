@@ -6,14 +6,15 @@ import random
 import time
 from collections.abc import Sequence
 
+from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.claiming import Claiming
 from jobboard.backends.zookeeper.editing import decoded
 from jobboard.backends.zookeeper.engine import LARGEST, MOST_JOBS, Conflict, certain
 from jobboard.backends.zookeeper.listing import Item
 from jobboard.backends.zookeeper.record import Record, size_of
 from jobboard.backends.zookeeper.requests import Data, MultiRead
-from jobboard.entry import Claim, Entry, JobState
 from jobboard.errors import BoardUnavailable
+from jobboard.states import JobState
 
 _ROUNDS = 500
 #: How many of the next jobs are read along with the first, for the claims that come.
@@ -45,7 +46,7 @@ class Drawing(Claiming):
         #: How many claims were made, and how many were lost to others: the measure of how they are spread.
         self.claims = self.lost_claims = 0
 
-    def claim_next(self, claim: Claim, names: frozenset[str] | None, limit: int) -> list[Entry]:
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         self._begin()
         if self._width > 1 and time.monotonic() - self._lost_at > _CALM_SECONDS:
             self._width = 1
@@ -58,7 +59,7 @@ class Drawing(Claiming):
         found.sort(key=lambda record: (-record.priority, record.sequence))
         return [record.copy() for record in found]
 
-    def _find(self, claim: Claim, names: frozenset[str] | None, limit: int, found: list[Record]) -> None:
+    def _find(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, found: list[Record]) -> None:
         """Own the best jobs, and add them to ``found``."""
         must_look = False
         for _ in range(_ROUNDS):
@@ -122,7 +123,12 @@ class Drawing(Claiming):
             return drawn
 
     def _own(
-        self, drawn: Sequence[Item], data: dict[str, _Known], claim: Claim, ready: int | None, found: list[Record]
+        self,
+        drawn: Sequence[Item],
+        data: dict[str, _Known],
+        claim: ClaimRequest,
+        ready: int | None,
+        found: list[Record],
     ) -> bool:
         """Own what was drawn; False if somebody was faster."""
         records = self._records_of(drawn, data)

@@ -9,13 +9,13 @@ from typing import Any
 
 from kazoo.exceptions import KazooException
 
+from jobboard.backends.timelimit import seconds_left
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.line import Line
 from jobboard.backends.zookeeper.requests import CHILD_WATCH, DATA_WATCH
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.tracker import Tracker
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.zookeeper")
 

@@ -14,11 +14,11 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.backends.zookeeper.faults import cut_off, refused, translated, unreachable
 from jobboard.backends.zookeeper.handshake import ask_again
 from jobboard.backends.zookeeper.requests import DATA_WATCH, MultiRead, RemoveWatches
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left, time_limit
 
 logger = logging.getLogger("jobboard.zookeeper")
 

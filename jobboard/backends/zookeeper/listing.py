@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from itertools import islice, takewhile
 
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.ordered import PriorityIndex, walk
+from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.timetable import Timetable
-from jobboard.entry import LIVE, JobState
-from jobboard.order import Line, walk
-from jobboard.sleeper import Sleeper
+from jobboard.states import LIVE, JobState
 
 #: Above every sequence, so that a priority and a sequence make one number.
 _SEQUENCES = 1 << 80
@@ -26,7 +26,7 @@ class Item:
     def __init__(self, listed: Listed, zxid: int) -> None:
         self.uuid, self.name = listed.uuid, listed.name
         self.place = place_of(listed)
-        self.line: Line[int] | None = None
+        self.line: PriorityIndex[int] | None = None
         self.due: float | None = None
         self.state, self.presence, self.zxid = listed.state, listed.presence, zxid
 
@@ -45,7 +45,7 @@ class Listing:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.waiters: set[Sleeper] = set()
+        self.waiters: set[ConditionWaiter] = set()
         self.timetable = Timetable()
         #: Is known at every look at the board, and so outlives what was listed of it.
         self.paused: frozenset[str | None] = frozenset()
@@ -54,9 +54,9 @@ class Listing:
     def clear(self) -> None:
         self.items: dict[str, Item] = {}
         self.by_place: dict[int, Item] = {}
-        self.lines: dict[JobState, Line[int]] = {state: Line() for state in JobState}
+        self.lines: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
         #: (moment, place) of every job that is due some time: delayed, or under a claim that ends.
-        self.timers: Line[tuple[float, int]] = Line()
+        self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be forgotten.
         self.retained: list[tuple[float, str]] = []
         self.remembered: list[tuple[float, str]] = []

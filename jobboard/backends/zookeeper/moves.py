@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jobboard.attempts import expired, is_used_up, used_up
-from jobboard.backend import RETRY_WINDOW
+from jobboard.backends.attempts import expired, is_used_up, used_up
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.rows import ClaimRequest, Fence, NewJob
 from jobboard.backends.zookeeper.record import THIS, Record
-from jobboard.entry import Claim, Hold, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind
+from jobboard.states import JobState
 
 #: What is hidden at once is so for clients whose clocks are behind by less than this, too, in seconds.
 _CLOCK_ERROR = 1.0
@@ -17,7 +18,7 @@ _CLOCK_ERROR = 1.0
 IsPresent = Callable[[str], bool]
 
 
-def fill(record: Record, new: NewEntry, now: float) -> None:
+def fill(record: Record, new: NewJob, now: float) -> None:
     """Take over the content of a posting."""
     record.priority, record.max_attempts = new.priority, new.max_attempts
     record.put("body", new.body)
@@ -25,7 +26,7 @@ def fill(record: Record, new: NewEntry, now: float) -> None:
     record.state = state_at(record, now)
 
 
-def replace(record: Record, new: NewEntry, now: float) -> str | None:
+def replace(record: Record, new: NewJob, now: float) -> str | None:
     """Give a job that nobody holds the content of another posting; returns the alias that is forgotten for it."""
     fill(record, new, now)
     record.note(EventKind.REPLACED, None, None, new.uuid)
@@ -115,7 +116,7 @@ def complete(record: Record, result: bytes | None, retention: float, now: float)
     record.note(EventKind.CONSUMED, record.owner, record.token, None)
 
 
-def grant(record: Record, claim: Claim, now: float, presence: str) -> None:
+def grant(record: Record, claim: ClaimRequest, now: float, presence: str) -> None:
     """Give an unclaimed job to an owner; its token is the transaction that does it."""
     record.state = JobState.CLAIMED
     record.attempts += 1
@@ -132,13 +133,13 @@ def end_of_claim(expiry: float, now: float) -> float | None:
     return None if end == float("inf") else end
 
 
-def is_held(record: Record | None, hold: Hold) -> bool:
+def is_held(record: Record | None, fence: Fence) -> bool:
     """Whether this hold is the present one."""
     return (
         record is not None
         and record.state is JobState.CLAIMED
-        and record.token == hold.token
-        and record.owner == hold.who
+        and record.token == fence.token
+        and record.owner == fence.who
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from jobboard.backends.rows import TrashOutcome, Verdict
 from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
@@ -13,9 +14,9 @@ from jobboard.backends.zookeeper.moves import forgotten_at, put_back, state_at, 
 from jobboard.backends.zookeeper.record import Record
 from jobboard.backends.zookeeper.requests import MultiRead
 from jobboard.backends.zookeeper.wire import pack
-from jobboard.entry import JobState, Restored, Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 _ROUNDS = 50
 
@@ -27,33 +28,35 @@ class Operating(Client):
         self._begin()
         return self._editor.edit([(uuid, partial(_release, token, reason))])[0]
 
-    def restore(self, uuids: Sequence[str]) -> list[Restored]:
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         self._begin()
-        restored: list[Restored] = []
+        restored: list[TrashOutcome] = []
         for uuid in uuids:
             try:
                 restored.append(self._restore(uuid))
             except BoardUnavailable as error:
-                raise certain(error, began=Restored.DONE in restored) from error
+                raise certain(error, began=TrashOutcome.DONE in restored) from error
         return restored
 
-    def _restore(self, uuid: str) -> Restored:
+    def _restore(self, uuid: str) -> TrashOutcome:
         # Whether its key is free can't be told from the job alone; if it is taken meanwhile, the transaction fails.
         return self._editor.edit([(uuid, self._bring_back)])[0]
 
-    def _bring_back(self, record: Record | None, now: float) -> tuple[Restored, Fate]:
+    def _bring_back(self, record: Record | None, now: float) -> tuple[TrashOutcome, Fate]:
         if record is None:
-            return Restored.MISSING, Fate.KEPT
+            return TrashOutcome.MISSING, Fate.KEPT
         if record.state is not JobState.TRASHED:
-            return (Restored.REPEATED if record.has_note((EventKind.RESTORED,)) else Restored.MISSING), Fate.KEPT
+            return (
+                TrashOutcome.REPEATED if record.has_note((EventKind.RESTORED,)) else TrashOutcome.MISSING
+            ), Fate.KEPT
         if record.key is not None and self._is_taken(record.name, record.key):
-            return Restored.TAKEN, Fate.KEPT
+            return TrashOutcome.TAKEN, Fate.KEPT
         record.attempts, record.reason, record.cancel_asked = 0, None, False
         # Whoever brings it back wants it now: a delay that isn't over must not come back with the next abandon.
         record.run_at = record.run_at if state_at(record, now) is JobState.UNCLAIMED else None
         record.state = JobState.UNCLAIMED
         record.note(EventKind.RESTORED, None, None, None)
-        return Restored.DONE, Fate.WRITTEN
+        return TrashOutcome.DONE, Fate.WRITTEN
 
     def _is_taken(self, name: str, key: str) -> bool:
         request = MultiRead()
@@ -65,7 +68,7 @@ class Operating(Client):
         (record,) = self._editor.records([uuid_in(holder)])
         return record is not None and record.is_live
 
-    def purge(self, uuids: Sequence[str]) -> list[Restored]:
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         self._begin()
         return self._editor.edit([(uuid, _purge) for uuid in uuids])
 
@@ -131,11 +134,11 @@ def _release(token: int, reason: str, record: Record | None, now: float) -> tupl
     return Verdict.DONE, Fate.WRITTEN
 
 
-def _purge(record: Record | None, _now: float) -> tuple[Restored, Fate]:
+def _purge(record: Record | None, _now: float) -> tuple[TrashOutcome, Fate]:
     if record is None or record.state is not JobState.TRASHED:
-        return Restored.MISSING, Fate.KEPT
+        return TrashOutcome.MISSING, Fate.KEPT
     record.note(EventKind.PURGED, None, None, None)
-    return Restored.DONE, Fate.DROPPED
+    return TrashOutcome.DONE, Fate.DROPPED
 
 
 def _forget(record: Record | None, now: float) -> tuple[bool, Fate]:

@@ -8,7 +8,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id
 
-from jobboard.options import seconds, tls_checks, truth
+from jobboard.backends.options import seconds, tls_checks, truth
 
 _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
@@ -20,10 +20,10 @@ def access(value: Any) -> Sequence[Any]:
     ZooKeeper's own command line takes: ``world:anyone:r,digest:USER:HASH:cdrwa``.
     """
     if not isinstance(value, str):
-        entries = list(value)
-        if not entries or not all(isinstance(entry, ACL) for entry in entries):
+        rows = list(value)
+        if not rows or not all(isinstance(row, ACL) for row in rows):
             raise ValueError("must be text or a list of kazoo.security.ACL")
-        return entries
+        return rows
     if value == "open":
         return list(OPEN_ACL_UNSAFE)
     if value == "creator":

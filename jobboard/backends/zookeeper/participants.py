@@ -8,12 +8,12 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
+from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.checks import check_moments, check_types
 from jobboard.backends.zookeeper.faults import translated
 from jobboard.backends.zookeeper.operating import Operating
 from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.backends.zookeeper.wire import pack, unpack
-from jobboard.entry import EntityEntry
 from jobboard.errors import BoardUnavailable
 
 _DAY = 86_400.0
@@ -23,7 +23,7 @@ _ROUNDS = 50
 class Participants(Operating):
     """An entity's znode stays when it is gone, so that operators see who was there; its client's presence does not."""
 
-    def put_entity(self, entity: EntityEntry) -> None:
+    def put_entity(self, entity: EntityRow) -> None:
         self._begin()
         presence = self._sessions.mine()
         data = pack([entity.kind, entity.name, entity.body, entity.ttl, presence])
@@ -50,11 +50,11 @@ class Participants(Operating):
         self._begin()
         self._delete(self._layout.entity(kind, name))
 
-    def entities(self) -> list[EntityEntry]:
+    def entities(self) -> list[EntityRow]:
         self._begin()
         return [entity for _, entity in self._read_entities()]
 
-    def _read_entities(self) -> list[tuple[str, EntityEntry]]:
+    def _read_entities(self) -> list[tuple[str, EntityRow]]:
         """Return who is there and who was, with the names of their znodes."""
         request = MultiRead()
         request.children(self._line.chroot + self._layout.entities)
@@ -76,7 +76,7 @@ class Participants(Operating):
             if data is not None and (entity := self._entity(data, now)) is not None
         ]
 
-    def _entity(self, data: Data, now: float) -> EntityEntry | None:
+    def _entity(self, data: Data, now: float) -> EntityRow | None:
         try:
             parts = unpack(data.data)
             check_types(parts, [(str,), (str,), (bytes,), (int, float), (str,)])
@@ -85,7 +85,7 @@ class Participants(Operating):
             return None
         kind, name, body, ttl, presence = parts
         seen = data.stat.mtime / 1000
-        entity = EntityEntry(kind, name, body, ttl, seen, seen + ttl - now)
+        entity = EntityRow(kind, name, body, ttl, seen, seen + ttl - now)
         if self._sessions.is_present(presence):
             return entity
         # Its session has ended: it is gone, whatever it said of when it would come back.

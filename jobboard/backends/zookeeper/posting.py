@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
 from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.editing import Fate
@@ -11,9 +12,9 @@ from jobboard.backends.zookeeper.engine import LARGEST, Conflict, Writing, certa
 from jobboard.backends.zookeeper.moves import fill, is_due, replace, take_off
 from jobboard.backends.zookeeper.record import LONGEST_INLINE, Newer, Record, draft, encode_alias
 from jobboard.backends.zookeeper.requests import Data, MultiRead
-from jobboard.entry import Gone, IfExists, JobState, NewEntry, Posted, PostOutcome
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.states import JobState
 
 _Key = tuple[str, str]
 
@@ -25,14 +26,14 @@ _MOST_INLINE = 150_000
 class Posting(Client):
     """Plans a whole batch before it writes anything, and writes it in one transaction."""
 
-    def post(self, entries: Sequence[NewEntry]) -> list[Posted]:
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         self._begin()
-        plan = self._likely_plan(entries)
+        plan = self._likely_plan(rows)
         for _ in range(_ROUNDS):
             steps = plan.steps()
             if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
                 return self._told(steps)
-            changed = _changed(entries, steps)
+            changed = _changed(rows, steps)
             if not changed:
                 return self._told(steps)
             try:
@@ -41,7 +42,7 @@ class Posting(Client):
                 self._add(writing, changed)
                 self._engine.commit(writing)
             except Conflict:
-                plan = self._certain_plan(entries)
+                plan = self._certain_plan(rows)
                 continue
             try:
                 return self._told(steps)
@@ -54,23 +55,23 @@ class Posting(Client):
         again = {record.uuid: record for record in self._editor.records([record.uuid for record in torn]) if record}
         return [Posted(outcome, again.get(record.uuid, record).copy()) for outcome, record in steps]
 
-    def _likely_plan(self, entries: Sequence[NewEntry]) -> Plan:
+    def _likely_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan for the usual case that none of these uuids is there yet; the transaction itself finds out."""
-        plan = Plan(entries, self._clock.now())
+        plan = Plan(rows, self._clock.now())
         keyed, holders = self._holders(plan)
         if any(holders):
             self._take_in(plan, keyed, holders)
         return plan
 
-    def _certain_plan(self, entries: Sequence[NewEntry]) -> Plan:
+    def _certain_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan after a look at which of these uuids and keys are there, and what has them."""
-        plan = Plan(entries, self._clock.now())
+        plan = Plan(rows, self._clock.now())
         self._take_in(plan, *self._holders(plan))
         return plan
 
     def _holders(self, plan: Plan) -> tuple[list[_Key], list[Data | None]]:
         """Return the plan's keys, and what is under each."""
-        keyed = sorted({(new.name, new.key) for new in plan.entries if new.key is not None})
+        keyed = sorted({(new.name, new.key) for new in plan.rows if new.key is not None})
         if not keyed:
             return [], []
         request = MultiRead()
@@ -79,11 +80,11 @@ class Posting(Client):
         return keyed, self._line.read(request)
 
     def _take_in(self, plan: Plan, keyed: Sequence[_Key], holders: Sequence[Data | None]) -> None:
-        entries = plan.entries
-        uuids = list(dict.fromkeys(new.uuid for new in entries))
+        rows = plan.rows
+        uuids = list(dict.fromkeys(new.uuid for new in rows))
         uuids += [uuid_in(data) for data in holders if data is not None]
         records = self._settled(list(dict.fromkeys(uuids)))
-        for new in entries:
+        for new in rows:
             if (record := records.get(new.uuid)) is not None:
                 plan.by_uuid[new.uuid] = record
         for (name, key), data in zip(keyed, holders, strict=True):
@@ -115,7 +116,7 @@ class Posting(Client):
                     found.pop(uuid, None)
         return found | {alias: found[uuid] for alias, uuid in aliases.items() if uuid in found}
 
-    def _prepare(self, changed: Sequence[tuple[NewEntry, PostOutcome, Record]], room: int = LARGEST) -> None:
+    def _prepare(self, changed: Sequence[tuple[NewJob, PostOutcome, Record]], room: int = LARGEST) -> None:
         layout = self._layout
         paths = [layout.job(new.uuid) for new, _, _ in changed]
         paths += [layout.key(new.name, new.key) for new, _, _ in changed if new.key is not None]
@@ -132,11 +133,11 @@ class Posting(Client):
         steps = plan.steps()
         if any(outcome is PostOutcome.TAKEN for outcome, _ in steps):
             return
-        changed = _changed(plan.entries, steps)
+        changed = _changed(plan.rows, steps)
         self._prepare(changed, LARGEST - writing.size)
         self._add(writing, changed)
 
-    def _add(self, writing: Writing, changed: Sequence[tuple[NewEntry, PostOutcome, Record]]) -> None:
+    def _add(self, writing: Writing, changed: Sequence[tuple[NewJob, PostOutcome, Record]]) -> None:
         known = [record for _, outcome, record in changed if outcome is PostOutcome.REPLACED and record.zxid]
         if known:
             self._engine.expect(writing, known)
@@ -153,57 +154,57 @@ class Posting(Client):
         for alias in {alias for record in replaced.values() for alias in record.forgotten_aliases}:
             writing.delete(self._layout.job(alias))
 
-    def cancel(self, uuids: Sequence[str]) -> list[Gone]:
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
         self._begin()
         return self._editor.edit([(uuid, _cancel) for uuid in uuids])
 
 
 def _changed(
-    entries: Sequence[NewEntry], steps: Sequence[tuple[PostOutcome, Record]]
-) -> list[tuple[NewEntry, PostOutcome, Record]]:
+    rows: Sequence[NewJob], steps: Sequence[tuple[PostOutcome, Record]]
+) -> list[tuple[NewJob, PostOutcome, Record]]:
     """Return the postings that change something, with what they make of which job."""
     return [
         (new, outcome, record)
-        for new, (outcome, record) in zip(entries, steps, strict=True)
+        for new, (outcome, record) in zip(rows, steps, strict=True)
         if outcome in (PostOutcome.POSTED, PostOutcome.REPLACED)
     ]
 
 
-def _cancel(record: Record | None, now: float) -> tuple[Gone, Fate]:
+def _cancel(record: Record | None, now: float) -> tuple[CancelOutcome, Fate]:
     if record is None:
-        return Gone.MISSING, Fate.KEPT
+        return CancelOutcome.MISSING, Fate.KEPT
     if record.state is JobState.CLAIMED:
         if record.cancel_asked:
-            return Gone.ASKED, Fate.KEPT
+            return CancelOutcome.ASKED, Fate.KEPT
         record.cancel_asked = True
         record.note(EventKind.CANCEL_ASKED, record.owner, record.token, None)
-        return Gone.ASKED, Fate.WRITTEN
+        return CancelOutcome.ASKED, Fate.WRITTEN
     if record.is_live:
         take_off(record, now)
-        return Gone.CANCELLED, Fate.WRITTEN
-    return (Gone.REPEATED if record.has_note((EventKind.CANCELLED,)) else Gone.MISSING), Fate.KEPT
+        return CancelOutcome.CANCELLED, Fate.WRITTEN
+    return (CancelOutcome.REPEATED if record.has_note((EventKind.CANCELLED,)) else CancelOutcome.MISSING), Fate.KEPT
 
 
 class Plan:
     """What becomes of each posting of a batch, those before it counted in."""
 
-    def __init__(self, entries: Sequence[NewEntry], now: float) -> None:
-        self.entries = entries
+    def __init__(self, rows: Sequence[NewJob], now: float) -> None:
+        self.rows = rows
         self.by_uuid: dict[str, Record] = {}
         self.by_key: dict[tuple[str, str], Record] = {}
         self._now = now
 
     def steps(self) -> list[tuple[PostOutcome, Record]]:
-        steps = [self._step(new, index) for index, new in enumerate(self.entries)]
+        steps = [self._step(new, index) for index, new in enumerate(self.rows)]
         if all(outcome is not PostOutcome.TAKEN for outcome, _ in steps):
-            for new, (outcome, record) in zip(self.entries, steps, strict=True):
+            for new, (outcome, record) in zip(self.rows, steps, strict=True):
                 if outcome is PostOutcome.REPLACED:
                     forgotten = replace(record, new, self._now)
                     if forgotten is not None:
                         record.forgotten_aliases.append(forgotten)
         return steps
 
-    def _step(self, new: NewEntry, index: int) -> tuple[PostOutcome, Record]:
+    def _step(self, new: NewJob, index: int) -> tuple[PostOutcome, Record]:
         known = self.by_uuid.get(new.uuid)
         if known is not None:
             return PostOutcome.SAME, known
@@ -217,7 +218,7 @@ class Plan:
             return PostOutcome.REPLACED, holder
         return PostOutcome.TAKEN, holder
 
-    def _draft(self, new: NewEntry, index: int) -> Record:
+    def _draft(self, new: NewJob, index: int) -> Record:
         record = self.by_uuid[new.uuid] = draft(new, index)
         fill(record, new, self._now)
         record.note(EventKind.POSTED, None, None, None)

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import islice
 
+from jobboard.backends.ordered import walk
+from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.zookeeper.checks import uuid_in
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.moves import is_hidden
 from jobboard.backends.zookeeper.record import Record
 from jobboard.backends.zookeeper.requests import MultiRead
-from jobboard.entry import Entry, JobState, Page
 from jobboard.events import HistoryEntry
-from jobboard.order import walk
+from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
 _COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED)
@@ -22,7 +23,7 @@ _COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRA
 class Reading(Client):
     """Pages begin above the place of the last entry of the page before."""
 
-    def read(self, uuids: Sequence[str]) -> list[Entry | None]:
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         self._begin()
         return [None if record is None else record.copy() for record in self._visible(uuids)]
 
@@ -38,7 +39,7 @@ class Reading(Client):
         now = self._clock.now()
         return [None if record is None or is_hidden(record, now) else record for record in records]
 
-    def find(self, name: str, key: str) -> Entry | None:
+    def find(self, name: str, key: str) -> JobRow | None:
         self._begin()
         request = MultiRead()
         request.get(self._line.chroot + self._layout.key(name, key))
@@ -63,8 +64,8 @@ class Reading(Client):
             if record is None:
                 # It was deleted by hand, or is of a newer format, and would be listed as ready for ever.
                 self._tracker.correct(uuid, None)
-        entries = [record.copy() for record in self._shown(records) if record is not None and record.state in states]
-        return Page(entries, places[-1] if len(places) == size else None)
+        rows = [record.copy() for record in self._shown(records) if record is not None and record.state in states]
+        return Page(rows, places[-1] if len(places) == size else None)
 
     def stats(self) -> BoardStats:
         now = self._look_around()

@@ -8,17 +8,18 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-from jobboard.arguments import moment
+from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.checks import BYTES, COUNT, MOMENT, TEXT, check_ids, check_moments, check_types
 from jobboard.backends.zookeeper.requests import Stat
 from jobboard.backends.zookeeper.wire import pack, unpack
-from jobboard.entry import LIVE, Entry, JobState, NewEntry
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
-from jobboard.shortening import shortened
+from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
 
 logger = logging.getLogger("jobboard.zookeeper")
 
-_all_fields = attrgetter(*(field.name for field in fields(Entry)))
+_all_fields = attrgetter(*(field.name for field in fields(JobRow)))
 
 _STATES = {state.value: state for state in JobState}
 _KINDS = {kind.value: kind for kind in EventKind}
@@ -44,7 +45,7 @@ LONGEST_REASON, LONGEST_NOTE, LONGEST_ERROR = 4_000, 500, 400_000
 Note = tuple[EventKind, str | None, int, int | None, str | None]
 
 
-class Record(Entry):
+class Record(JobRow):
     """An entry, and all else that its znode knows; callers get copies.
 
     ``version`` and ``zxid`` are the znode's when it was read. ``presence`` is the client under which it is claimed.
@@ -75,9 +76,9 @@ class Record(Entry):
     told: list[Note]
     deletions: int
 
-    def copy(self) -> Entry:
+    def copy(self) -> JobRow:
         """Return what callers may have."""
-        return Entry(*_all_fields(self))
+        return JobRow(*_all_fields(self))
 
     @property
     def is_live(self) -> bool:
@@ -142,7 +143,7 @@ def sequence_of(zxid: int, index: int) -> int:
     return zxid << _PLACE_BITS | index
 
 
-def draft(new: NewEntry, index: int) -> Record:
+def draft(new: NewJob, index: int) -> Record:
     """Return the record that a posting becomes."""
     record = Record(new.uuid, new.name, new.priority, 0, 0.0, new.body, new.key)
     record.version, record.zxid, record.index = 0, 0, index
@@ -256,7 +257,7 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> Record:
 
 def _unreadable(uuid: str, data: bytes, stat: Stat) -> Record:
     # Its place in its batch can't be known; two of one batch must not have the same place.
-    record = draft(NewEntry(uuid, "?", -1 - zlib.crc32(uuid.encode()), data), 0)
+    record = draft(NewJob(uuid, "?", -1 - zlib.crc32(uuid.encode()), data), 0)
     record.written(stat)
     record.sequence, record.created_on = sequence_of(stat.czxid, 0), stat.ctime / 1000
     return record

@@ -212,7 +212,7 @@ CHILD_WATCH, DATA_WATCH = 1, 2
 
 def pack_acl(acl: Sequence[Any]) -> bytes:
     parts = [_INT.pack(len(acl))]
-    for entry in acl:
-        scheme, id = entry.id.scheme.encode(), entry.id.id.encode()
-        parts += [_INT.pack(entry.perms), _INT.pack(len(scheme)), scheme, _INT.pack(len(id)), id]
+    for row in acl:
+        scheme, id = row.id.scheme.encode(), row.id.id.encode()
+        parts += [_INT.pack(row.perms), _INT.pack(len(scheme)), scheme, _INT.pack(len(id)), id]
     return b"".join(parts)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.engine import Conflict, Sent, certain
 from jobboard.backends.zookeeper.posting import Plan, Posting
 from jobboard.backends.zookeeper.record import LONGEST_NOTE
 from jobboard.backends.zookeeper.requests import Data, MultiRead
 from jobboard.backends.zookeeper.timetable import Place, stored_schedule
 from jobboard.backends.zookeeper.wire import pack
-from jobboard.entry import Due, NewEntry, ScheduleEntry, SchedulePage, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
-from jobboard.shortening import shortened
 
 #: A step, and its place in the batch.
 _Step = tuple[int, ScheduleStep]
-_Planner = Callable[[Sequence[NewEntry]], Plan]
+_Planner = Callable[[Sequence[NewJob]], Plan]
 
 _ROUNDS = 200
 _READ_AT_ONCE = 100
@@ -54,7 +54,7 @@ class Scheduling(Posting):
             deletions, found = self._read_counted([step.id for _, step in steps])
             for (place, step), stored in zip(steps, found, strict=True):
                 version = None if stored is None else stored_schedule(stored.data)[0]
-                if version == (None if step.entry is None else step.entry.version):
+                if version == (None if step.row is None else step.row.version):
                     verdicts[place] = Verdict.REPEATED
                 elif version != step.after:
                     verdicts[place] = Verdict.LOST
@@ -81,18 +81,18 @@ class Scheduling(Posting):
         path = self._layout.schedule(step.id)
         writing = self._engine.begin()
         writing.check(self._layout.deleted, deletions)
-        if step.entry is None:
+        if step.row is None:
             writing.delete(path, -1 if stored is None else stored.stat.version)
             writing.set(self._layout.deleted, b"")
             writing.change.schedules.append((step.id, False, None))
         else:
-            data = pack([step.entry.version, step.entry.next_at, step.entry.body])
+            data = pack([step.row.version, step.row.next_at, step.row.body])
             if stored is None:
                 self._engine.make_room([path])
                 writing.create(path, data)
             else:
                 writing.set(path, data, stored.stat.version)
-            writing.change.schedules.append((step.id, True, step.entry.next_at))
+            writing.change.schedules.append((step.id, True, step.row.next_at))
         if step.postings:
             self._add_postings(writing, plan(step.postings))
         for told in step.announcements:
@@ -119,29 +119,27 @@ class Scheduling(Posting):
             found += part
         return min(deletions, default=0), found
 
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleEntry | None]:
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
         self._begin()
         return [_entry(id, data) for id, data in zip(ids, self._read(ids), strict=True)]
 
-    def due_schedules(self, limit: int) -> Due:
+    def due_schedules(self, limit: int) -> DueSchedules:
         self._begin()
         self._tracker.refresh()
         now = self._clock.now()
         with self._listing.lock:
             ids, next_at = self._listing.timetable.due(now, limit)
         # One that has been stepped on meanwhile is not due any more.
-        entries = (
-            [entry for entry in self.read_schedules(ids) if entry and (entry.next_at or now) <= now] if ids else []
-        )
-        return Due(entries, None if next_at is None else next_at - now, now)
+        rows = [row for row in self.read_schedules(ids) if row and (row.next_at or now) <= now] if ids else []
+        return DueSchedules(rows, None if next_at is None else next_at - now, now)
 
     def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
         self._begin()
         self._tracker.refresh()
         with self._listing.lock:
             places = self._listing.timetable.page(cast(Place | None, cursor), size)
-        entries = self.read_schedules([id for _, id in places])
-        return SchedulePage([entry for entry in entries if entry], places[-1] if len(places) == size else None)
+        rows = self.read_schedules([id for _, id in places])
+        return SchedulePage([row for row in rows if row], places[-1] if len(places) == size else None)
 
 
 def _first_of_each(pending: Sequence[_Step]) -> tuple[list[_Step], list[_Step]]:
@@ -154,7 +152,7 @@ def _first_of_each(pending: Sequence[_Step]) -> tuple[list[_Step], list[_Step]]:
     return list(first.values()), later
 
 
-def _entry(id: str, data: Data | None) -> ScheduleEntry | None:
+def _entry(id: str, data: Data | None) -> ScheduleRow | None:
     if data is None:
         return None
-    return ScheduleEntry(id, *stored_schedule(data.data))
+    return ScheduleRow(id, *stored_schedule(data.data))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
+from jobboard.backends.ordered import SortedKeys
 from jobboard.backends.zookeeper.checks import MOMENT, check_moments, check_types
 from jobboard.backends.zookeeper.wire import unpack
-from jobboard.order import Order
 
 #: After every moment: where those stand that are not due.
 NEVER = float("inf")
@@ -35,7 +35,7 @@ class Timetable:
         self.clear()
 
     def clear(self) -> None:
-        self._order: Order[Place] = Order()
+        self._order: SortedKeys[Place] = SortedKeys()
         #: Each schedule's place, and the transaction that it is known from; None for one that was deleted.
         self._known: dict[str, tuple[Place | None, int]] = {}
         self._deleted: set[str] = set()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from jobboard.backends.timelimit import seconds_left
 from jobboard.backends.zookeeper.changes import Change, Logged, listed, made, read_change
 from jobboard.backends.zookeeper.checks import TEXT, check_types
 from jobboard.backends.zookeeper.layout import Layout, change_name
@@ -19,7 +20,6 @@ from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.timetable import stored_schedule
 from jobboard.backends.zookeeper.wire import unpack
 from jobboard.errors import BoardUnavailable
-from jobboard.timelimit import seconds_left
 
 logger = logging.getLogger("jobboard.zookeeper")
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from kazoo.client import KazooState
 
-from jobboard.arguments import moment
-from jobboard.backend import Waiter
+from jobboard.backends.base import Waiter
+from jobboard.backends.listeners import Listener
+from jobboard.backends.timelimit import time_limit
+from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Logged
 from jobboard.backends.zookeeper.client import Client
 from jobboard.backends.zookeeper.follower import Follower
 from jobboard.events import EventKind, JobEvent
-from jobboard.listener import Listener
-from jobboard.sleeper import Sleeper
-from jobboard.timelimit import time_limit
+from jobboard.validation import moment
 
 #: For how many seconds a close waits in all.
 _CLOSE_TIMEOUT = 3.0
@@ -142,7 +142,7 @@ class Watching(Client):
             )
 
 
-class BoardWaiter(Sleeper):
+class BoardWaiter(ConditionWaiter):
     """Stirred by the listing, which the follower keeps up to date."""
 
     def __init__(self, client: Watching, names: frozenset[str] | None) -> None:

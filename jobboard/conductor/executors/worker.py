@@ -14,11 +14,11 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
 from jobboard.codec import decode, encode
 from jobboard.conductor.outcome import outcome_of_call
 from jobboard.conductor.running import Facts, RunningJob
 from jobboard.errors import ClaimLost
+from jobboard.logbook import LogBook
 
 _UNLIMITED = 2**62
 

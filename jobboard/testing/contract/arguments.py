@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from jobboard.arguments import LARGEST_COUNT, LONGEST_TIME
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
-from jobboard.job import Job
-from jobboard.posting import Posting
+from jobboard.job import Job, Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, photo
 from jobboard.testing.harness import Harness
+from jobboard.validation import LARGEST_COUNT, LONGEST_TIME
 
 NAIVE = datetime(2040, 1, 1)
 AWARE = datetime(2040, 1, 1, tzinfo=UTC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.events import EventKind
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from jobboard.backends.rows import AuditFinding
 from jobboard.board import JobBoard
-from jobboard.entry import Finding
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
 from jobboard.testing.contract.case import LONG, Case, uuids_of
@@ -30,7 +30,7 @@ class AuditRaceCases(Case):
         auditors = [harness.board(first.name) for _ in range(_AUDITORS)]
         until = time.monotonic() + _SECONDS
 
-        def audit(board: JobBoard) -> list[Finding]:
+        def audit(board: JobBoard) -> list[AuditFinding]:
             found = board.audit(repair=repair)
             while time.monotonic() < until:
                 found += board.audit(repair=repair)
@@ -54,7 +54,7 @@ class _Worker:
         self.posted: set[str] = set()
         self.ended: set[str] = set()
 
-    def run(self, until: float) -> list[Finding]:
+    def run(self, until: float) -> list[AuditFinding]:
         while time.monotonic() < until:
             for step in (self._post, self._work, self._bring_back):
                 try:

@@ -6,11 +6,12 @@ import uuid as uuids
 
 import pytest
 
-from jobboard.backend import Capabilities
+from jobboard.backends.base import Capabilities
+from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard
-from jobboard.entry import JobState, Verdict
 from jobboard.errors import ClaimLost, InvalidPosting
-from jobboard.posting import JobPriority, Posting
+from jobboard.job import Posting
+from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import (
     LONG,
     Case,

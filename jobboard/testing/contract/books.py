@@ -7,8 +7,8 @@ import uuid as uuids
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
 from jobboard.errors import InvalidPosting, NotFound, StaleBook
+from jobboard.logbook import LogBook
 from jobboard.testing.contract.case import Case, claim_one
 from jobboard.testing.harness import Harness
 
@@ -33,7 +33,7 @@ class BookCases(Case):
             board.save_book(book)
             versions.add(book.version)
         assert len(versions) == 12
-        assert [entry["n"] for entry in other.load_book(book.uuid)] == list(range(12))
+        assert [row["n"] for row in other.load_book(book.uuid)] == list(range(12))
 
     def test_the_next_owner_goes_on_in_the_book(self, board: JobBoard, other: JobBoard) -> None:
         board.post("resize", LogBook("journal"))
@@ -47,7 +47,7 @@ class BookCases(Case):
         assert book is not None
         book.append(page=2)
         other.save_book(book)
-        assert [entry["page"] for entry in board.load_book(book.uuid)] == [1, 2]
+        assert [row["page"] for row in board.load_book(book.uuid)] == [1, 2]
 
     def test_of_two_who_changed_a_book_the_second_is_told(self, board: JobBoard, other: JobBoard) -> None:
         book = LogBook("journal")

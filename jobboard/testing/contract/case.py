@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.job import Job
+from jobboard.states import JobState
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
 from jobboard.testing.harness import Harness

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import ClaimLost, NotFound, UnclaimableJob
 from jobboard.events import EventKind
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     NEVER,

@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobboard.arguments import moment
+from jobboard.backends.rows import ScheduleEvent, ScheduleRow, ScheduleStep, Verdict
 from jobboard.board import JobBoard
-from jobboard.entry import Announcement, ScheduleEntry, ScheduleStep, Verdict
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
-from jobboard.scheduler.planning import fire_times, next_due
-from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.stored import pack_schedule, unpack_schedule
-from jobboard.scheduler.triggers import Every, Trigger
+from jobboard.schedules.planning import fire_times, next_due
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.stored import pack_schedule, unpack_schedule
+from jobboard.schedules.triggers import Every, Trigger
+from jobboard.validation import moment
 
 HOUR = 3600.0
 #: Due half an hour after the tests begin, so that no fire time comes while a case runs.
@@ -32,18 +32,18 @@ def hourly(id: str = "report", **options: Any) -> Schedule:
 def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
     """Let a schedule be as if nobody had looked at it for so long, and return the fire times that are overdue."""
     backend = board._backend
-    entry = backend.read_schedules([id])[0]
-    assert entry is not None
-    schedule, now = unpack_schedule(entry.id, entry.body), backend.now()
+    row = backend.read_schedules([id])[0]
+    assert row is not None
+    schedule, now = unpack_schedule(row.id, row.body), backend.now()
     progress = schedule.progress
     assert progress is not None
     progress.settled = now - seconds
     overdue = list(fire_times_until(schedule, progress.settled, now))
     progress.upcoming = next(iter(fire_times(schedule, progress.settled)), None)
     at = next_due(schedule, progress, now)
-    written = ScheduleEntry(id, f"rewound by {seconds} from {entry.version}", at, pack_schedule(schedule, progress))
-    told = Announcement(EventKind.SCHEDULED, None, schedule.job, id, "rewound")
-    assert backend.step_schedules([ScheduleStep(id, entry.version, written, (), (told,))]) == [Verdict.DONE]
+    written = ScheduleRow(id, f"rewound by {seconds} from {row.version}", at, pack_schedule(schedule, progress))
+    told = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, id, "rewound")
+    assert backend.step_schedules([ScheduleStep(id, row.version, written, (), (told,))]) == [Verdict.DONE]
     return [moment(time) for time in overdue]
 
 
@@ -85,23 +85,23 @@ def told(events: Iterable[JobEvent]) -> list[EventKind]:
     return [event.kind for event in events]
 
 
-def spoil(board: JobBoard, id: str, body: bytes = b"\xc1 garbage") -> ScheduleEntry:
+def spoil(board: JobBoard, id: str, body: bytes = b"\xc1 garbage") -> ScheduleRow:
     """Overwrite a schedule by bytes that are due now, and return what it was."""
-    entry = stored(board, id)
-    overwrite(board, replace(entry, next_at=board._backend.now() - 1, body=body))
-    return entry
+    row = stored(board, id)
+    overwrite(board, replace(row, next_at=board._backend.now() - 1, body=body))
+    return row
 
 
-def stored(board: JobBoard, id: str) -> ScheduleEntry:
-    entry = board._backend.read_schedules([id])[0]
-    assert entry is not None
-    return entry
+def stored(board: JobBoard, id: str) -> ScheduleRow:
+    row = board._backend.read_schedules([id])[0]
+    assert row is not None
+    return row
 
 
-def overwrite(board: JobBoard, entry: ScheduleEntry) -> None:
+def overwrite(board: JobBoard, row: ScheduleRow) -> None:
     """Put an entry in the place of what is stored, under a version of its own."""
-    before = stored(board, entry.id).version
-    step = ScheduleStep(entry.id, before, replace(entry, version=f"written over {before}"))
+    before = stored(board, row.id).version
+    step = ScheduleStep(row.id, before, replace(row, version=f"written over {before}"))
     assert board._backend.step_schedules([step]) == [Verdict.DONE]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.job import Job
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, photo, state_of, uuids_of
 from jobboard.testing.harness import Harness
 

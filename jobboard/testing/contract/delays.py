@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import ClaimLost, InvalidPosting, NotFound
 from jobboard.events import EventKind
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     NEVER,

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.events import EventKind, JobEvent
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.events import EventKind
-from jobboard.posting import JobPriority, Posting
+from jobboard.job import Posting
+from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import (
     LONG,
     NEVER,

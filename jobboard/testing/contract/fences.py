@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import ClaimLost
 from jobboard.job import Job
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, JobEvent
-from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.scheduler import Scheduler
-from jobboard.scheduler.triggers import At, Every, Trigger
+from jobboard.scheduler import Scheduler
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import At, Every, Trigger
+from jobboard.states import JobState
 from jobboard.testing.contract.case import Case, claim_one, drain, uuids_of
 from jobboard.testing.contract.clockwork import (
     HOUR,
@@ -209,10 +209,10 @@ class FiringCases(Case):
 
     def test_one_that_can_be_decoded_again_waits_until_it_is_resumed(self, board: JobBoard, other: JobBoard) -> None:
         board.schedules.add(hourly())
-        entry = spoil(board, "report")
+        row = spoil(board, "report")
         assert fire(board) == 0
         # A scheduler of another version can decode what this one could not.
-        overwrite(board, replace(entry, next_at=stored(board, "report").next_at))
+        overwrite(board, replace(row, next_at=stored(board, "report").next_at))
         seen = other.schedules.get("report")
         assert (seen.state, seen.next_fire_time) == ("set aside", None)
         assert other.schedules.resume("report").state == board.schedules.get("report").state == "active"

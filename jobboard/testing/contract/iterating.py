@@ -7,9 +7,9 @@ import uuid as uuids
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import NotFound
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, uuids_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness

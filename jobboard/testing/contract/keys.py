@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.events import EventKind
-from jobboard.job import Job
-from jobboard.posting import JobPriority, Posting
+from jobboard.job import Job, Posting
+from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import (
     LONG,
     Case,

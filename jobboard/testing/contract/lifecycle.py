@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
 from jobboard.entity import Entity
-from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
-from jobboard.job import Job
-from jobboard.posting import Posting
+from jobboard.job import Job, Posting
+from jobboard.logbook import LogBook
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, numbers_of, uuids_of
 from jobboard.testing.deadline import DEADLINE, eventually
 from jobboard.testing.harness import Harness

@@ -7,14 +7,15 @@ import logging
 import msgpack
 import pytest
 
+from jobboard.backends.rows import ClaimRequest
 from jobboard.board import JobBoard
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers
-from jobboard.entry import Claim, JobState
 from jobboard.errors import BoardUnavailable, NotFound, UnclaimableJob, UnreadableSchedule
 from jobboard.events import EventKind
 from jobboard.job import Job
-from jobboard.scheduler.scheduler import Scheduler
+from jobboard.scheduler import Scheduler
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, first_waited_for, state_of, uuids_of
 from jobboard.testing.contract.clockwork import fire, hourly, overdue, spoil, stored
 from jobboard.testing.contract.corruption import READS
@@ -29,16 +30,16 @@ NEWER_SCHEDULE = bytes(msgpack.packb([2, "of another shape"]))
 
 def claim_as_newer(board: JobBoard, uuid: str) -> bool:
     """Claim below all that reads postings, as a client can that reads this one."""
-    claimed = board._backend.claim_next(Claim("a newer client", "a claim", LONG), None, 1)
-    assert [entry.uuid for entry in claimed] in ([], [uuid])
-    assert all((entry.body, entry.attempts) == (NEWER_BODY, 1) for entry in claimed)
+    claimed = board._backend.claim_next(ClaimRequest("a newer client", "a claim", LONG), None, 1)
+    assert [row.uuid for row in claimed] in ([], [uuid])
+    assert all((row.body, row.attempts) == (NEWER_BODY, 1) for row in claimed)
     return bool(claimed)
 
 
 class NewerCases(Case):
     @pytest.fixture(autouse=True)
     def _short_delays(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobboard.board.newer._FIRST_DELAY", 0.05)
+        monkeypatch.setattr("jobboard.newer._FIRST_DELAY", 0.05)
 
     @pytest.mark.parametrize("read", READS)
     def test_a_posting_of_a_newer_format_is_left_to_newer_clients(self, board: JobBoard, read: str) -> None:
@@ -123,7 +124,7 @@ class NewerCases(Case):
     def test_a_scheduler_finds_what_is_behind_many_of_a_newer_format(
         self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("jobboard.scheduler.scheduler._AT_ONCE", 2)
+        monkeypatch.setattr("jobboard.scheduler._AT_ONCE", 2)
         for number in range(5):
             board.schedules.add(hourly(f"newer {number}"))
             spoil(board, f"newer {number}", NEWER_SCHEDULE)

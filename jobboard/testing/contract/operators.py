@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.events import EventKind
-from jobboard.posting import JobPriority, Posting
+from jobboard.job import Posting
+from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard
-from jobboard.entry import Entry
-from jobboard.job import Job
-from jobboard.posting import JobPriority, Posting
+from jobboard.job import Job, Posting
+from jobboard.states import JobPriority
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,
@@ -75,10 +75,10 @@ class OrderingCases(Case):
         monkeypatch.setattr(backend, "capabilities", replace(backend.capabilities, largest_batch=5), raising=False)
         late: list[Job] = []
 
-        def claim_then_post(*arguments: Any) -> list[Entry]:
-            entries = claim_next(*arguments)
+        def claim_then_post(*arguments: Any) -> list[JobRow]:
+            rows = claim_next(*arguments)
             late.append(other.post("resize", priority=JobPriority.HIGH))
-            return entries
+            return rows
 
         monkeypatch.setattr(backend, "claim_next", claim_then_post)
         posted = board.post_many([Posting("resize") for _ in range(12)])

@@ -7,10 +7,9 @@ import uuid as uuids
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable, ClaimLost, NotFound, UnclaimableJob
-from jobboard.job import Job
-from jobboard.posting import Posting
+from jobboard.job import Job, Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, photo, state_of, uuids_of
 from jobboard.testing.faults import Fault, LossyBackend
 from jobboard.testing.harness import Harness

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from jobboard.backends.rows import Consumption, EntityRow, Extension, Fence, NewJob
 from jobboard.board import JobBoard
-from jobboard.body import Body, pack_body
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers
-from jobboard.entry import Consumption, EntityEntry, Hold, JobState, NewEntry, Renewal
 from jobboard.errors import BoardUnavailable, UnclaimableJob, UnreadableRecord, UnreadableSchedule
-from jobboard.job import Job
+from jobboard.job import Job, Undecodable
 from jobboard.operate.schedules import schedule_rows
-from jobboard.posting import JobPriority
-from jobboard.record import Undecodable
-from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.triggers import Every
+from jobboard.payload import Payload, pack_payload
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import Every
+from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, uuids_of
 from jobboard.testing.contract.clockwork import fire, hourly, overdue, spoil, stored
 from jobboard.testing.contract.corruption import READS
@@ -73,7 +72,7 @@ BAD_BODIES = {
 def post_body(board: JobBoard, body: bytes, name: str = "resize") -> str:
     """Put a posting of any bytes on the board, below all that checks them; return its uuid."""
     uuid = str(uuids.uuid4())
-    board._backend.post([NewEntry(uuid, name, int(JobPriority.NORMAL), body)])
+    board._backend.post([NewJob(uuid, name, int(JobPriority.NORMAL), body)])
     return uuid
 
 
@@ -139,10 +138,10 @@ class PoisonCases(Case):
     def test_a_poisoned_record_can_be_looked_at(self, board: JobBoard, value: str) -> None:
         board.post("resize")
         job = claim_one(board)
-        hold = Hold(job.uuid, "alice", job.token or 0)
+        fence = Fence(job.uuid, "alice", job.token or 0)
         raw = BAD_VALUES[value] or b"\xc1"
-        board._backend.checkpoint(hold, raw)
-        board._backend.extend([Renewal(hold, LONG, raw)])
+        board._backend.checkpoint(fence, raw)
+        board._backend.extend([Extension(fence, LONG, raw)])
         [listed] = board.iterjobs()
         record = listed.record
         assert (record.state, record.attempts, record.owner) == (JobState.CLAIMED, 1, "alice")
@@ -151,7 +150,7 @@ class PoisonCases(Case):
         assert record.checkpoint.raw == raw
         with pytest.raises(UnreadableRecord, match=job.uuid):
             _ = job.checkpoint
-        board._backend.consume([Consumption(hold, raw, 60.0)])
+        board._backend.consume([Consumption(fence, raw, 60.0)])
         with pytest.raises(UnreadableRecord, match=job.uuid):
             _ = job.result
         assert job.state is JobState.COMPLETE
@@ -160,7 +159,7 @@ class PoisonCases(Case):
         for _ in range(2):
             board.post("resize")
         job = claim_one(board)
-        board._backend.checkpoint(Hold(job.uuid, "alice", job.token or 0), b"\xc1")
+        board._backend.checkpoint(Fence(job.uuid, "alice", job.token or 0), b"\xc1")
         board.abandon(job, "alice")
         handlers, done = Handlers(), []
         handlers.add("resize", lambda job: done.append(job.uuid))
@@ -186,8 +185,8 @@ class PoisonCases(Case):
 
     def test_poisoned_entities_can_be_seen(self, board: JobBoard) -> None:
         for number, raw in enumerate(BAD_VALUES.values()):
-            board._backend.put_entity(EntityEntry("worker", f"w{number}", raw or b"\xc1", 60.0))
-        board._backend.put_entity(EntityEntry("worker", "x", encode("metadata", [1]), 60.0))
+            board._backend.put_entity(EntityRow("worker", f"w{number}", raw or b"\xc1", 60.0))
+        board._backend.put_entity(EntityRow("worker", "x", encode("metadata", [1]), 60.0))
         seen = board.entities()
         assert len(seen) == len(BAD_VALUES) + 1
         assert all(entity.alive and entity.metadata == {} for entity in seen)
@@ -217,8 +216,8 @@ class PoisonCases(Case):
 
 
 _BODIES = [
-    pack_body(Body({"n": 1, "path": "/größe", "opts": {"a": [1.5, None, True]}})),
-    pack_body(Body({}, str(uuids.UUID(int=9)), "a book", "nightly", 1.7e9)),
+    pack_payload(Payload({"n": 1, "path": "/größe", "opts": {"a": [1.5, None, True]}})),
+    pack_payload(Payload({}, str(uuids.UUID(int=9)), "a book", "nightly", 1.7e9)),
 ]
 
 

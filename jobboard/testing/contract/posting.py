@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
 from jobboard.codec import LARGEST_DETAILS, encode
-from jobboard.entry import JobState
 from jobboard.errors import InvalidPosting
-from jobboard.posting import JobPriority
+from jobboard.logbook import LogBook
+from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import Case, drain, photo, uuids_of
 from jobboard.testing.harness import Harness
 

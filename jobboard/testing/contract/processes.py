@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     Case,

@@ -12,9 +12,9 @@ from typing import TypeVar
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, uuids_of
 from jobboard.testing.harness import Harness
 

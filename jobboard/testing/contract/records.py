@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of, until_taken_back
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness

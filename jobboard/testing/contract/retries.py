@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard
-from jobboard.book import LogBook
 from jobboard.entity import Entity
-from jobboard.entry import JobState, Verdict
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
-from jobboard.posting import Posting
+from jobboard.job import Posting
+from jobboard.logbook import LogBook
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     Case,

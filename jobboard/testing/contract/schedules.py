@@ -13,8 +13,8 @@ import pytest
 from jobboard.board import JobBoard, Schedules
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, InvalidPosting, NotFound, UnreadableSchedule
 from jobboard.events import EventKind, JobEvent
-from jobboard.scheduler.schedule import Schedule
-from jobboard.scheduler.triggers import AnyOf, At, Every, Excluding
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import AnyOf, At, Every, Excluding
 from jobboard.testing.contract.case import Case, uuids_of
 from jobboard.testing.contract.clockwork import (
     FULL_HOURS,

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.entry import JobState
 from jobboard.errors import BoardUnavailable
-from jobboard.job import Job
-from jobboard.posting import Posting
+from jobboard.job import Job, Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,

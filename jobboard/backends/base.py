@@ -1,0 +1,396 @@
+"""The seam: what a store must do so that a board can stand on it.
+
+All primitives take and give the plain data of :mod:`jobboard.backends.rows`; one job is a batch of one. Three rules
+hold for every one of them:
+
+- **Settled first.** A primitive sees the board as if every claim whose time is over had been taken back (onto the
+  board, or into the trash once its attempts reached ``max_attempts``, or off the board if its cancel was asked for)
+  and every delayed job whose time has come had been promoted, in that atomic step or before it.
+- **Repeats are harmless.** After :class:`~jobboard.errors.ReplyLost` the board sends the same arguments again; each
+  docstring says why the effect is that of once.
+- **Two errors.** :class:`~jobboard.errors.BoardUnavailable` when nothing was changed for certain, and
+  :class:`~jobboard.errors.ReplyLost` when that is not certain. Nothing of a client library's own gets through.
+
+A mutation and its events and its line of history are one atomic step.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
+
+from jobboard.backends.address import Address
+from jobboard.backends.rows import (
+    Abandonment,
+    AuditFinding,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    DueSchedules,
+    EntityRow,
+    Extension,
+    Fence,
+    JobRow,
+    Migration,
+    NewJob,
+    Page,
+    Posted,
+    SchedulePage,
+    ScheduleRow,
+    ScheduleStep,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.errors import NotSupported
+from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
+from jobboard.stats import BoardStats
+
+#: For how long a store remembers a job that was consumed or cancelled, in seconds beyond its retention, so that a
+#: repeated request finds what the first one did. Readers don't see such a job.
+RETRY_WINDOW = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What differs between stores, as data.
+
+    ``processes``: several processes can share a board. ``durable``: the board outlives all of them.
+    ``expiry``: what ends the claim of a dead owner. ``clock``: whose time judges expiry and delay.
+    ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
+    ``largest_step``: how many jobs one step of a schedule may post.
+    ``transactions``: whether it can take part in a transaction of the user's own.
+    """
+
+    processes: bool
+    durable: bool
+    expiry: Literal["time", "session"]
+    clock: Literal["store", "client"]
+    largest_batch: int
+    largest_step: int = 100
+    transactions: bool = False
+
+
+class Waiter(abc.ABC):
+    """Somebody who waits for a claimable job; nothing that happens after it was opened is missed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abc.abstractmethod
+    def ready_in(self) -> float | None:
+        """Return the seconds until a job of the wanted names can be claimed: 0.0 is now, None is not foreseeable.
+
+        Counts delayed jobs and claims that may expire; jobs of paused names don't count.
+        """
+
+    @abc.abstractmethod
+    def wait(self, timeout: float | None) -> None:
+        """Block until ``ready_in`` may have changed since it was last asked, or the timeout; may return early.
+
+        :raises BoardUnavailable: the backend was closed meanwhile.
+        """
+
+    @abc.abstractmethod
+    def interrupt(self) -> None:
+        """Make the present or the next ``wait`` return at once; from any thread, any number of times."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let go of whatever the waiting took; idempotent."""
+
+
+class Backend(abc.ABC):
+    """One board's namespace in one store. Thread-safe between ``open`` and ``close``.
+
+    :param board: the board's name; two names share nothing.
+    :param address: where the store is.
+    :param options: those that :attr:`options` names, converted.
+    """
+
+    #: The scheme of its URIs, and its name among the entry points.
+    scheme: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+    #: Option name -> what makes its value of text; raises ValueError on a bad one. Anything else is refused.
+    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+
+    def __init__(self, board: str, address: Address, **options: Any) -> None:
+        self.board = board
+        self.address = address
+
+    # -- connection ------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def open(self, timeout: float) -> None:
+        """Connect, and create or check the schema, within ``timeout`` seconds.
+
+        Called only when closed, also after an earlier ``close``.
+        """
+
+    def boards(self, timeout: float) -> list[str] | None:
+        """Return the names of the boards that were ever opened or used in this store, and make nothing.
+
+        None if the store can't tell without looking through all that it holds. Called only when closed.
+
+        :raises NotFound: there is no such store, such as no file.
+        :raises BoardUnavailable: it can't be reached or read.
+        """
+        return None
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let go of connections, threads and files; wakes every waiter. Claims stay. Called only when open."""
+
+    @property
+    @abc.abstractmethod
+    def connected(self) -> bool:
+        """Whether the store can be reached, as far as this client knows; no request."""
+
+    @abc.abstractmethod
+    def now(self) -> float:
+        """Return the present time by the clock that judges expiry and delay."""
+
+    def seconds_until(self, moment: float) -> float:
+        """Return the seconds until a moment of that clock; no more than there are, where it is known roughly."""
+        return moment - self.now()
+
+    def refresh(self) -> None:  # noqa: B027, most stores have nothing to do here
+        """Make every later read see at least what was there when this was called; for stores that read from a copy."""
+
+    def within(self, connection: Any) -> Backend:
+        """Return this board inside a transaction that is the user's: what it does happens if and only if that commits.
+
+        It commits nothing, undoes its own part of what fails, and raises no ``ReplyLost``. Only for as long as the
+        transaction; only for stores whose ``capabilities.transactions`` says so.
+
+        :param connection: what the store's own library, or one above it, has begun the transaction on.
+        :raises TypeError: it is none of those.
+        :raises ValueError: it has no transaction, or leads to another database than this board's.
+        """
+        raise NotSupported(f"a {self.scheme} board can't take part in a transaction; leave connection= out")
+
+    def migrate(self, timeout: float) -> Migration:
+        """Create the store's schema, or bring it to the version that this code reads; the board need not be open.
+
+        :raises BoardUnavailable: it can't be reached, or was made by a newer jobboard.
+        :raises NotSupported: the store has no schema.
+        """
+        raise NotSupported(f"a {self.scheme} board has no schema to migrate")
+
+    # -- posting ---------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        """Put all on the board, or none: if one outcome is TAKEN, nothing of the batch was posted or replaced.
+
+        Sequences follow the order of the batch. Of two with the same key in one batch, the later one meets the
+        earlier. A repeat finds its uuids, also those of jobs consumed or cancelled since (SAME); a repeated
+        replacement is known by the new uuid, which the history's REPLACED line has as its reason.
+        """
+
+    @abc.abstractmethod
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        """Take what is not claimed off the board, and mark what is claimed, each atomically.
+
+        A repeat finds what the first one left: the mark, or the memory of the cancelled job (:data:`RETRY_WINDOW`).
+        """
+
+    # -- claiming --------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        """Try to own one job, and return it as it stands then; None if there is none.
+
+        It is granted if and only if the entry returned has this claim's ``claim_id``. The claim is an attempt and gets
+        a larger token. A paused or delayed job is not granted. A repeat finds its own claim id.
+        """
+
+    @abc.abstractmethod
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        """Own up to ``limit`` of the best unclaimed jobs of these names, best first; paused ones are left alone.
+
+        Each claim is atomic. The cost does not grow with the backlog. Not repeated: after a lost reply the board asks
+        :meth:`claimed_under` first.
+        """
+
+    @abc.abstractmethod
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        """Return the jobs that are now claimed under this claim id, best first; changes nothing."""
+
+    @abc.abstractmethod
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        """Let each claim end ``expiry`` seconds from the store's now, each atomically: DONE, CANCEL_ASKED or LOST.
+
+        Also when that is sooner than before. A repeat only moves the end on.
+        """
+
+    @abc.abstractmethod
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        """Complete each job under its claim, each atomically: DONE, REPEATED or LOST.
+
+        A repeat finds the token in the completed record (REPEATED), for the retention and :data:`RETRY_WINDOW`.
+        """
+
+    @abc.abstractmethod
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        """Put each job back, each atomically: DONE, REPEATED or LOST.
+
+        A counted return of a job whose attempts reached ``max_attempts`` goes to the trash instead; a job whose cancel
+        was asked for goes off the board. A repeat is known by the token in the history.
+        """
+
+    @abc.abstractmethod
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        """Set each job aside with its reason, each atomically: DONE, REPEATED or LOST.
+
+        With a hold it is fenced; without one any live job goes, and LOST means that there is none. A repeat finds the
+        job in the trash, under the same token.
+        """
+
+    @abc.abstractmethod
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        """Replace the record's checkpoint: DONE, CANCEL_ASKED or LOST. A repeat writes the same again."""
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        """Return jobs in any state; None for those that there are not (or whose retention is over)."""
+
+    @abc.abstractmethod
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        """Return the last :data:`~jobboard.events.HISTORY_LENGTH` lines of a job's history, oldest first."""
+
+    @abc.abstractmethod
+    def find(self, name: str, key: str) -> JobRow | None:
+        """Return the live job of this name that has this key."""
+
+    @abc.abstractmethod
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        """Return the next entries in claim order (without history), beginning where ``cursor`` says; None is the head.
+
+        What stays on the board throughout an iteration is seen exactly once.
+        """
+
+    @abc.abstractmethod
+    def stats(self) -> BoardStats:
+        """Count the jobs; one consistent look."""
+
+    @abc.abstractmethod
+    def count(self) -> int:
+        """Return the number of live jobs."""
+
+    # -- waiting and events ----------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        """Begin to wait for jobs of these names."""
+
+    @abc.abstractmethod
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        """Hand every later event of these kinds, of any client, to ``tell``; the answer ends it, and is idempotent.
+
+        ``tell`` returns at once and may be called from any thread, one call at a time. Ends with ``close`` too.
+        """
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        """Break the claim that has this token: DONE, REPEATED (found in the history) or LOST. Attempts stay."""
+
+    @abc.abstractmethod
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        """Bring jobs back from the trash, at their old place, with no attempts used; each atomically."""
+
+    @abc.abstractmethod
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        """Delete jobs from the trash for good, each atomically: DONE or MISSING."""
+
+    @abc.abstractmethod
+    def pause(self, name: str | None) -> None:
+        """Grant no more claims of this name (None: of any job) until resumed; idempotent."""
+
+    @abc.abstractmethod
+    def resume(self, name: str | None) -> None:
+        """Undo exactly that pause; idempotent; wakes who waits."""
+
+    @abc.abstractmethod
+    def paused(self) -> frozenset[str | None]:
+        """Return the paused names, and None among them if the whole board is paused."""
+
+    @abc.abstractmethod
+    def tidy(self, limit: int) -> int:
+        """Delete up to ``limit`` things that nobody can see any more, and return how many it were; idempotent."""
+
+    @abc.abstractmethod
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        """Look for records that contradict each other, and mend each atomically if told to."""
+
+    # -- participants and books ------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def put_entity(self, entity: EntityRow) -> None:
+        """Write a participant down as seen now; idempotent."""
+
+    @abc.abstractmethod
+    def remove_entity(self, kind: str, name: str) -> None:
+        """Forget a participant; idempotent."""
+
+    @abc.abstractmethod
+    def entities(self) -> list[EntityRow]:
+        """Return all participants, also those gone, until :meth:`tidy` forgets them a day later."""
+
+    @abc.abstractmethod
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        """Write a book if its stored version is ``after`` (None: there is none); False if not.
+
+        Atomic. A repeat finds its own ``version``, and is True.
+        """
+
+    @abc.abstractmethod
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        """Return a book's body and version."""
+
+    @abc.abstractmethod
+    def destroy_book(self, uuid: str) -> bool:
+        """Delete a book; False if there is none."""
+
+    # -- schedules -------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        """Take each step, atomically with its postings and announcements: DONE, REPEATED or LOST.
+
+        LOST: the stored version is not ``after``, and nothing was changed. A repeat finds its own version (or, for a
+        deletion, no schedule), posts nothing and tells nothing: REPEATED.
+        """
+
+    @abc.abstractmethod
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        """Return schedules by id; None for those that there are not."""
+
+    @abc.abstractmethod
+    def due_schedules(self, limit: int) -> DueSchedules:
+        """Return up to ``limit`` schedules whose ``next_at`` has come by the store's clock.
+
+        One request, which does not read what is not due, whatever the number of schedules.
+        """
+
+    @abc.abstractmethod
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        """Return the next schedules, beginning where ``cursor`` says; None is the head.
+
+        A schedule that stays as it is throughout an iteration is seen exactly once.
+        """

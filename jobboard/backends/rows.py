@@ -1,0 +1,274 @@
+"""The plain data that crosses the seam between the board and its stores. Times are seconds since the epoch.
+
+Nobody changes what was handed over. What is made for every single job is not frozen all the same: that would make it
+several times slower to make.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from jobboard.events import EventKind, HistoryEntry
+from jobboard.states import JobState
+
+
+@dataclass(slots=True)
+class JobRow:
+    """All that a store knows of one job: its posting, and its record.
+
+    ``token`` is that of the last claim (0 before the first), ``claim_id`` is set only while CLAIMED, and
+    ``expires_at`` is None for a claim that never ends by time. ``sequence`` grows with every posting of a board.
+    """
+
+    uuid: str
+    name: str
+    priority: int
+    sequence: int
+    created_on: float
+    body: bytes = field(repr=False)
+    key: str | None = None
+    run_at: float | None = None
+    max_attempts: int | None = None
+    state: JobState = JobState.UNCLAIMED
+    attempts: int = 0
+    owner: str | None = None
+    token: int = 0
+    claim_id: str | None = None
+    expires_at: float | None = None
+    last_modified: float = 0.0
+    last_error: str | None = None
+    reason: str | None = None
+    checkpoint: bytes | None = field(default=None, repr=False)
+    progress: bytes | None = field(default=None, repr=False)
+    result: bytes | None = field(default=None, repr=False)
+    cancel_asked: bool = False
+    history: tuple[HistoryEntry, ...] = ()
+
+
+class IfExists(str, enum.Enum):
+    """What a posting wants when a live job of its name has its key already."""
+
+    RAISE = "raise"
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+@dataclass(slots=True)
+class NewJob:
+    """A posting on its way into a store. ``delay`` counts from the store's now; ``run_at`` is a moment; not both."""
+
+    uuid: str
+    name: str
+    priority: int
+    body: bytes = field(repr=False)
+    key: str | None = None
+    if_exists: IfExists = IfExists.RAISE
+    run_at: float | None = None
+    delay: float | None = None
+    max_attempts: int | None = None
+
+
+class PostOutcome(enum.Enum):
+    """What became of a posting."""
+
+    POSTED = "posted"
+    SAME = "same"  # this uuid was posted before, and nothing was changed
+    KEPT = "kept"  # the key is taken, and that job is returned
+    REPLACED = "replaced"  # the key was taken by an unclaimed job, which has the new posting's content now
+    TAKEN = "taken"  # the key is taken, and nothing of the batch was posted
+
+
+@dataclass(slots=True)
+class Posted:
+    """The outcome, and the job that is now the one: the new one, or the one that was there."""
+
+    outcome: PostOutcome
+    row: JobRow
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """A wish to own: by whom, under which claim id (made before the first try), for how many seconds (``math.inf``)."""
+
+    who: str
+    claim_id: str
+    expiry: float
+
+
+@dataclass(slots=True)
+class Fence:
+    """The proof of a claim: without all three being the store's present ones, nothing is changed."""
+
+    uuid: str
+    who: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """``progress``, if not None, is kept in the record."""
+
+    fence: Fence
+    expiry: float
+    progress: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(slots=True)
+class Consumption:
+    """``retention``: for how many seconds the completed record stays readable."""
+
+    fence: Fence
+    result: bytes | None = field(repr=False)
+    retention: float
+
+
+@dataclass(frozen=True, slots=True)
+class Abandonment:
+    """Back on the board: at once, after ``delay`` seconds of the store's clock, or at ``run_at``.
+
+    ``counted``: False gives the attempt back (the job asked to run again, or its conductor had to stop).
+    """
+
+    fence: Fence
+    delay: float = 0.0
+    run_at: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Trashing:
+    """Into the trash; ``hold`` None is an operator's, whoever holds the job. ``by`` is who the history names."""
+
+    uuid: str
+    fence: Fence | None
+    reason: str | None = None
+    error: str | None = None
+    by: str | None = None
+
+
+class Verdict(enum.Enum):
+    """What the store says to somebody who claims to hold a job."""
+
+    DONE = "done"
+    CANCEL_ASKED = "cancel asked"  # done, and somebody wants this job to end
+    REPEATED = "repeated"  # not held any more, because this very change was made under this very token before
+    LOST = "lost"  # not held, and nothing was changed
+
+
+class CancelOutcome(enum.Enum):
+    """What became of a wish to cancel."""
+
+    CANCELLED = "cancelled"  # it is off the board
+    ASKED = "asked"  # it is claimed, and its owner is told
+    REPEATED = "repeated"  # it was cancelled before
+    MISSING = "missing"  # it is not on the board, and was not cancelled
+
+
+class TrashOutcome(enum.Enum):
+    """What became of a wish to bring a job back from the trash, or to be rid of it."""
+
+    DONE = "done"
+    REPEATED = "repeated"  # it is on the board, restored before
+    TAKEN = "taken"  # another live job has its key
+    MISSING = "missing"  # it is not in the trash
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some entries in claim order, and where the next page begins; ``cursor`` None is the end."""
+
+    rows: list[JobRow]
+    cursor: object | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRow:
+    """A participant as stored; ``expires_in`` (seconds; negative once gone) and ``last_seen`` come from the store."""
+
+    kind: str
+    name: str
+    body: bytes = field(repr=False)
+    ttl: float
+    last_seen: float = 0.0
+    expires_in: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """A record that contradicts itself or another; ``uuid`` is None when it concerns no single job."""
+
+    uuid: str | None
+    problem: str
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A store's schema: the version that was found, None if there was nothing, and the one it has now."""
+
+    found: str | None
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule as stored: its body is opaque to stores.
+
+    ``version`` is made anew by whoever writes it, and fences the next step. ``next_at`` is the moment at which it is
+    due next; None if it is not (paused, finished, set aside).
+    """
+
+    id: str
+    version: str
+    next_at: float | None
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEvent:
+    """An event that a schedule's step tells; ``who`` is the schedule's id, ``uuid`` and ``name`` are its job's."""
+
+    kind: EventKind
+    uuid: str | None
+    name: str | None
+    who: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStep:
+    """One schedule's step from one stored version to the next, with all that must happen in that same moment.
+
+    ``after``: the stored version that it steps on from; None: there must be no schedule of this id. ``entry`` None
+    deletes the schedule. ``postings`` are posted, in their order, by the rules of ``post``; none of them may be
+    ``IfExists.RAISE``, so that nothing about a posting can hold up the step.
+    """
+
+    id: str
+    after: str | None
+    row: ScheduleRow | None
+    postings: tuple[NewJob, ...] = ()
+    announcements: tuple[ScheduleEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedules:
+    """What is due, earliest first (then by id), and the seconds until what is due next after them (None: nothing).
+
+    ``next_in`` is 0.0 or less if more is due than was asked for. ``now`` is the moment that judged it.
+    """
+
+    rows: list[ScheduleRow]
+    next_in: float | None
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePage:
+    """Some schedules by next due time, then id; those without one come last. ``cursor`` None is the end."""
+
+    rows: list[ScheduleRow]
+    cursor: object | None

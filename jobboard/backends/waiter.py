@@ -1,0 +1,90 @@
+"""A waiter that sleeps until a job may be ready; whoever sees a change stirs it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from jobboard.backends.base import Waiter
+from jobboard.errors import BoardUnavailable
+
+
+class ConditionWaiter(Waiter):
+    """Sleeps until the earliest moment at which a job may be ready, as far as it was told.
+
+    A store's own waiter says in ``ready_in`` how it asks the store, and in ``close`` what it lets go of.
+
+    :param names: whom it concerns; None: every name.
+    :param clock: tells the store's time, in seconds, in which moments are given.
+    :param longest: for how many seconds it sleeps at most: what a stir that got lost can cost.
+    :param lock: guards the moment; whoever stirs may hold it already if it is reentrant.
+    """
+
+    def __init__(
+        self,
+        names: frozenset[str] | None,
+        clock: Callable[[], float],
+        longest: float = math.inf,
+        lock: threading.RLock | None = None,
+    ) -> None:
+        self._names = names
+        self._clock = clock
+        self._longest = longest
+        self._changed = threading.Condition(lock)
+        #: No job is ready before this moment; -inf says that nobody has asked yet.
+        self._earliest = -math.inf
+        self._interrupted = False
+        self._cut_off = False
+
+    def _begin_to_look(self) -> None:
+        """Forget the moment; what stirs while the store is asked still counts."""
+        self._check()
+        with self._changed:
+            self._earliest = math.inf
+
+    def _expect(self, at: float) -> None:
+        """Learn from the store that a job may be ready at that moment."""
+        with self._changed:
+            self._earliest = min(self._earliest, at)
+
+    def wait(self, timeout: float | None) -> None:
+        # The store's clock may be set, or another server may lead, while somebody waits.
+        deadline = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
+        with self._changed:
+            while not self._interrupted:
+                self._check()
+                left = min(self._earliest - self._clock(), deadline - time.monotonic())
+                if left <= 0:
+                    return
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+            self._check()
+            self._interrupted = False
+
+    def _check(self) -> None:
+        if self._cut_off:
+            raise BoardUnavailable("the board was closed while somebody waited on it")
+
+    def stir(self, name: str | None, at: float) -> None:
+        """Learn that a job of this name (None: any) may be ready at that moment."""
+        if name is None or self._names is None or name in self._names:
+            with self._changed:
+                if at < self._earliest:
+                    self._earliest = at
+                    self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Learn that the answer of ``ready_in`` may be another one by now."""
+        self.stir(None, -math.inf)
+
+    def interrupt(self) -> None:
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
+
+    def cut_off(self) -> None:
+        """Learn that the board was closed."""
+        with self._changed:
+            self._cut_off = True
+            self._changed.notify_all()

@@ -1,0 +1,95 @@
+"""What is inside a posting's bytes: the details, and what the job points at. Stores never look into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from jobboard.codec import LARGEST_DETAILS, check_format, decode, encode, refuse_extension
+from jobboard.errors import InvalidPosting
+from jobboard.validation import is_moment
+
+#: Raise it with whatever an older reader would misread; such a reader leaves the job to others (see ``NewerFormat``).
+#: A posting of any format begins with a list whose first item is this number, below 128.
+_FORMAT = 1
+#: More bytes than a head with the longest names can have.
+_LONGEST_HEAD = 4096
+#: The head of most postings: no book, no schedule; what begins with it needs no second look.
+_PLAIN_HEAD = bytes(msgpack.packb([_FORMAT, None, None, None, None]))
+_EMPTY = b"\x80"
+#: The posting of a job without details.
+EMPTY_PAYLOAD = _PLAIN_HEAD + _EMPTY
+
+
+@dataclass(slots=True)
+class Payload:
+    """The content of a posting. ``schedule_id`` and ``fire_time`` are set on what a schedule posted."""
+
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    book_uuid: str | None = None
+    book_name: str | None = None
+    schedule_id: str | None = None
+    fire_time: float | None = None
+
+
+def pack_payload(body: Payload, *, largest: int = LARGEST_DETAILS) -> bytes:
+    """Return the bytes; raises :class:`InvalidPosting` with the path of what can't travel."""
+    if not isinstance(body.details, dict):
+        raise InvalidPosting(f"details must be a dict, not {type(body.details).__name__}", path="details")
+    details = encode("details", body.details, largest=largest) if body.details else _EMPTY
+    if body.book_uuid is None and body.book_name is None and body.schedule_id is None and body.fire_time is None:
+        return _PLAIN_HEAD + details
+    rest = [_FORMAT, body.book_uuid, body.book_name, body.schedule_id, body.fire_time]
+    return bytes(msgpack.packb(rest)) + details
+
+
+def unpack_payload(data: bytes) -> Payload:
+    """Return what :func:`pack_payload` was given.
+
+    :raises NewerFormat: a newer jobboard packed it.
+    :raises ValueError: it is anything else.
+    """
+    if data == EMPTY_PAYLOAD:
+        return Payload()
+    if data.startswith(_PLAIN_HEAD):
+        return Payload(_details_of(data[len(_PLAIN_HEAD) :]))
+    (book_uuid, book_name, schedule_id, fire_time), details = _split(data)
+    for text in (book_uuid, book_name, schedule_id):
+        if text is not None and not isinstance(text, str):
+            raise ValueError("not a posting: its head holds something else than texts")
+    if fire_time is not None and not is_moment(fire_time):
+        raise ValueError("not a posting: its fire time is no moment")
+    return Payload(_details_of(details), book_uuid, book_name, schedule_id, fire_time)
+
+
+def _split(data: bytes) -> tuple[list[Any], bytes]:
+    """Return the four fields of the head, and the details as they are."""
+    unpacker = msgpack.Unpacker(
+        raw=False, strict_map_key=True, ext_hook=refuse_extension, max_buffer_size=_LONGEST_HEAD
+    )
+    unpacker.feed(data[:_LONGEST_HEAD])
+    try:
+        length = unpacker.read_array_header()
+        form = unpacker.unpack()
+    except Exception as error:
+        raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
+    check_format("a posting", form, _FORMAT)
+    try:
+        fields = [unpacker.unpack() for _ in range(4)]
+    except Exception as error:
+        raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
+    if length != 5:
+        raise ValueError("not a posting: its head has other fields")
+    return fields, data[unpacker.tell() :]
+
+
+def _details_of(data: bytes) -> dict[str, Any]:
+    try:
+        details = decode(data)
+    except ValueError as error:
+        raise ValueError(f"not a posting: {error}") from None
+    if not isinstance(details, dict):
+        raise ValueError("not a posting: its details are no dict")
+    return details

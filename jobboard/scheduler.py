@@ -1,0 +1,193 @@
+"""The scheduler: a thread that posts what is due, beside any number of others."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jobboard.board import JobBoard
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind, JobEvent
+from jobboard.heartbeat import Heartbeat, worker_id
+from jobboard.schedules.firing import Round
+from jobboard.validation import check_text, check_timeout
+
+logger = logging.getLogger("jobboard.scheduler")
+
+#: What schedules tell.
+SCHEDULE_EVENTS = frozenset(
+    {
+        EventKind.SCHEDULED,
+        EventKind.UNSCHEDULED,
+        EventKind.FIRED,
+        EventKind.MISSED,
+        EventKind.SKIPPED,
+        EventKind.FAILED,
+    }
+)
+_ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
+
+#: Events may get lost, so a scheduler looks for itself this often, in seconds, whatever is due when.
+_LONGEST_SLEEP = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_AT_ONCE = 500
+_REGISTER_EVERY = 10.0
+
+
+class Scheduler:
+    """Posts the jobs of a board's schedules when they are due; any number may run beside each other.
+
+    No two of them post the same fire time, since that and the schedule's step forward are one atomic step in the store.
+    So any of them may die at any moment, and none leads. A scheduler survives the store's absence, catches up by each
+    schedule's own policies, and can be started again after a stop.
+
+    :param board: connected, and stays so.
+    :param who: what operators see; host, pid and a random part are added.
+    """
+
+    def __init__(self, board: JobBoard, who: str | None = None) -> None:
+        if not isinstance(board, JobBoard):
+            raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
+        self._board = board
+        self._who = worker_id(check_text("who", "scheduler" if who is None else who))
+        self._presence = Heartbeat(board, "scheduler", self._who, _metadata, _REGISTER_EVERY)
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._waiting: dict[str, str] = {}
+        self._room_for: set[str] = set()
+        self._left = 0
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._unsubscribe_ends: Callable[[], None] | None = None
+
+    @property
+    def who(self) -> str:
+        """The name under which operators see it among the entities."""
+        return self._who
+
+    def start(self) -> None:
+        """Begin to post, in a thread of its own; nothing happens if it does already. Waits for the end of a stop."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                if not self._stopping.is_set():
+                    return
+                self._thread.join()
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
+            self._thread.start()
+
+    def run(self) -> None:
+        """Post what is due until somebody calls :meth:`stop`."""
+        self.start()
+        try:
+            while not self.wait(0.5):
+                # Waits in short steps, since a signal's handler runs only once the main thread does something.
+                pass
+        finally:
+            self.stop()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until it has stopped; False after ``timeout`` seconds."""
+        seconds, thread = check_timeout(timeout), self._thread
+        if thread is not None:
+            thread.join(seconds)
+        return thread is None or not thread.is_alive()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Post no more; True once it has ended, False after ``timeout`` seconds. Idempotent, from any thread."""
+        self._stopping.set()
+        self._woken.set()
+        return threading.current_thread() is not self._thread and self.wait(timeout)
+
+    def subscribe(self, callback: Callable[[JobEvent], None]) -> Callable[[], None]:
+        """Call ``callback`` with every later event of the board's schedules, whichever scheduler made it."""
+        return self._board.subscribe(callback, SCHEDULE_EVENTS)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        pause = _FIRST_PAUSE
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._listen()
+                    self._sleep(self._round())
+                    pause = _FIRST_PAUSE
+                except BoardUnavailable as error:
+                    logger.warning("scheduler %s waits for the store: %s", self._who, error)
+                    self._stopping.wait(pause * random.uniform(0.5, 1.5))
+                    pause = min(pause * 2, _LONGEST_PAUSE)
+                except Exception:
+                    logger.exception("scheduler %s goes on after a fault", self._who)
+                    self._stopping.wait(_LONGEST_PAUSE)
+        finally:
+            self._leave()
+
+    def _round(self) -> float | None:
+        """Post what is due, and return the seconds until there is more to do."""
+        self._woken.clear()
+        self._presence.register_when_due()
+        room_for, self._room_for = self._room_for, set()
+        if room_for:
+            self._note_waiting(self._board.schedules.fire_waiting(sorted(room_for)))
+        # What is left to others stays due, and must not hide what comes after it.
+        made = self._board.schedules.fire_due(_AT_ONCE + self._left)
+        self._left = made.left
+        self._note_waiting(made)
+        if made.lost:
+            # Others are at it as well: whoever comes a little later finds something else to do.
+            self._stopping.wait(random.uniform(0.0, 0.02))
+        return made.next_in
+
+    def _sleep(self, seconds: float | None) -> None:
+        longest = _LONGEST_SLEEP if seconds is None else min(seconds, _LONGEST_SLEEP)
+        # A stop may have come before this round began, which then took back its wake-up.
+        if longest > 0 and not self._stopping.is_set():
+            self._woken.wait(longest)
+
+    def _listen(self) -> None:
+        """Learn of other clients' changes, and of the ends of jobs that a schedule waits for."""
+        if not self._unsubscribe:
+            self._unsubscribe = [self._board.subscribe(self._wake, {EventKind.SCHEDULED})]
+
+    def _wake(self, event: JobEvent) -> None:
+        self._woken.set()
+
+    def _note_waiting(self, made: Round) -> None:
+        """Follow the ends of jobs only while a schedule waits for one: a busy board tells of many."""
+        kept = {uuid: id for uuid, id in self._waiting.items() if id not in made.looked_at}
+        self._waiting = kept | made.waiting
+        if not self._waiting and self._unsubscribe_ends is not None:
+            self._unsubscribe_ends()
+            self._unsubscribe_ends = None
+        if self._waiting and self._unsubscribe_ends is None:
+            self._unsubscribe_ends = self._board.subscribe(self._note_end, _ENDS)
+            # One that ended just before is found by the look that comes next.
+            self._room_for.update(self._waiting.values())
+            self._woken.set()
+
+    def _note_end(self, event: JobEvent) -> None:
+        schedule_id = self._waiting.pop(event.uuid or "", None)
+        if schedule_id is not None:
+            self._room_for.add(schedule_id)
+            self._woken.set()
+
+    def _leave(self) -> None:
+        for unsubscribe in [*self._unsubscribe, *filter(None, [self._unsubscribe_ends])]:
+            unsubscribe()
+        self._unsubscribe, self._unsubscribe_ends = [], None
+        self._presence.leave()
+
+    def __repr__(self) -> str:
+        state = "working" if self._thread is not None and self._thread.is_alive() else "stopped"
+        return f"<Scheduler {self._who!r} on {self._board.name!r}, {state}>"
+
+
+def _metadata() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": os.getpid()}

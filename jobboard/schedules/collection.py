@@ -1,0 +1,303 @@
+"""The schedules of a board: added, changed, looked at, and fired by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from datetime import datetime
+from itertools import islice, takewhile
+from typing import Any, Literal
+
+from jobboard.backends.rows import JobRow, NewJob, ScheduleStep, Verdict
+from jobboard.codec import NewerFormat
+from jobboard.errors import AlreadyScheduled, BoardUnavailable, NotFound, UnreadableSchedule
+from jobboard.job import Job
+from jobboard.schedules.firing import Firing
+from jobboard.schedules.listing import ScheduleList
+from jobboard.schedules.planning import fire_times, first_fire_time
+from jobboard.schedules.progress import Progress
+from jobboard.schedules.schedule import Schedule, check_details, check_schedule_id, schedule_from_plain
+from jobboard.schedules.stored import unpack_schedule
+from jobboard.schedules.transitions import Stored, change_of, fired, posting_of, removal_of, step_with
+from jobboard.schedules.triggers.every import check_interval
+from jobboard.validation import check_moment, check_reason, moment
+
+#: A change that lost its race to a scheduler is made again on what that one left, this often at most.
+_MOST_TRIES = 100
+
+#: A backfill of more fire times is more likely a slip than a wish.
+MOST_BACKFILLED = 10_000
+
+#: Of a schedule with more jobs, which a backfill left, those that have ended are dropped by its next step only.
+_MOST_LOOKED_FOR = 1000
+
+#: What the fire times depend on; after a change of these the progress starts anew.
+_TIMES = ("trigger", "start", "end")
+_CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
+
+#: Given what is stored and the present moment, the step to take; None if nothing is to change.
+Decide = Callable[[Stored | None, float], ScheduleStep | None]
+
+
+class Schedules(Firing, ScheduleList):
+    """The schedules that live on a board, as :attr:`JobBoard.schedules`; thread-safe, shared by all clients.
+
+    Every change is atomic, and made again on top of what a scheduler did meanwhile.
+    """
+
+    def add(self, schedule: Schedule, if_exists: Literal["raise", "keep", "replace"] = "raise") -> Schedule:
+        """Put a schedule on the board; its first fire time is the first one after this moment.
+
+        :param if_exists: if there is one of this id: ``"raise"``, ``"keep"`` it as it is, or ``"replace"`` it. A
+            replacement goes on from where the old one was, unless its trigger, start or end is another one, and what
+            was paused stays so.
+        :returns: the schedule as it is on the board now.
+        :raises AlreadyScheduled: there is one.
+        :raises UnreadableSchedule: with ``"keep"``: it can't be decoded; with ``"replace"``: it is of a newer format.
+        :raises ValueError: it would never fire, or more often than the board's option ``least_interval`` allows.
+        :raises InvalidPosting: the details can't travel.
+        """
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
+        if if_exists not in ("raise", "keep", "replace"):
+            raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {if_exists!r}')
+        check_details(schedule, self._board._largest)
+        check_interval(schedule.trigger, self._board._least_interval)
+        fresh = replace(schedule, progress=None)
+
+        def decide(old: Stored | None, now: float) -> ScheduleStep | None:
+            if old is None:
+                return change_of(fresh, None, _first_progress(fresh, now), now, "added")
+            if if_exists == "raise":
+                raise AlreadyScheduled(
+                    f"there is a schedule {fresh.id!r} on board {self._board.name!r}; "
+                    'add it with if_exists="keep" or "replace"'
+                )
+            if if_exists == "keep":
+                return None
+            # Whoever paused it knew why; a program that adds its schedules whenever it starts does not.
+            new = replace(fresh, paused=fresh.paused or old.schedule.paused)
+            return change_of(new, old.version, _kept_progress(old.schedule, new, now), now, "replaced")
+
+        if if_exists == "replace":
+            self._remove_unreadable(fresh.id)
+        return self._change(fresh.id, decide)
+
+    def modify(self, id: str, **changes: Any) -> Schedule:
+        """Change some of a schedule's arguments, all at once; it goes on from where it was.
+
+        With another trigger, start or end its next fire time is the first one after this moment. What was set aside is
+        tried again.
+
+        :raises NotFound: there is no such schedule.
+        """
+        unknown = sorted(set(changes) - _CHANGEABLE)
+        if unknown:
+            raise TypeError(
+                f"a schedule has no {', '.join(unknown)} to modify; there are {', '.join(sorted(_CHANGEABLE))}"
+            )
+
+        def decide(old: Stored | None, now: float) -> ScheduleStep:
+            stored = self._there(old, id)
+            schedule = replace(stored.schedule, progress=None, **changes)
+            check_details(schedule, self._board._largest)
+            check_interval(schedule.trigger, self._board._least_interval)
+            return change_of(schedule, stored.version, _kept_progress(stored.schedule, schedule, now), now, "modified")
+
+        return self._change(id, decide)
+
+    def pause(self, id: str, note: str | None = None) -> Schedule:
+        """Let nothing be due until :meth:`resume`; the note says why. Idempotent."""
+        text = check_reason(note, "note")
+
+        def decide(old: Stored | None, now: float) -> ScheduleStep:
+            stored = self._there(old, id)
+            progress = stored.progress.copy()
+            progress.note, progress.buffered = text, None
+            paused = replace(stored.schedule, paused=True)
+            return change_of(paused, stored.version, progress, now, f"paused: {text}" if text else "paused")
+
+        return self._change(id, decide)
+
+    def resume(self, id: str) -> Schedule:
+        """Undo a pause, and try again what was set aside; fire times that passed meanwhile are left out. Idempotent."""
+
+        def decide(old: Stored | None, now: float) -> ScheduleStep | None:
+            stored = self._there(old, id)
+            if not stored.schedule.paused and stored.progress.fault is None:
+                return None
+            progress = stored.progress.copy()
+            progress.note = progress.fault = None
+            resumed = replace(stored.schedule, paused=False)
+            _begin_at(resumed, progress, now)
+            return change_of(resumed, stored.version, progress, now, "resumed")
+
+        return self._change(id, decide)
+
+    def remove(self, id: str) -> None:
+        """Take a schedule off the board, also one that can't be decoded; the jobs that it posted stay.
+
+        :raises NotFound: there is no such schedule.
+        """
+        for _ in range(_MOST_TRIES):
+            row = self._entry(id)
+            if row is None:
+                raise NotFound(f"no schedule {id!r} on board {self._board.name!r}")
+            if self._take_one(removal_of(row)):
+                return
+        raise self._too_busy(id)
+
+    # -- firing by hand --------------------------------------------------------------------------------------------
+
+    def fire_now(self, id: str) -> Job:
+        """Post a job of the schedule for this moment; its next fire time, runs and pause stay as they are.
+
+        It counts as live, but nothing holds it up, not even ``max_instances``.
+        """
+        return self._fire_for(id, lambda schedule, now: [now])[0]
+
+    def backfill(self, id: str, start: datetime, end: datetime) -> list[Job]:
+        """Post the jobs of all fire times from ``start`` to ``end``, both included, at once.
+
+        Those whose job is live already are not posted again, and returned as they are. Atomic in parts of as many jobs
+        as one step of the store can post.
+
+        :raises ValueError: these are more than ten thousand.
+        """
+        first, last = check_moment("start", start), check_moment("end", end)
+        if last < first:
+            raise ValueError(f"end {end} is before start {start}")
+
+        def times(schedule: Schedule, now: float) -> list[float]:
+            whole = replace(schedule, start=None, end=None)
+            found = takewhile(lambda time: time <= last, fire_times(whole, first - 1e-6))
+            wanted = list(islice(found, MOST_BACKFILLED + 1))
+            if len(wanted) > MOST_BACKFILLED:
+                raise ValueError(
+                    f"more than {MOST_BACKFILLED} fire times are from {start} to {end}; take a shorter time"
+                )
+            return wanted
+
+        return self._fire_for(id, times)
+
+    def _fire_for(self, id: str, times: Callable[[Schedule, float], list[float]]) -> list[Job]:
+        schedule, now = self.get(id), self._board._ask(self._backend.now)
+        wanted, size = times(schedule, now), self._most_of(schedule)
+        return [
+            job for start in range(0, len(wanted), size) for job in self._post_for(id, wanted[start : start + size])
+        ]
+
+    def _post_for(self, id: str, wanted: list[float]) -> list[Job]:
+        postings: list[NewJob] = []
+
+        def decide(old: Stored | None, now: float) -> ScheduleStep:
+            stored = self._there(old, id)
+            postings[:] = [posting_of(stored.schedule, time, self._board._largest) for time in wanted]
+            records = fired(wanted, postings, now, "by hand")
+            return step_with(stored, self._progress_now(stored), tuple(postings), records, now)
+
+        self._change(id, decide)
+        return [self._job_of(posting) for posting in postings]
+
+    def _progress_now(self, stored: Stored) -> Progress:
+        """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""
+        progress = stored.progress.copy()
+        if len(progress.live) <= _MOST_LOOKED_FOR:
+            live = self._live_among(progress.live)
+            progress.live = [uuid for uuid in progress.live if uuid in live]
+        return progress
+
+    def _job_of(self, posting: NewJob) -> Job:
+        """Return a handle on what was posted, or on the live job that has its key; it may have ended by now."""
+        row = self._board._ask(self._backend.read, [posting.uuid])[0]
+        if row is None and posting.key is not None:
+            row = self._board._ask(self._backend.find, posting.name, posting.key)
+        if row is None:
+            now = self._board._ask(self._backend.now)
+            row = JobRow(posting.uuid, posting.name, posting.priority, 0, now, posting.body, posting.key)
+        return self._board._handle_of_anything(row)
+
+    # -- in and out ------------------------------------------------------------------------------------------------
+
+    def export(self) -> list[dict[str, Any]]:
+        """Return all schedules that can be decoded as plain data, without their progress."""
+        return [schedule.to_plain() for schedule in self]
+
+    def load(
+        self, plain: list[dict[str, Any]], if_exists: Literal["raise", "keep", "replace"] = "raise"
+    ) -> list[Schedule]:
+        """Add what :meth:`export` returned, one after the other; all are checked before the first is added."""
+        schedules = [schedule_from_plain(item) for item in plain]
+        return [self.add(schedule, if_exists) for schedule in schedules]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _change(self, id: str, decide: Decide) -> Schedule:
+        """Make a change on what is stored, again and again until nobody else's came in between."""
+        check_schedule_id(id)
+        for _ in range(_MOST_TRIES):
+            stored = self._stored(id)
+            step = decide(stored, self._board._ask(self._backend.now))
+            if step is None or self._take_one(step):
+                return self.get(id) if step is None or step.row is None else self._readable_of(step.row)
+        raise self._too_busy(id)
+
+    def _take_one(self, step: ScheduleStep) -> bool:
+        (verdict,) = self._board._ask(self._backend.step_schedules, [step])
+        return verdict is not Verdict.LOST
+
+    def _remove_unreadable(self, id: str) -> None:
+        row = self._entry(id)
+        if row is not None:
+            try:
+                unpack_schedule(id, row.body)
+            except NewerFormat as error:
+                raise UnreadableSchedule(
+                    f"schedule {id!r} is left as it is, upgrade this client or remove() the schedule: {error}"
+                ) from None
+            except ValueError:
+                self._take_one(removal_of(row))
+
+    def _there(self, stored: Stored | None, id: str) -> Stored:
+        if stored is None:
+            raise NotFound(f"no schedule {id!r} on board {self._board.name!r}")
+        return stored
+
+    def _too_busy(self, id: str) -> BoardUnavailable:
+        return BoardUnavailable(f"schedule {id!r} changed {_MOST_TRIES} times while this change was made; try again")
+
+
+def _first_progress(schedule: Schedule, now: float) -> Progress:
+    progress = Progress(now)
+    _begin_at(schedule, progress, now)
+    if progress.upcoming is None:
+        raise ValueError(f"schedule {schedule.id!r} would never fire: its trigger has no time after {moment(now)}")
+    return progress
+
+
+def _begin_at(schedule: Schedule, progress: Progress, now: float) -> None:
+    """Let the first fire time after this moment be the next; what is settled stays so, if a clock was set back."""
+    progress.settled = max(now, progress.settled)
+    progress.upcoming = first_fire_time(schedule, progress.settled)
+
+
+def _kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
+    assert old.progress is not None
+    progress = old.progress.copy()
+    begins_anew = (
+        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
+        or (old.paused and not new.paused)
+        or (old.max_runs != new.max_runs and progress.upcoming is None)
+        or progress.fault is not None
+    )
+    if begins_anew:
+        _begin_at(new, progress, now)
+        progress.buffered = None
+    progress.fault = None
+    if new.paused:
+        progress.buffered = None
+    else:
+        progress.note = None
+    if new.max_runs is not None and progress.runs >= new.max_runs:
+        progress.upcoming = progress.buffered = None
+    return progress

@@ -1,0 +1,186 @@
+"""Posting what is due: looked up in the order of due times, and stepped on one version at a time."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.text import in_one_line
+from jobboard.codec import NewerFormat
+from jobboard.errors import MissingExtra
+from jobboard.handles import Handles
+from jobboard.schedules.planning import plan
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.stored import unpack_schedule
+from jobboard.schedules.transitions import Stored, most_postings, set_aside, set_aside_unreadable, step_of
+from jobboard.schedules.triggers.every import check_interval
+from jobboard.states import LIVE
+
+logger = logging.getLogger("jobboard.schedules")
+
+#: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
+_STEPS_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round of firing did.
+
+    ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first;
+    ``left``: schedules that are due and left to others, of a newer format or with a trigger that this host lacks.
+    ``next_in``: seconds until something is due; None if nothing is in sight. ``looked_at``: the schedules' ids;
+    ``waiting``: job uuid -> id of the one among them that waits for this job's end.
+    """
+
+    posted: int = 0
+    taken: int = 0
+    lost: int = 0
+    left: int = 0
+    next_in: float | None = None
+    looked_at: set[str] = field(default_factory=set)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+
+class Firing:
+    """Posts due jobs; any number of clients may do so at the same time.
+
+    What each fire time's job is fenced by is the version of its schedule in the store: of all who decide about the same
+    step exactly one takes it, and posting and stepping on are one.
+    """
+
+    _board: Handles
+    _backend: Backend
+
+    def fire_due(self, limit: int) -> Round:
+        """Post the jobs of up to ``limit`` schedules that are due."""
+        due = self._board._ask(self._backend.due_schedules, limit)
+        made = self._fire(due.rows, due.now)
+        # What was just stepped on may be the next one again, which a new look tells; what this host must leave to
+        # others stays due, and is no reason to look at once.
+        made.next_in = 0.0 if made.taken or made.lost else due.next_in
+        return made
+
+    def fire_waiting(self, ids: Sequence[str]) -> Round:
+        """Look again at schedules that wait for room; some of their jobs have ended."""
+        rows = self._board._ask(self._backend.read_schedules, ids)
+        # Those that have been paused, set aside or finished meanwhile are due no more.
+        waiting = [row for row in rows if row is not None and row.next_at is not None]
+        made = self._fire(waiting, self._board._ask(self._backend.now))
+        made.looked_at.update(ids)
+        return made
+
+    def _fire(self, rows: list[ScheduleRow], now: float) -> Round:
+        made = Round()
+        # In any order: of several schedulers each takes what the others have not come to yet.
+        random.shuffle(rows)
+        parts = [rows[start : start + _STEPS_AT_ONCE] for start in range(0, len(rows), _STEPS_AT_ONCE)]
+        if len(parts) > 1 and self._backend.capabilities.processes:
+            self._fire_ahead(parts, now, made)
+            return made
+        for part in parts:
+            if not self._take(self._steps(part, now, made), made):
+                break
+        return made
+
+    def _fire_ahead(self, parts: Sequence[Sequence[ScheduleRow]], now: float, made: Round) -> None:
+        """Decide about the next part while the store takes the steps of the one before.
+
+        A store within this process has no time of its own, in which something else could be done.
+        """
+        sent: Future[bool] | None = None
+        with ThreadPoolExecutor(1, "jobboard-steps") as sender:
+            for part in parts:
+                steps = self._steps(part, now, made)
+                if sent is not None and not sent.result():
+                    return
+                sent = sender.submit(self._take, steps, made)
+            if sent is not None:
+                sent.result()
+
+    def _take(self, steps: Sequence[ScheduleStep], made: Round) -> bool:
+        """Take steps; False if most of them were somebody else's by then, so that a new look tells more."""
+        lost = made.lost
+        for group in _by_size(steps, self._backend.capabilities.largest_step):
+            verdicts = self._board._ask(self._backend.step_schedules, group)
+            for step, verdict in zip(group, verdicts, strict=True):
+                if verdict is Verdict.LOST:
+                    made.lost += 1
+                else:
+                    made.taken += 1
+                    made.posted += len(step.postings)
+        return made.lost - lost <= len(steps) // 2
+
+    def _steps(self, rows: Sequence[ScheduleRow], now: float, made: Round) -> list[ScheduleStep]:
+        steps: list[ScheduleStep] = []
+        readable: list[Stored] = []
+        for row in rows:
+            try:
+                readable.append(Stored(unpack_schedule(row.id, row.body), row.version))
+            except MissingExtra as error:
+                # Whoever has it will post what is due; set aside it would be lost to them as well.
+                logger.error("schedule %r is left to other schedulers: %s", row.id, error)
+                made.left += 1
+            except NewerFormat as error:
+                self._board._newer.meet("schedule", row.id, str(error))
+                made.left += 1
+            except ValueError as error:
+                fault = in_one_line(f"it can't be decoded: {error}")
+                logger.warning("schedule %r is set aside: %s", row.id, fault)
+                steps.append(set_aside_unreadable(row, fault))
+        live = self._live_among(uuid for stored in readable for uuid in stored.progress.live)
+        for stored in readable:
+            stored.progress.live = [uuid for uuid in stored.progress.live if uuid in live]
+            steps.append(self._step(stored, now, made))
+        return steps
+
+    def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
+        made.looked_at.add(stored.schedule.id)
+        try:
+            check_interval(stored.schedule.trigger, self._board._least_interval)
+            # Otherwise it posts one or two.
+            most = self._most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
+            planned = plan(stored.schedule, stored.progress, now, most)
+            step = step_of(stored, planned, now, self._board._largest)
+            if planned.progress.buffered is not None:
+                made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
+            return step
+        except Exception as error:
+            # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
+            logger.exception("schedule %r is set aside", stored.schedule.id)
+            return set_aside(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
+
+    def _most_of(self, schedule: Schedule) -> int:
+        """Return how many jobs of a schedule one step may post."""
+        return most_postings(schedule, self._backend.capabilities.largest_step, self._board._largest)
+
+    def _live_among(self, uuids: Iterable[str]) -> set[str]:
+        """Return those of these jobs that are still on the board.
+
+        A job that ends just after this look only makes its schedule wait for the next one.
+        """
+        wanted = list(uuids)
+        found: set[str] = set()
+        for part in self._board._batches(wanted):
+            rows = self._board._ask(self._backend.read, part)
+            found.update(row.uuid for row in rows if row is not None and row.state in LIVE)
+        return found
+
+
+def _by_size(steps: Sequence[ScheduleStep], largest: int) -> Iterator[list[ScheduleStep]]:
+    """Group steps so that no request posts more jobs than one step may."""
+    group: list[ScheduleStep] = []
+    size = 0
+    for step in steps:
+        weight = max(1, len(step.postings))
+        if group and size + weight > largest:
+            yield group
+            group, size = [], 0
+        group.append(step)
+        size += weight
+    if group:
+        yield group

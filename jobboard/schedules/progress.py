@@ -1,0 +1,103 @@
+"""How far a schedule has come: what its last step left for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobboard.events import EventKind
+from jobboard.validation import check_count, check_reason, check_uuid, is_moment, moment
+
+#: How many lines of a schedule's history are kept.
+HISTORY_LENGTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FireRecord:
+    """One line of a schedule's history: what became of a fire time.
+
+    ``kind``: FIRED (``uuid`` is the job), MISSED, SKIPPED, FAILED; ``count``: how many fire times the line stands for,
+    of which ``fire_time`` is the last one.
+    """
+
+    kind: EventKind
+    at: datetime
+    fire_time: datetime | None
+    uuid: str | None = None
+    reason: str | None = None
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Progress:
+    """Times are seconds since the epoch.
+
+    ``settled``: what became of every fire time up to here is decided. ``upcoming``: the fire time after it, without its
+    jitter. ``live``: jobs that were posted and not seen to have ended yet. ``buffered``: the fire time that waits for
+    room. ``fault``: why the schedule was set aside.
+    """
+
+    settled: float
+    upcoming: float | None = None
+    runs: int = 0
+    missed: int = 0
+    skipped: int = 0
+    failed: int = 0
+    live: list[str] = field(default_factory=list)
+    buffered: float | None = None
+    note: str | None = None
+    fault: str | None = None
+    history: list[FireRecord] = field(default_factory=list)
+
+    def note_down(self, record: FireRecord) -> None:
+        """Add a line to the history."""
+        self.history.append(record)
+        del self.history[:-HISTORY_LENGTH]
+
+    def copy(self) -> Progress:
+        """Return one that can be changed without changing this."""
+        return Progress(
+            self.settled, self.upcoming, self.runs, self.missed, self.skipped, self.failed, list(self.live),
+            self.buffered, self.note, self.fault, list(self.history),
+        )  # fmt: skip
+
+    def to_plain(self) -> list[Any]:
+        """Return what :meth:`from_plain` makes an equal one of."""
+        history = [
+            [line.kind.value, line.at.timestamp(), line.fire_time and line.fire_time.timestamp(), line.uuid,
+             line.reason, line.count]
+            for line in self.history
+        ]  # fmt: skip
+        return [
+            self.settled, self.upcoming, self.runs, self.missed, self.skipped, self.failed, self.live, self.buffered,
+            self.note, self.fault, history,
+        ]  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: list[Any]) -> Progress:
+        """Return what :meth:`to_plain` was called on; ``TypeError`` or ``ValueError`` on anything else."""
+        settled, upcoming, runs, missed, skipped, failed, live, buffered, note, fault, history = plain
+        for time in (settled, *(time for time in (upcoming, buffered) if time is not None)):
+            if not is_moment(time):
+                raise ValueError("a time of its progress is no moment")
+        for count in (runs, missed, skipped, failed):
+            check_count("a count of its progress", count, least=0)
+        for text in (note, fault):
+            check_reason(text, "a text of its progress")
+        lines = [_record_of(*line) for line in history]
+        return cls(
+            settled, upcoming, runs, missed, skipped, failed, [check_uuid(uuid) for uuid in live], buffered, note,
+            fault, lines,
+        )  # fmt: skip
+
+
+def _record_of(kind: Any, at: Any, fire: Any, uuid: Any, reason: Any, count: Any) -> FireRecord:
+    if not is_moment(at) or not (fire is None or is_moment(fire)):
+        raise ValueError("a time of its history is no moment")
+    for text in (uuid, reason):
+        check_reason(text, "a text of its history")
+    return FireRecord(
+        EventKind(kind), moment(at), None if fire is None else moment(fire), uuid, reason,
+        check_count("a count of its history", count),
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""From plans to what the store is asked to do: one schedule's step, with the jobs that it posts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+
+from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
+from jobboard.events import EventKind
+from jobboard.payload import Payload, pack_payload
+from jobboard.schedules.planning import Plan, next_due
+from jobboard.schedules.progress import FireRecord, Progress
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.stored import pack_schedule
+from jobboard.states import JobPriority
+from jobboard.validation import moment, new_uuid
+
+#: How many bytes of jobs one step posts at most, unless a single one has more.
+_BYTES_AT_ONCE = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A schedule as it was read, and the version that its next step must find."""
+
+    schedule: Schedule
+    version: str
+
+    @property
+    def progress(self) -> Progress:
+        assert self.schedule.progress is not None
+        return self.schedule.progress
+
+
+def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewJob:
+    """Return the job of a fire time: schedule and fire time are its key, so that it can't be live twice."""
+    body = Payload(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
+    return NewJob(
+        uuid=new_uuid(),
+        name=schedule.job,
+        priority=int(JobPriority.convert(schedule.priority)),
+        body=pack_payload(body, largest=largest),
+        key=key_of(schedule.id, fire_time),
+        if_exists=IfExists.KEEP,
+        max_attempts=schedule.max_attempts,
+    )
+
+
+def most_postings(schedule: Schedule, most: int, largest: int) -> int:
+    """Return how many jobs of a schedule one step may post, at most ``most``: large details make it fewer."""
+    if not schedule.details:
+        return most
+    size = len(pack_payload(Payload(schedule.details, schedule_id=schedule.id, fire_time=0.0), largest=largest))
+    return max(1, min(most, _BYTES_AT_ONCE // size))
+
+
+def key_of(schedule_id: str, fire_time: float) -> str:
+    """Return the key of the job that a schedule posts for a fire time."""
+    return f"{schedule_id}@{_written(_moment(fire_time))}"
+
+
+def step_of(stored: Stored, plan: Plan, now: float, largest: int) -> ScheduleStep:
+    """Return the step that a plan makes: posting, history, events, and the schedule moved on."""
+    postings = [posting_of(stored.schedule, fire_time, largest) for fire_time in plan.fires]
+    records = [
+        FireRecord(omitted.kind, _moment(now), _moment(omitted.last), reason=omitted.reason, count=omitted.count)
+        for omitted in plan.omitted
+    ]
+    return step_with(stored, plan.progress, postings, records + fired(plan.fires, postings, now), now)
+
+
+def fired(
+    fires: Sequence[float], postings: Sequence[NewJob], now: float, reason: str | None = None
+) -> list[FireRecord]:
+    """Return the lines of history about fire times that are posted."""
+    return [
+        FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid, reason)
+        for fire_time, posting in zip(fires, postings, strict=True)
+    ]
+
+
+def step_with(
+    stored: Stored, progress: Progress, postings: Sequence[NewJob], records: Sequence[FireRecord], now: float
+) -> ScheduleStep:
+    """Return a step to ``progress``, which takes down the jobs and the records."""
+    schedule = stored.schedule
+    for record in records:
+        progress.note_down(record)
+    if schedule.max_instances is not None:
+        progress.live += [posting.uuid for posting in postings]
+    row = _entry_of(schedule, progress, now)
+    told = tuple(_told(schedule, record) for record in records)
+    return ScheduleStep(schedule.id, stored.version, row, tuple(postings), told)
+
+
+def change_of(schedule: Schedule, after: str | None, progress: Progress, now: float, reason: str) -> ScheduleStep:
+    """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it."""
+    told = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
+    return ScheduleStep(schedule.id, after, _entry_of(schedule, progress, now), (), (told,))
+
+
+def removal_of(row: ScheduleRow) -> ScheduleStep:
+    """Return the step that deletes a schedule."""
+    told = ScheduleEvent(EventKind.UNSCHEDULED, None, None, row.id)
+    return ScheduleStep(row.id, row.version, None, (), (told,))
+
+
+def set_aside(stored: Stored, fault: str, now: float) -> ScheduleStep:
+    """Return the step that takes a schedule out of the order of what is due, and says why."""
+    progress = stored.progress.copy()
+    progress.fault = fault
+    progress.failed += 1
+    return step_with(stored, progress, (), [FireRecord(EventKind.FAILED, moment(now), None, reason=fault)], now)
+
+
+def set_aside_unreadable(row: ScheduleRow, fault: str) -> ScheduleStep:
+    """Return the step that does so with what can't be decoded, which keeps its bytes."""
+    told = ScheduleEvent(EventKind.FAILED, None, None, row.id, fault)
+    aside = replace(row, version=_new_version(), next_at=None)
+    return ScheduleStep(row.id, row.version, aside, (), (told,))
+
+
+def _entry_of(schedule: Schedule, progress: Progress, now: float) -> ScheduleRow:
+    """Return what is stored, under a version of its own, made before the first try."""
+    return ScheduleRow(
+        schedule.id, _new_version(), next_due(schedule, progress, now), pack_schedule(schedule, progress)
+    )
+
+
+def _new_version() -> str:
+    return os.urandom(16).hex()
+
+
+def _told(schedule: Schedule, record: FireRecord) -> ScheduleEvent:
+    when = "" if record.fire_time is None else _written(record.fire_time)
+    if record.count > 1:
+        when = f"{record.count} fire times up to {when}"
+    reason = ": ".join(part for part in (when, record.reason) if part)
+    return ScheduleEvent(record.kind, record.uuid, schedule.job, schedule.id, reason)
+
+
+@lru_cache(maxsize=1000)
+def _moment(seconds: float) -> datetime:
+    """Many schedules are due at the same moment, and stepped on at the same one."""
+    return moment(seconds)
+
+
+@lru_cache(maxsize=1000)
+def _written(time: datetime) -> str:
+    return time.isoformat()

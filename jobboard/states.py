@@ -1,0 +1,48 @@
+"""The states of a job, and its priorities."""
+
+from __future__ import annotations
+
+import enum
+
+
+class JobState(str, enum.Enum):
+    """Where a job is in its life; there are no other states."""
+
+    DELAYED = "DELAYED"
+    UNCLAIMED = "UNCLAIMED"
+    CLAIMED = "CLAIMED"
+    COMPLETE = "COMPLETE"
+    TRASHED = "TRASHED"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: The states in which a job is on the board, and its key is taken.
+LIVE = frozenset({JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED})
+
+
+class JobPriority(enum.IntEnum):
+    """The larger is claimed first; within one priority the oldest is."""
+
+    VERY_LOW = 1
+    LOW = 2
+    NORMAL = 3
+    HIGH = 4
+    VERY_HIGH = 5
+
+    @classmethod
+    def convert(cls, value: object) -> JobPriority:
+        """Return a priority given as such, or as its name in any case."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            try:
+                return cls[value.upper()]
+            except KeyError:
+                known = ", ".join(priority.name for priority in reversed(cls))
+                raise ValueError(f"unknown priority {value!r}; there are {known}") from None
+        raise TypeError(f"priority must be a JobPriority or its name, not {type(value).__name__}")
+
+    def __str__(self) -> str:
+        return self.name
