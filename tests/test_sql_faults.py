@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,15 +96,14 @@ def test_a_directory_in_the_place_of_the_file(path: Path) -> None:
 
 
 @pytest.fixture
-def public(tmp_path: Path) -> Iterator[Path]:
-    """A directory that every user of this machine can reach and nobody else can write to."""
-    above = [parent for parent in (tmp_path, *tmp_path.parents) if parent.stat().st_uid == os.geteuid()]
-    modes = {parent: parent.stat().st_mode for parent in above if parent != Path("/")}
-    for parent, mode in modes.items():
-        parent.chmod(mode | 0o055)
-    yield tmp_path
-    for parent, mode in modes.items():
-        parent.chmod(mode)
+def public() -> Iterator[Path]:
+    """A directory that every user of this machine can reach and nobody else can write to.
+
+    Not below pytest's own, whose parents the tests of other processes share.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
 
 
 def said_to_nobody(path: Path) -> str:
