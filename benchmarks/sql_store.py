@@ -18,8 +18,8 @@ from jobboard import fetch
 
 # The servers of the tests, but with the settings that they come with.
 sys.path.append(str(Path(__file__).parent.parent / "functional_tests"))
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
 
 _TABLE = (
     "CREATE TABLE {name} (sequence {serial} PRIMARY KEY, uuid VARCHAR(36) UNIQUE, name VARCHAR(255), rank_ INT,"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from durable_stores import STORES, running
-from redis_servers import RedisCluster, RedisSentinel
+from servers.durable_stores import STORES, running
+from servers.redis_servers import RedisCluster, RedisSentinel
 
 from jobboard import JobBoard, JobState, NotFound, fetch
 from jobboard.cli.app import run as jobboard
@@ -91,7 +91,9 @@ def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, st
     assert (stats["unclaimed"], stats["delayed"]) == (2, 1)
 
     run("pause", "step")
-    conductor = start("--board", uri, "--name", board.name, "conductor", "crew_work:handlers", "--label", "crew")
+    conductor = start(
+        "--board", uri, "--name", board.name, "conductor", "harnesses.crew_work:handlers", "--label", "crew"
+    )
     eventually(lambda: any(entity["kind"] == "conductor" for entity in told("entities")), 30)
     assert board.get(good).state is JobState.UNCLAIMED
     run("resume", "step")

@@ -12,11 +12,11 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import conductor_phases
 import psutil
 import pytest
-from conductor_phases import PHASES, handlers_for
-from durable_stores import STORES, Store, running
+from harnesses import conductor_phases
+from harnesses.conductor_phases import PHASES, handlers_for
+from servers.durable_stores import STORES, Store, running
 
 from jobboard import Conductor, Job, JobBoard, JobState, fetch
 from jobboard.testing import eventually

@@ -46,7 +46,7 @@ def pids_of(diary: Path) -> list[int]:
 
 def conductor(start: Start, uri: str, *options: str) -> subprocess.Popen[str]:
     return start(
-        "--board", uri, "--name", "crew", "conductor", "crew_work:handlers", "--expiry", str(EXPIRY),
+        "--board", uri, "--name", "crew", "conductor", "harnesses.crew_work:handlers", "--expiry", str(EXPIRY),
         "--concurrency", "4", *options,
     )  # fmt: skip
 

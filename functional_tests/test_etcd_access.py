@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from certificates import make_certificates
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from servers import HOST
+from harnesses.etcd_harness import EtcdHarness
+from servers.base import HOST
+from servers.certificates import make_certificates
+from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, JobBoard, fetch
 from jobboard.backends.etcd import EtcdBackend

@@ -10,10 +10,10 @@ from email.utils import formatdate
 from pathlib import Path
 
 import pytest
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from fixtures import a_harness, a_server
-from stepped_client import SteppedClient
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_harness, a_server
+from harnesses.stepped_client import SteppedClient
+from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable
 from jobboard.backends.etcd import EtcdBackend

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from deployments import FurtherContract
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdCluster, EtcdServer
-from fixtures import a_server
+from harnesses.deployments import FurtherContract
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_server
+from servers.etcd_servers import EtcdCluster, EtcdServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from etcd_harness import EtcdHarness, overwrite
-from etcd_servers import EtcdCluster, EtcdServer
-from fixtures import a_harness, a_server
-from proxy import Proxy
-from servers import HOST
+from harnesses.etcd_harness import EtcdHarness, overwrite
+from harnesses.fixtures import a_harness, a_server
+from servers.base import HOST
+from servers.etcd_servers import EtcdCluster, EtcdServer
+from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
 from jobboard.backends.etcd import EtcdBackend

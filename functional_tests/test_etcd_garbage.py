@@ -9,9 +9,9 @@ from typing import Any
 
 import msgpack
 import pytest
-from etcd_harness import GARBAGE, EtcdHarness
-from etcd_servers import EtcdServer
-from fixtures import a_harness, a_server
+from harnesses.etcd_harness import GARBAGE, EtcdHarness
+from harnesses.fixtures import a_harness, a_server
+from servers.etcd_servers import EtcdServer
 
 from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule
 from jobboard.backends.etcd import EtcdBackend

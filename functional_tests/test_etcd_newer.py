@@ -6,9 +6,9 @@ import threading
 
 import msgpack
 import pytest
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from fixtures import a_harness, a_server
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_harness, a_server
+from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, ClaimLost, Job, JobBoard, JobState, UnclaimableJob
 from jobboard.backends.etcd import EtcdBackend

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from fixtures import a_harness, a_harness_behind, a_proxy, a_server
-from mutations import LONG, MUTATIONS, Act, Prepare, photo_of
-from proxy import Proxy
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.mutations import LONG, MUTATIONS, Act, Prepare, photo_of
+from servers.etcd_servers import EtcdServer
+from servers.proxy import Proxy
 
 from jobboard import Cron, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend

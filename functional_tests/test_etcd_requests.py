@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import requests
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from fixtures import a_harness, a_server
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_harness, a_server
+from servers.etcd_servers import EtcdServer
 
 from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import lines

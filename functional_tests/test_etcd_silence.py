@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from servers import HOST, free_port
-from silence import busy_conductor
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.silence import busy_conductor
+from servers.base import HOST, free_port
+from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
 from jobboard.backends.address import Address

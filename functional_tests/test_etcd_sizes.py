@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
-from fixtures import a_harness, a_server
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_harness, a_server
+from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.testing import eventually

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from durable_stores import STORES, running
+from servers.durable_stores import STORES, running
 
 from jobboard import JobBoard, fetch
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mariadb_servers import MariadbServer
-from sql_harness import MysqlHarness
+from harnesses.sql_harness import MysqlHarness
+from servers.mariadb_servers import MariadbServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from postgresql_servers import PostgresqlServer
-from sql_harness import PostgresqlHarness
+from harnesses.sql_harness import PostgresqlHarness
+from servers.postgresql_servers import PostgresqlServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 
 @pytest.fixture

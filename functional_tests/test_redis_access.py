@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from certificates import make_certificates
-from redis_rights import USER, allow_least_rights, least_rights
-from redis_servers import RedisServer
-from servers import HOST, free_port
+from servers.base import HOST, free_port
+from servers.certificates import make_certificates
+from servers.redis_rights import USER, allow_least_rights, least_rights
+from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, JobBoard, NotFound, fetch
 

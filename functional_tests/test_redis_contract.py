@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from deployments import FurtherContract
-from fixtures import a_server
-from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
-from redis_rights import USER, allow_least_rights
-from redis_servers import RedisCluster, RedisSentinel, RedisServer
+from harnesses.deployments import FurtherContract
+from harnesses.fixtures import a_server
+from harnesses.redis_harness import ClusterHarness, RedisHarness, SentinelHarness
+from servers.redis_rights import USER, allow_least_rights
+from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 

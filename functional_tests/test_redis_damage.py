@@ -10,9 +10,9 @@ from typing import Any
 
 import msgpack
 import pytest
-from fixtures import a_harness, a_server
-from redis_harness import RedisHarness
-from redis_servers import RedisServer
+from harnesses.fixtures import a_harness, a_server
+from harnesses.redis_harness import RedisHarness
+from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, Every, JobBoard, JobState, Posting, Schedule
 from jobboard.errors import UnreadableSchedule

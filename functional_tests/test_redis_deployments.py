@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import redis
-from redis_harness import ClusterHarness, SentinelHarness
-from redis_servers import RedisCluster, RedisSentinel, RedisServer
-from servers import HOST
+from harnesses.redis_harness import ClusterHarness, SentinelHarness
+from servers.base import HOST
+from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
 from jobboard import BoardUnavailable, JobState, Posting, fetch
 from jobboard.testing import eventually

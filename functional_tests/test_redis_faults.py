@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_harness_behind, a_proxy, a_server
-from mutations import MUTATIONS, SCHEDULE_MUTATIONS, photo_of
-from proxy import Proxy
-from redis_harness import RedisHarness
-from redis_servers import RedisServer
+from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.mutations import MUTATIONS, SCHEDULE_MUTATIONS, photo_of
+from harnesses.redis_harness import RedisHarness
+from servers.proxy import Proxy
+from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
 from jobboard.backends.redis.scripts import load_scripts

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fixtures import a_server
-from redis_harness import ClusterHarness, RedisHarness, SentinelHarness
-from redis_servers import RedisCluster, RedisSentinel, RedisServer, plain_client
+from harnesses.fixtures import a_server
+from harnesses.redis_harness import ClusterHarness, RedisHarness, SentinelHarness
+from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer, plain_client
 
 from jobboard import BoardUnavailable, Conductor, Every, Handlers, JobBoard, JobState, Posting, Schedule
 from jobboard.testing import eventually

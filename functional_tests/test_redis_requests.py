@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import redis
-from fixtures import a_harness, a_server
-from redis_harness import RedisHarness
-from redis_servers import RedisServer
+from harnesses.fixtures import a_harness, a_server
+from harnesses.redis_harness import RedisHarness
+from servers.redis_servers import RedisServer
 
 from jobboard import At, JobBoard, JobState, Posting, Schedule, fetch
 from jobboard.testing import eventually

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 import msgpack
-from fixtures import a_harness, a_server
-from redis_harness import RedisHarness
-from redis_servers import RedisServer
+from harnesses.fixtures import a_harness, a_server
+from harnesses.redis_harness import RedisHarness
+from servers.redis_servers import RedisServer
 
 from jobboard import JobBoard, Posting
 from jobboard.testing.contract.processes import Rival

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from redis_servers import RedisCluster, RedisSentinel, RedisServer
-from servers import HOST, RunningServer
-from silence import busy_conductor
+from harnesses.silence import busy_conductor
+from servers.base import HOST, RunningServer
+from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
 from jobboard import BoardUnavailable, JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually

@@ -9,8 +9,8 @@ import uuid as uuids
 from collections.abc import Iterator
 
 import pytest
-from redis_servers import RedisServer
-from servers import HOST, free_port
+from servers.base import HOST, free_port
+from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, fetch
 from jobboard.testing import eventually

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from durable_stores import STORES, Store, running
+from servers.durable_stores import STORES, Store, running
 
 from jobboard import AnyOf, BoardUnavailable, Cron, Every, JobBoard, Schedule, fetch
 from jobboard.testing import eventually
@@ -53,7 +53,7 @@ class Crew:
     """Scheduler processes of which any one may be killed and replaced; forked by one that has everything imported."""
 
     def __init__(self, uri: str, name: str, ahead: tuple[float, ...], folder: Path) -> None:
-        command = [sys.executable, str(Path(__file__).parent / "scheduler_process.py"), uri, name]
+        command = [sys.executable, str(Path(__file__).parent / "harnesses" / "scheduler_process.py"), uri, name]
         self._ahead = ahead
         self.log = folder / "schedulers.log"
         with self.log.open("ab") as log:

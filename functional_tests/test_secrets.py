@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from durable_stores import STORES, server_of
+from servers.durable_stores import STORES, server_of
 
 from jobboard import (
     BoardUnavailable,

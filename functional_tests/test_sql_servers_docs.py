@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy import Proxy
-from servers import HOST
-from sql_site import Site
+from harnesses.sql_site import Site
+from servers.base import HOST
+from servers.proxy import Proxy
 
 from jobboard import JobBoard, Posting, backend, fetch
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 _DOC = Path(__file__).parent.parent / "doc"
 LONG = 600.0

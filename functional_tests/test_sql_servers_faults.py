@@ -10,15 +10,15 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from proxy import Proxy
-from servers import HOST
-from sql_site import Site
+from harnesses.sql_site import Site
+from servers.base import HOST
+from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, JobBoard, JobState, Posting, backend
 from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
 

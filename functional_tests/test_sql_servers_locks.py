@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sql_site import Site
+from harnesses.sql_site import Site
 
 from jobboard import ClaimLost, Job, JobState
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
 _TAKE_BACK = "UPDATE jobboard_jobs SET state = 1, owner = NULL, claim_id = NULL, due_at = NULL WHERE uuid = %s"

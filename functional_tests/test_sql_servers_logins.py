@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import BoardUnavailable, fetch
 

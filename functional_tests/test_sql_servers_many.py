@@ -10,14 +10,14 @@ from collections import Counter
 from contextlib import closing
 from typing import Any
 
-from sql_site import Site
+from harnesses.sql_site import Site
 
 from jobboard import JobBoard, Posting
 from jobboard.backends.rows import Trashing
 from jobboard.testing import eventually
 from jobboard.testing.contract.processes import Rival
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sql_site import Site
+from harnesses.sql_site import Site
 
 from jobboard import Every, JobBoard, JobState, Schedule
 from jobboard.backends.sql import auditing, statements, timetable
@@ -16,7 +16,7 @@ from jobboard.backends.sql import postgresql_shortcuts as shortcuts
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.statement import Statement
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 #: The statement, and the index without its prefix; what only one kind of server runs has its name before it.
 BY_INDEX: dict[str, tuple[Statement, str]] = {

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
-from mutations import MUTATIONS, Act, Prepare, photo_of
-from proxy import Cut, Proxy
-from servers import HOST
-from sql_harness import ServerHarness
-from sql_site import Site
+from harnesses.mutations import MUTATIONS, Act, Prepare, photo_of
+from harnesses.sql_harness import ServerHarness
+from harnesses.sql_site import Site
+from servers.base import HOST
+from servers.proxy import Cut, Proxy
 
 from jobboard import At, JobBoard, Posting, Schedule
 from jobboard.backends.sql.posting import _Batch
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
 #: More turns than any mutation has requests.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sql_site import Site
+from harnesses.sql_site import Site
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 
@@ -18,7 +18,7 @@ from jobboard import BoardUnavailable, Every, JobBoard, Posting, Schedule, backe
 from jobboard.cli.app import UNAVAILABLE, run
 from jobboard.testing import eventually
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 _FIRST = Path(__file__).parent / "first_schema"
 

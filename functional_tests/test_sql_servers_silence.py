@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from proxy import Proxy
-from servers import HOST
-from silence import busy_conductor, late_calls
-from sql_site import Site
+from harnesses.silence import busy_conductor, late_calls
+from harnesses.sql_site import Site
+from servers.base import HOST
+from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, JobBoard, Posting, backend, fetch
 from jobboard.testing import eventually
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 #: libpq gives each host so many seconds at least, and a wait's last answer may take as many more.
 LEAST_TO_CONNECT, LAST_ANSWER = 2.0, 3.0

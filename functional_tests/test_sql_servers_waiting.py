@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sql_site import Site
+from harnesses.sql_site import Site
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard
 from jobboard.backends.sql import mysql_lookout, postgresql_lookout
 from jobboard.testing import eventually
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
+from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
 from pymysql.constants import CLIENT
-from sql_harness import MysqlHarness, PostgresqlHarness
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -22,7 +22,7 @@ from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotS
 from jobboard.backends.sql import SqliteBackend
 from jobboard.testing import Harness, eventually
 
-pytest_plugins = ("sql_servers",)
+pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
 

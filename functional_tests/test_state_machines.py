@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from etcd_harness import EtcdHarness
-from etcd_servers import EtcdServer
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.redis_harness import RedisHarness
+from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
+from harnesses.zookeeper_harness import ZooKeeperHarness
 from hypothesis import HealthCheck, settings
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
-from redis_harness import RedisHarness
-from redis_servers import RedisServer
-from sql_harness import MysqlHarness, PostgresqlHarness
-from zookeeper_harness import ZooKeeperHarness
-from zookeeper_servers import ZooKeeperServer
+from servers.etcd_servers import EtcdServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+from servers.redis_servers import RedisServer
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard.testing import Harness
 from jobboard.testing.machine import BoardMachine

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from durable_stores import STORES, Store, running
-from stepped_client import SteppedClient
+from harnesses.stepped_client import SteppedClient
+from servers.durable_stores import STORES, Store, running
 
 from jobboard import At, JobBoard, JobState, Schedule, fetch
 from jobboard.testing import eventually

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from certificates import make_certificates, make_impostors
-from etcd_servers import EtcdServer
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
-from redis_servers import RedisServer
-from servers import HOST, RunningServer
-from tls_front import TlsFront
-from zookeeper_servers import ZooKeeperServer
+from servers.base import HOST, RunningServer
+from servers.certificates import make_certificates, make_impostors
+from servers.etcd_servers import EtcdServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+from servers.redis_servers import RedisServer
+from servers.tls_front import TlsFront
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, fetch
 from jobboard.testing import eventually

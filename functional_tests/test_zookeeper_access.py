@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from certificates import make_certificates
-from fixtures import a_harness
+from harnesses.fixtures import a_harness
+from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
-from servers import HOST, free_port
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
-from zookeeper_servers import ZooKeeperServer
+from servers.base import HOST, free_port
+from servers.certificates import make_certificates
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, JobBoard, JobState, fetch
 

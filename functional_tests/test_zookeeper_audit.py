@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_proxy, a_server
+from harnesses.fixtures import a_harness, a_proxy, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client
 from kazoo.client import KazooClient
-from proxy import Proxy
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client
-from zookeeper_servers import ZooKeeperServer
+from servers.proxy import Proxy
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import JobBoard, JobState, Posting
 from jobboard.backends.zookeeper import auditing

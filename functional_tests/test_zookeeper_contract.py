@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from deployments import FurtherContract
-from fixtures import a_server
-from zookeeper_harness import ZooKeeperHarness
-from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
+from harnesses.deployments import FurtherContract
+from harnesses.fixtures import a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness
+from servers.zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 

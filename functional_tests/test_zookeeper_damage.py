@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
 from kazoo.client import KazooClient
-from proxy import Proxy
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
-from zookeeper_servers import ZooKeeperServer
+from servers.proxy import Proxy
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, ClaimLost, Every, JobState, LogBook, NotFound, Posting, Schedule
 from jobboard.errors import UnreadableSchedule

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from servers import RunningServer
-from zookeeper_harness import ZooKeeperHarness
-from zookeeper_servers import ZooKeeperEnsemble
+from harnesses.zookeeper_harness import ZooKeeperHarness
+from servers.base import RunningServer
+from servers.zookeeper_servers import ZooKeeperEnsemble
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState
 from jobboard.testing import eventually

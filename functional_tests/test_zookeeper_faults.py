@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_harness_behind, a_proxy, a_server
-from mutations import MUTATIONS, photo_of
-from proxy import Proxy
-from zookeeper_harness import ZooKeeperHarness, is_mutation
-from zookeeper_servers import ZooKeeperServer
+from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.mutations import MUTATIONS, photo_of
+from harnesses.zookeeper_harness import ZooKeeperHarness, is_mutation
+from servers.proxy import Proxy
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
 from jobboard.testing import eventually

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_server
+from harnesses.fixtures import a_harness, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness, plain_client
 from kazoo.client import KazooClient
-from zookeeper_harness import ZooKeeperHarness, plain_client
-from zookeeper_servers import ZooKeeperServer
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, JobEvent, fetch
 from jobboard.testing import eventually

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgpack
 import pytest
-from fixtures import a_harness, a_server
+from harnesses.fixtures import a_harness, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
 from kazoo.client import KazooClient
-from zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
-from zookeeper_servers import ZooKeeperServer
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import (
     BoardUnavailable,

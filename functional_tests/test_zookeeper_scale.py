@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_server
-from proxy import Proxy
-from servers import HOST
-from zookeeper_harness import ZooKeeperHarness
-from zookeeper_servers import ZooKeeperServer
+from harnesses.fixtures import a_harness, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness
+from servers.base import HOST
+from servers.proxy import Proxy
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Conductor, Handlers, JobBoard, Posting
 from jobboard.testing import eventually
@@ -71,7 +71,7 @@ def test_a_hundred_thousand_jobs_work_and_a_claim_costs_no_more(harness: ZooKeep
 def test_four_processes_that_drain_a_board_lose_few_claims(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
     board = harness.board()
     posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(800)])]
-    script = Path(__file__).with_name("zookeeper_drain.py")
+    script = Path(__file__).parent / "harnesses" / "zookeeper_drain.py"
     drains = [
         subprocess.Popen(
             [sys.executable, str(script), server.uri, board.name, f"drain {number}"],

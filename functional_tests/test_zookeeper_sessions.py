@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness, plain_client
 from kazoo.client import KazooClient
-from proxy import Proxy
-from servers import HOST
-from zookeeper_harness import ZooKeeperHarness, plain_client
-from zookeeper_servers import ZooKeeperServer
+from servers.base import HOST
+from servers.proxy import Proxy
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import (
     BoardUnavailable,

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from servers import HOST
-from zookeeper_harness import ZooKeeperHarness
-from zookeeper_servers import ZooKeeperServer
+from harnesses.zookeeper_harness import ZooKeeperHarness
+from servers.base import HOST
+from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
 from jobboard.backends.address import Address

@@ -10,9 +10,9 @@ import pytest
 from apscheduler.triggers.calendarinterval import CalendarIntervalTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
+from helpers.minute_walk import utc
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minute_walk import utc
 
 from jobboard import AllOf, At, Calendar, Cron, Every, Trigger
 from jobboard.schedules.apscheduler import Converted, convert_job, convert_trigger

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Run, as_json, process
+from helpers.command_line import Run, as_json, process
 
 from jobboard import JobBoard, Posting
 from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE
 from jobboard.testing import eventually
 
-pytest_plugins = ("command_fixtures",)
+pytest_plugins = ("helpers.command_fixtures",)
 
 
 class TestPosting:

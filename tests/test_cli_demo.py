@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_line import Run
+from helpers.command_line import Run
 
 from jobboard import JobBoard, JobBoardError
 from jobboard.demo.crew import Crew, Member
@@ -21,7 +21,7 @@ from jobboard.demo.sums import check_output, line_of, write_sums
 from jobboard.demo.tree import Tree
 from jobboard.testing import eventually
 
-pytest_plugins = ("command_fixtures",)
+pytest_plugins = ("helpers.command_fixtures",)
 
 
 class TestTree:

@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import Run
+from helpers.command_line import Run
 
 from jobboard import BoardUnavailable, JobBoard, NotFound, fetch
 
-pytest_plugins = ("command_fixtures",)
+pytest_plugins = ("helpers.command_fixtures",)
 
 LOOKING = [
     ["ls"], ["show", "3f2a"], ["why", "3f2a"], ["owners"], ["entities"], ["stats"], ["watch", "--for", "0.1"],

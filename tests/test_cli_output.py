@@ -9,13 +9,13 @@ import subprocess
 import sys
 
 import pytest
-from command_line import Run, as_json, process
+from helpers.command_line import Run, as_json, process
 
 from jobboard import Every, JobBoard, Posting, Schedule, fetch
 from jobboard.cli.output import count, safe, shown
 from jobboard.cli.tables import beginnings
 
-pytest_plugins = ("command_fixtures",)
+pytest_plugins = ("helpers.command_fixtures",)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from command_line import Run, as_json, process
+from helpers.command_line import Run, as_json, process
 
 from jobboard import Calendar, Cron, Every, JobBoard, Schedule
 from jobboard.cli.app import REFUSED, USAGE
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import spoil
 
-pytest_plugins = ("command_fixtures",)
+pytest_plugins = ("helpers.command_fixtures",)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import work
+from helpers import work
 
 from jobboard import (
     ClaimLost,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conducting import conducting, lossy_board, state_of
-from odd_values import ODD_ERRORS, ODD_RESULTS
+from helpers.conducting import conducting, lossy_board, state_of
+from helpers.odd_values import ODD_ERRORS, ODD_RESULTS
 
 from jobboard import (
     Backoff,

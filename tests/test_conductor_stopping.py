@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from conducting import conducting, lossy_board, state_of
+from helpers.conducting import conducting, lossy_board, state_of
 
 from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
 from jobboard.testing import eventually

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from conducting import conducting, state_of
+from helpers.conducting import conducting, state_of
 
 from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
 from jobboard.operate.views import owners

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from embedded import MemoryHarness
+from helpers.embedded import MemoryHarness
 
 from jobboard.backends.base import Backend
 from jobboard.board import JobBoard, Schedules

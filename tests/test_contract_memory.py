@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from embedded import MemoryHarness
+from helpers.embedded import MemoryHarness
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 

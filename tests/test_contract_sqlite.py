@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from embedded_sqlite import SqliteHarness
+from helpers.embedded_sqlite import SqliteHarness
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from minute_walk import utc
+from helpers.minute_walk import utc
 
 from jobboard import Cron
 from jobboard.schedules.crontab import CrontabItem, parse_crontab

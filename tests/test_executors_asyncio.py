@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
-from conducting import conducting, state_of
+from helpers.conducting import conducting, state_of
 
 from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
 from jobboard.operate.why import why

@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import chores
 import psutil
 import pytest
-from conducting import conducting, state_of
+from helpers import chores
+from helpers.conducting import conducting, state_of
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard, JobState, fetch
 from jobboard.conductor.executors.worker_process import WorkerProcess
@@ -275,7 +275,8 @@ class TestTheStart:
 def test_a_program_that_ends_with_a_conductor_at_work_ends(tmp_path: Path, name: str, end: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import chores, jobboard\n"
+        "import jobboard\n"
+        "from helpers import chores\n"
         "from jobboard.testing import eventually\n"
         "if __name__ == '__main__':\n"
         "    board = jobboard.fetch('work', 'memory://x')\n"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
-from command_line import Run, as_json, process
-from minute_walk import utc
+from helpers.command_line import Run, as_json, process
+from helpers.minute_walk import utc
 
 from jobboard import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding
 from jobboard.operate.explaining import distance, explain, upcoming
 
-pytest_plugins = ("command_fixtures",)
+pytest_plugins = ("helpers.command_fixtures",)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta, timezone
 
 import pytest
-from minute_walk import utc
+from helpers.minute_walk import utc
 
 from jobboard.schedules.jitter import jitter_of
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from memory_seam import HandClock, claim_next, client_of, consume, fill, fresh_name, hold_of, post, posting
+from helpers.memory_seam import HandClock, claim_next, client_of, consume, fill, fresh_name, hold_of, post, posting
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory import MemoryBackend

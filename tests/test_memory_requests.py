@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 import pytest
-from memory_seam import HandClock, claim_next, client_of, consume, fresh_name, hold_of, post, posting, state_of
+from helpers.memory_seam import HandClock, claim_next, client_of, consume, fresh_name, hold_of, post, posting, state_of
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory import MemoryBackend

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from memory_seam import DEADLINE, HandClock, claim_next, client_of, consume, fresh_name, post, state_of
+from helpers.memory_seam import DEADLINE, HandClock, claim_next, client_of, consume, fresh_name, post, state_of
 
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend

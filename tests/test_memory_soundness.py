@@ -10,9 +10,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers.memory_seam import (
+    DEADLINE,
+    claim_next,
+    client_of,
+    consume,
+    fill,
+    fresh_name,
+    hold_of,
+    post,
+    posting,
+    state_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_seam import DEADLINE, claim_next, client_of, consume, fill, fresh_name, hold_of, post, posting, state_of
 
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.row import Row

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from memory_seam import DEADLINE, HandClock, claim_next, client_of, fresh_name, hold_of, post
+from helpers.memory_seam import DEADLINE, HandClock, claim_next, client_of, fresh_name, hold_of, post
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.memory import MemoryBackend

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import odd_handlers
 import psutil
 import pytest
+from helpers import odd_handlers
 
 HERE = Path(__file__).parent
 
@@ -19,11 +19,18 @@ HERE = Path(__file__).parent
 def test_no_odd_handler_keeps_an_executor_from_its_work(executor: str, tmp_path: Path) -> None:
     """In a program of their own, since they close, fork and change what all share."""
     before = {process.pid for process in psutil.process_iter()}
-    program = [sys.executable, str(HERE / "run_odd_handlers.py"), executor]
+    program = [sys.executable, "-m", "helpers.run_odd_handlers", executor]
     environment = os.environ | {"ODD_HANDLERS": str(tmp_path)}
     with (tmp_path / "errors").open("w") as errors:
         done = subprocess.run(
-            program, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=240, check=False, env=environment
+            program,
+            cwd=HERE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            timeout=240,
+            check=False,
+            env=environment,
         )
     ran = dict(map(json.loads, done.stdout.splitlines()))
     assert {label: fault for label, fault in ran.items() if fault} == {}

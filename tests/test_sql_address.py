@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sql_seam import opened, post
+from helpers.sql_seam import opened, post
 
 from jobboard.backends.address import Address
 from jobboard.backends.sql import SqliteBackend

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sql_seam import claim_next, claimed, consumption, opened, post, run_sql
+from helpers.sql_seam import claim_next, claimed, consumption, opened, post, run_sql
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.sql import SqliteBackend

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sql_seam import (
+from helpers.sql_seam import (
     backend_of,
     claimed,
     consumption,
@@ -44,7 +44,7 @@ print("free", flush=True)
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from sql_seam import backend_of, post
+from helpers.sql_seam import backend_of, post
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:

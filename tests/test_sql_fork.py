@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sql_seam import backend_of, claimed, consumption, opened, post, run_sql
+from helpers.sql_seam import backend_of, claimed, consumption, opened, post, run_sql
 
 from jobboard import JobBoard
 from jobboard.backends.rows import Verdict

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sql_seam import back, claimed, consumption, hold_of, opened, post, posting, renewal, run_sql
+from helpers.sql_seam import back, claimed, consumption, hold_of, opened, post, posting, renewal, run_sql
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.rows import Consumption, IfExists, PostOutcome, Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
+from helpers.sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
 
 from jobboard.backends.rows import JobRow, Trashing
 from jobboard.backends.sql import SqliteBackend, news, statements, timetable

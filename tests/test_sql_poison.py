@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sql_seam import run_sql
+from helpers.sql_seam import run_sql
 
 import jobboard
 from jobboard import JobBoardError, JobState, Posting

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sql_seam import claimed, opened, post, posting, run_sql
+from helpers.sql_seam import claimed, opened, post, posting, run_sql
 
 from jobboard.backends.rows import IfExists, ScheduleEvent, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql import SqliteBackend

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
+from helpers.sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.errors import BoardUnavailable
@@ -93,7 +93,7 @@ def test_the_file_itself_refuses_a_row_that_nobody_could_sort(path: Path, change
 OPEN = """
 import sys
 from pathlib import Path
-from sql_seam import backend_of, post
+from helpers.sql_seam import backend_of, post
 print("ready", flush=True)
 input()
 backend = backend_of(Path(sys.argv[1]))

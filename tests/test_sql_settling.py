@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sql_seam import claim_next, fill, opened, post, run_sql
+from helpers.sql_seam import claim_next, fill, opened, post, run_sql
 
 from jobboard.backends.sql import SqliteBackend, statements, steps
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sql_seam import (
+from helpers.sql_seam import (
     backend_of,
     claimed,
     consumption,
@@ -38,7 +38,7 @@ EVERY = frozenset(EventKind)
 POST_ON_DEMAND = """
 import sys, time
 from pathlib import Path
-from sql_seam import opened, post
+from helpers.sql_seam import opened, post
 with opened(Path(sys.argv[1])) as backend:
     print("ready", flush=True)
     while input() == "post":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from embedded import MemoryHarness
-from embedded_sqlite import SqliteHarness
+from helpers.embedded import MemoryHarness
+from helpers.embedded_sqlite import SqliteHarness
 from hypothesis import HealthCheck, settings
 
 from jobboard.testing import Harness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from conducting import lossy_board
+from helpers.conducting import lossy_board
 
 from jobboard import BoardUnavailable
 from jobboard.backends.timelimit import is_time_over, seconds_left, time_limit

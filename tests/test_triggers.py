@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgpack
 import pytest
-from minute_walk import utc
+from helpers.minute_walk import utc
 
 from jobboard import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, SearchEnded, Trigger, trigger_from_plain
 

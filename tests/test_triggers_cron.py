@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from minute_walk import utc
+from helpers.minute_walk import utc
 
 from jobboard import Cron
 

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from helpers.minute_walk import fire_times, local_dates, utc
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minute_walk import fire_times, local_dates, utc
 
 from jobboard import AllOf, AnyOf, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from etcd_servers import EtcdServer
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from servers.etcd_servers import EtcdServer
 
 from jobboard.backends.memory.registry import shelf_of
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from etcd_servers import EtcdCluster, EtcdServer
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
-from proxy import Proxy
-from redis_servers import RedisCluster, RedisSentinel, RedisServer
-from servers import HOST, RunningServer
-from zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
+from servers.base import HOST, RunningServer
+from servers.etcd_servers import EtcdCluster, EtcdServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+from servers.proxy import Proxy
+from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
+from servers.zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
 from jobboard import JobBoard
 from jobboard.backends.address import Address

@@ -7,7 +7,8 @@ import subprocess
 from typing import Any
 
 import pymysql
-from servers import HOST, RunningServer, free_port, program
+
+from servers.base import HOST, RunningServer, free_port, program
 
 
 class MariadbServer(RunningServer):

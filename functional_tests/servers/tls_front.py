@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from servers import HOST
+from servers.base import HOST
 
 
 class TlsFront:

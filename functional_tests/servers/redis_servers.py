@@ -7,9 +7,9 @@ from typing import Any, Self
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from servers import HOST, RunningServer, free_port, program
 
 from jobboard.testing import eventually
+from servers.base import HOST, RunningServer, free_port, program
 
 
 class RedisServer(RunningServer):

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from servers import HOST, RunningServer, free_port, program
-
 from jobboard.testing import eventually
+from servers.base import HOST, RunningServer, free_port, program
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 #: What its TLS needs, and Debian's manifest forgets.

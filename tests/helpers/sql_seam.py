@@ -87,7 +87,7 @@ def other_process(code: str, *arguments: object) -> Iterator[subprocess.Popen[st
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parent.parent,
     ) as process:
         try:
             yield process

@@ -18,8 +18,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from odd_values import ODD_ERRORS, ODD_RESULTS
-
+from helpers.odd_values import ODD_ERRORS, ODD_RESULTS
 from jobboard import Broken, Cancelled, ClaimLost, Handlers, InvalidPosting, RunningJob
 from jobboard.errors import BoardUnavailable
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from proxy import Proxy
-from servers import HOST
+from servers.base import HOST
+from servers.proxy import Proxy
 
 from jobboard.testing import Harness
 

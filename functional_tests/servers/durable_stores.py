@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from etcd_servers import EtcdServer
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
-from redis_servers import RedisServer
-from zookeeper_servers import ZooKeeperServer
+from servers.etcd_servers import EtcdServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+from servers.redis_servers import RedisServer
+from servers.zookeeper_servers import ZooKeeperServer
 
 
 @dataclass(frozen=True)

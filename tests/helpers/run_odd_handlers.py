@@ -8,8 +8,7 @@ import sys
 import threading
 import uuid
 
-import odd_handlers
-
+from helpers import odd_handlers
 from jobboard import Conductor, JobBoard, JobState, fetch
 from jobboard.testing import eventually
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from redis_servers import RedisServer
+from servers.redis_servers import RedisServer
 
-PAGE = Path(__file__).parent.parent / "doc" / "backends" / "redis.rst"
+PAGE = Path(__file__).parent.parent.parent / "doc" / "backends" / "redis.rst"
 
 #: The documentation's user, and its password.
 USER = ("jobboard", "SECRET")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
-from sql_harness import MysqlHarness, PostgresqlHarness
-from sql_site import Server, Site
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+
+from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
+from harnesses.sql_site import Server, Site
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mariadb_servers import MariadbServer
-from postgresql_servers import PostgresqlServer
-from sql_harness import ServerHarness
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
 
+from harnesses.sql_harness import ServerHarness
 from jobboard import JobBoard
 
 Server = PostgresqlServer | MariadbServer

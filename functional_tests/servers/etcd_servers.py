@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import requests
-from servers import HOST, RunningServer, free_port, program
 
 from jobboard.testing import eventually
+from servers.base import HOST, RunningServer, free_port, program
 
 
 class EtcdServer(RunningServer):

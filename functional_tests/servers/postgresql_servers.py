@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from servers import HOST, RunningServer, free_port
 
 from jobboard.testing import eventually
+from servers.base import HOST, RunningServer, free_port
 
 #: What the packages install; ``PATH`` has them nowhere.
 _PROGRAMS = "/usr/lib/postgresql/*/bin"

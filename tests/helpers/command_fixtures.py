@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import Run
 
+from helpers.command_line import Run
 from jobboard import JobBoard, fetch
 from jobboard.cli.app import USAGE, run
 
