@@ -277,7 +277,7 @@ class TestTheStoresFaults:
             jobs = board.post_many([Posting("echo") for _ in range(3)])
             assert isinstance(backend.inner, MemoryBackend)
             with backend.inner.shelf.lock:
-                backend.inner.shelf.rows[jobs[1].uuid].row.checkpoint = b"\xc1"
+                backend.inner.shelf.rows[jobs[1].uuid].checkpoint = b"\xc1"
             with conducting(board, handlers, concurrency=3):
                 assert jobs[0].wait(10)
                 assert jobs[2].wait(10)

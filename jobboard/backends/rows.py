@@ -45,6 +45,12 @@ class JobRow:
     cancel_asked: bool = False
     history: tuple[HistoryEntry, ...] = ()
 
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
+        return any(
+            line.kind in kinds and token in (None, line.token) and who in (None, line.who) for line in self.history
+        )
+
 
 class IfExists(str, enum.Enum):
     """What a posting wants when a live job of its name has its key already."""

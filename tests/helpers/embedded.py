@@ -20,5 +20,5 @@ class MemoryHarness(Harness):
         backend.open(1.0)
         assert isinstance(backend, MemoryBackend)
         with backend.shelf.lock:
-            backend.shelf.rows[uuid].row.body = GARBAGE
+            backend.shelf.rows[uuid].body = GARBAGE
         backend.close()

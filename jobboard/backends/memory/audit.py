@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.memory.row import Row, end_claim
+from jobboard.backends.memory.row import Row
 from jobboard.backends.memory.shelf import Shelf
 from jobboard.backends.ordered import PriorityIndex
 from jobboard.backends.rows import AuditFinding
@@ -91,8 +91,7 @@ def _mend(shelf: Shelf, now: float) -> None:
 
 def _mend_row(row: Row) -> None:
     if row.state is JobState.CLAIMED and (row.owner is None or row.claim_id is None):
-        end_claim(row)
-        row.state = JobState.UNCLAIMED
+        row.owner, row.state = None, JobState.UNCLAIMED
     if row.state is not JobState.CLAIMED:
         row.claim_id = row.expires_at = None
     if row.state is JobState.DELAYED and row.run_at is None:

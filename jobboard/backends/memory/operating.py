@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jobboard.backends import lifecycle
+from jobboard.backends.lifecycle import Transition
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import Client
-from jobboard.backends.memory.row import state_at
+from jobboard.backends.memory.row import Row
 from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 from jobboard.events import EventKind, JobEvent
-from jobboard.states import JobState
 from jobboard.validation import moment
 
 _DAY = 86_400.0
@@ -22,41 +23,17 @@ class Operating(Client):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         with self._lock:
             now = self._begin()
-            shelf = self._shelf
-            row = shelf.rows.get(uuid)
-            if row is None:
-                return Verdict.LOST
-            if row.line is not shelf.claimed or row.token != token:
-                return Verdict.REPEATED if row.has_note((EventKind.RELEASED,), token) else Verdict.LOST
-            row.reason = reason
-            if row.cancel_asked:
-                shelf.write(row, EventKind.RELEASED, now, row.owner, token, reason)
-                shelf.take_off(row, now, None, token)
-            else:
-                shelf.put_back(row, EventKind.RELEASED, now, reason)
-            return Verdict.DONE
+            return self._shelf.change(
+                uuid, lambda row, token, now: lifecycle.release(row, token, reason, now), token, now
+            )
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:
             now = self._begin()
-            return [self._restore(uuid, now) for uuid in uuids]
+            return [self._shelf.change(uuid, self._restored, uuid, now) for uuid in uuids]
 
-    def _restore(self, uuid: str, now: float) -> TrashOutcome:
-        shelf = self._shelf
-        row = shelf.rows.get(uuid)
-        if row is None:
-            return TrashOutcome.MISSING
-        if row.line is not shelf.trashed:
-            return TrashOutcome.REPEATED if row.has_note((EventKind.RESTORED,)) else TrashOutcome.MISSING
-        if row.key is not None and (row.name, row.key) in shelf.keys:
-            return TrashOutcome.TAKEN
-        row.attempts, row.reason, row.cancel_asked = 0, None, False
-        # Whoever brings it back wants it now: a delay that isn't over must not come back with the next abandon.
-        row.run_at = row.run_at if state_at(row, now) is JobState.UNCLAIMED else None
-        row.state = JobState.UNCLAIMED
-        shelf.put(row)
-        shelf.write(row, EventKind.RESTORED, now)
-        return TrashOutcome.DONE
+    def _restored(self, row: Row | None, _uuid: str, now: float) -> Transition[TrashOutcome]:
+        return lifecycle.restore(row, now, lambda: row is not None and (row.name, row.key) in self._shelf.keys)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:
@@ -65,11 +42,11 @@ class Operating(Client):
 
     def _purge(self, uuid: str, now: float) -> TrashOutcome:
         row = self._shelf.rows.get(uuid)
-        if row is None or row.line is not self._shelf.trashed:
-            return TrashOutcome.MISSING
-        self._shelf.drop(row)
-        self._shelf.write(row, EventKind.PURGED, now)
-        return TrashOutcome.DONE
+        change = lifecycle.purge(row, now)
+        if row is not None and change.told:
+            self._shelf.drop(row)
+            self._shelf.tell_of(row, change.told)
+        return change.answer
 
     def pause(self, name: str | None) -> None:
         with self._lock:

@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
+from jobboard.backends.lifecycle import Note
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
-from jobboard.states import JobState
 from jobboard.validation import moment
 
 _all_fields = attrgetter(*(field.name for field in fields(JobRow)))
 
 #: Above every sequence, so that a priority and a sequence make one number.
 _SEQUENCES = 1 << 48
-
-#: A line of the history as it is kept: kind, who, when, token, reason.
-_Note = tuple[EventKind, str | None, float, int | None, str | None]
 
 
 class Row(JobRow):
@@ -34,13 +31,8 @@ class Row(JobRow):
     line: PriorityIndex[int] | None
     due: float | None
     place: int
-    notes: list[_Note]
+    notes: list[Note]
     aliases: list[str]
-
-    @property
-    def row(self) -> JobRow:
-        """The row as the entry that it is; what is changed in it is changed on the shelf."""
-        return self
 
     def rank(self) -> None:
         """Take the place that priority and sequence give: a lower one is claimed earlier."""
@@ -50,10 +42,9 @@ class Row(JobRow):
         """Return what callers may have."""
         return JobRow(*_all_fields(self))
 
-    def note(self, kind: EventKind, who: str | None, at: float, token: int | None, reason: str | None) -> None:
+    def note(self, note: Note) -> None:
         """Add a line to the history."""
-        self.last_modified = at
-        self.notes.append((kind, who, at, token, reason))
+        self.notes.append(note)
         if len(self.notes) > HISTORY_LENGTH:
             del self.notes[0]
 
@@ -84,24 +75,7 @@ def first_of_each_priority(places: SortedKeys[int]) -> Iterator[int]:
 
 
 def draft(new: NewJob, now: float) -> Row:
-    """Return the row that a posting becomes, which stands nowhere yet."""
+    """Return the row of a new job, which stands nowhere yet."""
     row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
     row.line, row.due, row.notes, row.aliases = None, None, [], []
-    fill(row, new, now)
     return row
-
-
-def fill(row: Row, new: NewJob, now: float) -> None:
-    """Take over the content of a posting."""
-    row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
-    row.run_at = now + new.delay if new.delay else new.run_at
-    row.state = state_at(row, now)
-
-
-def state_at(row: Row, now: float) -> JobState:
-    """Return where a row belongs that nobody holds: delayed until its moment has come."""
-    return JobState.UNCLAIMED if row.run_at is None or row.run_at <= now else JobState.DELAYED
-
-
-def end_claim(row: Row) -> None:
-    row.owner = row.claim_id = row.expires_at = None

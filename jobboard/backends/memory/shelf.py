@@ -5,18 +5,21 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
-from jobboard.backends.attempts import expired, is_used_up, used_up
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.lifecycle import UNRECORDED, Answer, Note, Transition, expire_or_promote
 from jobboard.backends.listeners import Listener
-from jobboard.backends.memory.row import Row, end_claim, state_at
+from jobboard.backends.memory.row import Row
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
-from jobboard.backends.rows import ClaimRequest, EntityRow, ScheduleRow
+from jobboard.backends.rows import EntityRow, ScheduleRow
 from jobboard.backends.waiter import ConditionWaiter
-from jobboard.events import EventKind, JobEvent
+from jobboard.events import JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment
+
+Request = TypeVar("Request")
 
 _FIRST_MOMENT = time.time() - time.monotonic()
 
@@ -69,20 +72,51 @@ class Shelf:
         yield JobState.COMPLETE, self.complete
         yield JobState.TRASHED, self.trashed
 
+    def find(self, uuid: str) -> Row | None:
+        """Return the row that was posted under this uuid, or whose content was replaced under it."""
+        return self.rows.get(uuid) or self.aliases.get(uuid)
+
     # -- moves -----------------------------------------------------------------------------------------------------
 
-    def enter(self, row: Row, now: float) -> None:
-        """Put a new row on the board."""
+    def enter(self, row: Row) -> None:
+        """Give a new row its sequence, so that it can be found."""
         self.last_sequence += 1
         row.sequence = self.last_sequence
         row.rank()
         self.rows[row.uuid] = self.by_sequence[row.sequence] = row
-        self.put(row)
-        self.write(row, EventKind.POSTED, now)
 
-    def put(self, row: Row) -> None:
-        """Let a row stand where it is claimable, or delayed, as its state says."""
-        self.move(row, self.delayed if row.state is JobState.DELAYED else self.unclaimed)
+    def carry_out(self, row: Row, change: Transition[Answer], now: float) -> Answer:
+        """Let a row that was changed stand where its state says, write its history, tell of it, and return the answer.
+
+        A row that is COMPLETE stays readable for its retention, and is remembered for a while after that.
+        """
+        if change.told:
+            if row.state is JobState.COMPLETE:
+                self._complete(row, change.retention, now)
+            elif (line := self.line_of(row.state)) is not row.line:
+                self.move(row, line)
+            elif row.due != self.due_of(row):
+                self.reschedule(row)
+            self.tell_of(row, change.told)
+        return change.answer
+
+    def change(
+        self, uuid: str, rule: Callable[[Row | None, Request, float], Transition[Answer]], request: Request, now: float
+    ) -> Answer:
+        """Let a rule of the lifecycle decide on a request about a job, and carry out what it decides."""
+        row = self.rows.get(uuid)
+        change = rule(row, request, now)
+        return change.answer if row is None else self.carry_out(row, change, now)
+
+    def line_of(self, state: JobState) -> PriorityIndex[int]:
+        """Return where the rows of this state stand."""
+        if state is JobState.CLAIMED:
+            return self.claimed
+        if state is JobState.UNCLAIMED:
+            return self.unclaimed
+        if state is JobState.DELAYED:
+            return self.delayed
+        return self.complete if state is JobState.COMPLETE else self.trashed
 
     def move(self, row: Row, line: PriorityIndex[int] | None) -> None:
         """Let a row stand in another line; every index follows, and who waits learns of it."""
@@ -126,53 +160,12 @@ class Shelf:
         elif self.keys.get(place) is row:
             del self.keys[place]
 
-    def grant(self, row: Row, claim: ClaimRequest, now: float) -> None:
-        """Give an unclaimed row to an owner."""
-        row.state = JobState.CLAIMED
-        row.attempts += 1
-        self.last_token += 1
-        row.token = self.last_token
-        row.owner, row.claim_id = claim.who, claim.claim_id
-        row.expires_at = end_of_claim(claim.expiry, now)
-        row.progress = None
-        self.move(row, self.claimed)
-        self.write(row, EventKind.CLAIMED, now, claim.who, row.token)
-
-    def put_back(self, row: Row, kind: EventKind, now: float, reason: str | None, run_at: float | None = None) -> None:
-        """End a claim so that the job can be claimed again, now or later."""
-        who = row.owner
-        end_claim(row)
-        row.run_at = row.run_at if run_at is None else run_at
-        row.state = state_at(row, now)
-        self.put(row)
-        self.write(row, kind, now, who, row.token, reason)
-
-    def discard(self, row: Row, now: float, who: str | None, token: int | None, reason: str | None) -> None:
-        """Set a row aside in the trash; a claim of it ends."""
-        end_claim(row)
-        row.state = JobState.TRASHED
-        self.move(row, self.trashed)
-        self.write(row, EventKind.TRASHED, now, who, token, reason)
-
-    def take_off(
-        self, row: Row, now: float, who: str | None = None, token: int | None = None, reason: str | None = None
-    ) -> None:
-        """Take a cancelled row off the board for good, and remember it for a while."""
-        end_claim(row)
-        row.state, row.cancel_asked = JobState.COMPLETE, True
-        self.hide(row, now)
-        self.write(row, EventKind.CANCELLED, now, who, token, reason)
-
-    def complete_with(self, row: Row, result: bytes | None, retention: float, now: float) -> None:
-        """Let a claimed row be done for good; its record stays readable for a while."""
-        row.state, row.result = JobState.COMPLETE, result
-        row.claim_id = row.expires_at = None
+    def _complete(self, row: Row, retention: float, now: float) -> None:
         if retention > 0:
             self.move(row, self.complete)
             heapq.heappush(self.retained, (now + retention, row.sequence))
         else:
             self.hide(row, now)
-        self.write(row, EventKind.CONSUMED, now, row.owner, row.token)
 
     def hide(self, row: Row, since: float) -> None:
         """Show a row to nobody any more, and remember it for the retry window."""
@@ -202,30 +195,11 @@ class Shelf:
         timers = self.timers.whole
         while (first := timers.first()) is not None and first[0] <= now:
             row = self.by_sequence[first[1]]
-            if row.state is JobState.DELAYED:
-                row.state = JobState.UNCLAIMED
-                self.move(row, self.unclaimed)
-                self.write(row, EventKind.DUE, now)
-            else:
-                self._take_back(row, now)
+            self.carry_out(row, expire_or_promote(row, now), now)
         while self.retained and self.retained[0][0] <= now:
             over, sequence = heapq.heappop(self.retained)
             self.hide(self.by_sequence[sequence], over)
         return now
-
-    def _take_back(self, row: Row, now: float) -> None:
-        """End a claim whose time is over, so that the job is where it belongs."""
-        who, token = row.owner, row.token
-        row.reason = expired(who)
-        if not row.cancel_asked and not is_used_up(row):
-            self.put_back(row, EventKind.EXPIRED, now, row.reason)
-            return
-        self.write(row, EventKind.EXPIRED, now, who, token, row.reason)
-        if row.cancel_asked:
-            self.take_off(row, now, None, token)
-        else:
-            row.reason = row.last_error = used_up(row, row.reason)
-            self.discard(row, now, None, token, row.reason)
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
@@ -238,19 +212,14 @@ class Shelf:
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    def write(
-        self,
-        row: Row,
-        kind: EventKind,
-        now: float,
-        who: str | None = None,
-        token: int | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Write a line of a row's history, and tell of it."""
-        row.note(kind, who, now, token, reason)
-        if self.listeners:
-            self.tell(JobEvent(kind, row.uuid, row.name, who, token, moment(now), reason))
+    def tell_of(self, row: Row, told: Sequence[Note]) -> None:
+        """Write the lines of a row's history, and tell of what happened."""
+        for note in told:
+            if note.kind not in UNRECORDED:
+                row.note(note)
+            if self.listeners:
+                kind, who, at, token, reason = note
+                self.tell(JobEvent(kind, row.uuid, row.name, who, token, moment(at), reason))
 
     def tell(self, event: JobEvent) -> None:
         """Tell everybody who listens; under the lock, which keeps the order of each job."""
@@ -261,9 +230,3 @@ class Shelf:
         """Tell those who wait that a job of this name (None: any) may be ready at that moment."""
         for waiter in self.waiters:
             waiter.stir(name, at)
-
-
-def end_of_claim(expiry: float, now: float) -> float | None:
-    """Return when a claim ends that lasts ``expiry`` seconds from now; None if never."""
-    end = now + expiry
-    return None if end == float("inf") else end

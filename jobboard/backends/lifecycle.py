@@ -1,0 +1,441 @@
+"""The rules of a job's life: what each request makes of a job, and what is told of it. Nothing here talks to a store.
+
+How a store uses it:
+
+1. It reads the job into a :class:`~jobboard.backends.rows.JobRow` of its own (None if there is none), and brings it up
+   to the present: ``while is_due(row, now): expire_or_promote(row, now)``. A store whose claims end in other ways too
+   calls :func:`expire` itself, and says why.
+2. It calls the function of the request with that row. The function changes this row in place, and returns a
+   :class:`Transition`. A refused request changes nothing: ``told`` is empty then, and nothing is to be written.
+3. If ``told`` is not empty, the store writes the row (or deletes it, after :func:`purge`), appends
+   ``Transition.history`` to the job's history, tells every :class:`Note` of ``told`` as an event, and does all of this
+   in one atomic step, on condition that the job is still what was read. Otherwise it begins again with step 1.
+
+Repeats are found by ``row.has_note(kinds, token, who)``: a store that keeps its history elsewhere overrides it.
+``token`` of a claim is whatever the caller passes; a store whose tokens are the numbers of transactions passes its
+placeholder. ``slack`` is by how many seconds the store's time may be later than ``now``: delays and claims end so much
+later. A completed row is shown for ``Transition.retention`` seconds, and remembered for ``RETRY_WINDOW`` more.
+A batch of postings is planned by :class:`PostingPlan`, and carried out by :func:`post` and :func:`replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    Extension,
+    Fence,
+    IfExists,
+    JobRow,
+    NewJob,
+    PostOutcome,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.events import EventKind
+from jobboard.states import LIVE, JobState
+
+Answer = TypeVar("Answer")
+Row = TypeVar("Row", bound=JobRow)
+
+#: What is told, and leaves no line in the history.
+UNRECORDED = (EventKind.EXTENDED, EventKind.CHECKPOINTED, EventKind.PURGED)
+
+#: What the history of a job says after an end that a repeat must find.
+ABANDON_NOTES = (EventKind.ABANDONED, EventKind.CANCELLED)
+TRASH_NOTES = (EventKind.TRASHED,)
+RELEASE_NOTES = (EventKind.RELEASED,)
+
+
+class Note(NamedTuple):
+    """What happened to a job: an event, and a line of its history unless ``kind`` is :data:`UNRECORDED`."""
+
+    kind: EventKind
+    who: str | None
+    at: float
+    token: int | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Transition(Generic[Answer]):
+    """What a request has made of a row: the answer to it, and what is told, in order; nothing if it was refused.
+
+    ``retention``: for how many seconds a row that is COMPLETE now is shown; 0.0: to nobody.
+    """
+
+    answer: Answer
+    told: tuple[Note, ...] = ()
+    retention: float = 0.0
+
+    @property
+    def history(self) -> tuple[Note, ...]:
+        """The lines that the job's history gets."""
+        return tuple(note for note in self.told if note.kind not in UNRECORDED)
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def holds(row: JobRow | None, fence: Fence) -> bool:
+    """Whether this fence is that of the present claim."""
+    return (
+        row is not None
+        and row.state is JobState.CLAIMED
+        and row.token == fence.token
+        and row.owner == fence.who
+        and row.uuid == fence.uuid
+    )
+
+
+def is_claimable(row: JobRow, paused: Collection[str | None] = ()) -> bool:
+    """Whether a claim of this job is granted."""
+    return row.state is JobState.UNCLAIMED and row.name not in paused and None not in paused
+
+
+def is_used_up(row: JobRow) -> bool:
+    """Whether a counted end of this job's claim leads to the trash."""
+    return row.max_attempts is not None and row.attempts >= row.max_attempts
+
+
+def is_due(row: JobRow, now: float) -> bool:
+    """Whether time has made something else of a job than its row says."""
+    if row.state is JobState.CLAIMED:
+        return row.expires_at is not None and row.expires_at <= now
+    return row.state is JobState.DELAYED and not _is_delayed(row, now)
+
+
+def _is_delayed(row: JobRow, now: float) -> bool:
+    return row.run_at is not None and row.run_at > now
+
+
+def end_of_claim(expiry: float, now: float) -> float | None:
+    """Return when a claim ends that lasts ``expiry`` seconds from now; None if never."""
+    end = now + expiry
+    return None if end == float("inf") else end
+
+
+# -- posting -----------------------------------------------------------------------------------------------------------
+
+
+class PostingPlan(Generic[Row]):
+    """What becomes of each posting of a batch, those before it counted in; changes nothing.
+
+    If one outcome is TAKEN, nothing of the batch may be carried out.
+
+    :param by_uuid: finds a job that was posted under this uuid, or replaced under it.
+    :param by_key: finds the live job of this name and key.
+    :param draft: makes the row of a new job.
+    """
+
+    def __init__(
+        self,
+        by_uuid: Callable[[str], Row | None],
+        by_key: Callable[[tuple[str, str]], Row | None],
+        draft: Callable[[NewJob], Row],
+    ) -> None:
+        self._find_uuid, self._find_key, self._draft = by_uuid, by_key, draft
+        self._by_uuid: dict[str, Row] = {}
+        self._by_key: dict[tuple[str, str], Row] = {}
+
+    def step(self, new: NewJob) -> tuple[PostOutcome, Row]:
+        """Return what becomes of the next posting, and the row that it is about."""
+        known = self._find_uuid(new.uuid) or self._by_uuid.get(new.uuid)
+        if known is not None:
+            return PostOutcome.SAME, known
+        place = None if new.key is None else (new.name, new.key)
+        holder = None if place is None else self._find_key(place) or self._by_key.get(place)
+        if holder is not None:
+            outcome = meet(new, holder)
+            if outcome is PostOutcome.REPLACED:
+                self._by_uuid[new.uuid] = holder
+            return outcome, holder
+        row = self._by_uuid[new.uuid] = self._draft(new)
+        if place is not None:
+            self._by_key[place] = row
+        return PostOutcome.POSTED, row
+
+
+def meet(new: NewJob, holder: JobRow) -> PostOutcome:
+    """Return what becomes of a posting whose key a live job has."""
+    if new.if_exists is IfExists.KEEP:
+        return PostOutcome.KEPT
+    if new.if_exists is IfExists.REPLACE and holder.state is not JobState.CLAIMED:
+        return PostOutcome.REPLACED
+    return PostOutcome.TAKEN
+
+
+def post(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
+    """Give a new row, which has the posting's uuid, name and key, the rest of its content."""
+    _fill(row, new, now, slack)
+    return _changed(row, now, PostOutcome.POSTED, Note(EventKind.POSTED, None, now))
+
+
+def replace(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
+    """Give a job that nobody holds the content of another posting; the store remembers the new uuid as its alias."""
+    _fill(row, new, now, slack)
+    return _changed(row, now, PostOutcome.REPLACED, Note(EventKind.REPLACED, None, now, None, new.uuid))
+
+
+def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
+    row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
+    row.run_at = now + slack + new.delay if new.delay else new.run_at
+    row.state = JobState.DELAYED if _is_delayed(row, now) else JobState.UNCLAIMED
+
+
+def cancel(row: JobRow | None, now: float) -> Transition[CancelOutcome]:
+    """Take a job off the board, or ask the owner of its claim to end it."""
+    if row is None:
+        return Transition(CancelOutcome.MISSING)
+    if row.state is JobState.CLAIMED:
+        return request_cancel(row, now)
+    if row.state in LIVE:
+        return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now))
+    was_cancelled = row.has_note((EventKind.CANCELLED,))
+    return Transition(CancelOutcome.REPEATED if was_cancelled else CancelOutcome.MISSING)
+
+
+def request_cancel(row: JobRow, now: float) -> Transition[CancelOutcome]:
+    """Mark a claimed job, so that its owner learns of it; nothing changes if it is marked."""
+    if row.cancel_asked:
+        return Transition(CancelOutcome.ASKED)
+    row.cancel_asked = True
+    return _changed(row, now, CancelOutcome.ASKED, Note(EventKind.CANCEL_ASKED, row.owner, now, row.token))
+
+
+# -- claiming ----------------------------------------------------------------------------------------------------------
+
+
+def claim(
+    row: JobRow | None, request: ClaimRequest, now: float, token: int, paused: Collection[str | None] = ()
+) -> Transition[bool]:
+    """Give a job that can be claimed to an owner; the answer is whether it was.
+
+    :param token: larger than every earlier one of this job.
+    :param paused: the paused names, and None among them if the whole board is.
+    """
+    if row is None or not is_claimable(row, paused):
+        return Transition(False)
+    row.state = JobState.CLAIMED
+    row.attempts += 1
+    row.token = token
+    row.owner, row.claim_id = request.who, request.claim_id
+    row.expires_at = end_of_claim(request.expiry, now)
+    row.progress = None
+    return _changed(row, now, True, Note(EventKind.CLAIMED, request.who, now, token))
+
+
+def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[Verdict]:
+    """Let a claim end ``expiry`` seconds from now, also when that is sooner than before."""
+    if row is None or not holds(row, renewal.fence):
+        return Transition(Verdict.LOST)
+    row.expires_at = end_of_claim(renewal.expiry, now + slack)
+    if renewal.progress is not None:
+        row.progress = renewal.progress
+    return _touched(row, now, EventKind.EXTENDED)
+
+
+def checkpoint(row: JobRow | None, fence: Fence, state: bytes, now: float) -> Transition[Verdict]:
+    """Replace the checkpoint of a claimed job."""
+    if row is None or not holds(row, fence):
+        return Transition(Verdict.LOST)
+    row.checkpoint = state
+    return _touched(row, now, EventKind.CHECKPOINTED)
+
+
+def _touched(row: JobRow, now: float, kind: EventKind) -> Transition[Verdict]:
+    verdict = Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
+    return _changed(row, now, verdict, Note(kind, row.owner, now, row.token))
+
+
+# -- the ends of a claim -----------------------------------------------------------------------------------------------
+
+
+def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Verdict]:
+    """Let a claimed job be done; its record keeps the owner and the token, by which a repeat is known."""
+    fence = end.fence
+    if row is None or not holds(row, fence):
+        is_same = (
+            row is not None and row.state is JobState.COMPLETE and (row.owner, row.token) == (fence.who, fence.token)
+        )
+        return Transition(Verdict.REPEATED if is_same else Verdict.LOST)
+    row.state, row.result = JobState.COMPLETE, end.result
+    row.claim_id = row.expires_at = None
+    change = _changed(row, now, Verdict.DONE, Note(EventKind.CONSUMED, row.owner, now, row.token))
+    change.retention = end.retention
+    return change
+
+
+def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0) -> Transition[Verdict]:
+    """Put a job back; into the trash if its attempts are used up, off the board if its cancel was asked for."""
+    fence = end.fence
+    if row is None or not holds(row, fence):
+        return _repeated_or_lost(row, fence, ABANDON_NOTES)
+    _explain(row, end.reason, end.error, failed=end.counted)
+    if row.cancel_asked:
+        return _changed(row, now, Verdict.DONE, _cancelled(row, now, fence.who, fence.token, end.reason))
+    note = Note(EventKind.ABANDONED, fence.who, now, fence.token, end.reason)
+    if end.counted and is_used_up(row):
+        row.reason = used_up(row, end.reason)
+        return _changed(row, now, Verdict.DONE, note, _trashed(row, now, fence.who, fence.token))
+    row.attempts -= not end.counted
+    _requeue(row, now, now + slack + end.delay if end.delay > 0 else end.run_at)
+    return _changed(row, now, Verdict.DONE, note)
+
+
+def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[Verdict]:
+    """Set a job aside: under its claim with a fence, any live job without one."""
+    fence, who = end.fence, end.by
+    if fence is not None:
+        who = fence.who
+        if not holds(row, fence):
+            return _repeated_or_lost(row, fence, TRASH_NOTES)
+    if row is None or row.state not in LIVE:
+        is_there = row is not None and row.state is JobState.TRASHED
+        return Transition(Verdict.REPEATED if is_there else Verdict.LOST)
+    token = row.token if row.state is JobState.CLAIMED else None
+    _explain(row, end.reason, end.error, failed=True)
+    return _changed(row, now, Verdict.DONE, _trashed(row, now, who, token))
+
+
+def release(row: JobRow | None, token: int, reason: str, now: float) -> Transition[Verdict]:
+    """Break the claim that has this token, whoever holds it; attempts stay."""
+    if row is None or row.state is not JobState.CLAIMED or row.token != token:
+        is_known = row is not None and row.has_note(RELEASE_NOTES, token)
+        return Transition(Verdict.REPEATED if is_known else Verdict.LOST)
+    row.reason = reason
+    note = Note(EventKind.RELEASED, row.owner, now, token, reason)
+    if row.cancel_asked:
+        return _changed(row, now, Verdict.DONE, note, _cancelled(row, now, None, token))
+    _requeue(row, now)
+    return _changed(row, now, Verdict.DONE, note)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def expire_or_promote(row: JobRow, now: float) -> Transition[None]:
+    """Bring a job up to this moment at which :func:`is_due` is true of it."""
+    return expire(row, now) if row.state is JobState.CLAIMED else promote(row, now)
+
+
+def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
+    """End a claim without its owner: onto the board, into the trash, or off the board.
+
+    :param why: what ended it, if not its time.
+    """
+    who, token = row.owner, row.token
+    row.reason = expired(who) if why is None else why
+    note = Note(EventKind.EXPIRED, who, now, token, row.reason)
+    if row.cancel_asked:
+        return _changed(row, now, None, note, _cancelled(row, now, None, token))
+    if is_used_up(row):
+        row.reason = row.last_error = used_up(row, row.reason)
+        return _changed(row, now, None, note, _trashed(row, now, None, token))
+    _requeue(row, now)
+    return _changed(row, now, None, note)
+
+
+def promote(row: JobRow, now: float) -> Transition[None]:
+    """Let a delayed job be claimable."""
+    row.state = JobState.UNCLAIMED
+    return _changed(row, now, None, Note(EventKind.DUE, None, now))
+
+
+# -- the trash ---------------------------------------------------------------------------------------------------------
+
+
+def restore(row: JobRow | None, now: float, is_key_taken: Callable[[], bool]) -> Transition[TrashOutcome]:
+    """Bring a job back from the trash, with no attempts used.
+
+    :param is_key_taken: whether another live job has its key; asked only of a job in the trash that has one.
+    """
+    if row is None:
+        return Transition(TrashOutcome.MISSING)
+    if row.state is not JobState.TRASHED:
+        is_restored = row.has_note((EventKind.RESTORED,))
+        return Transition(TrashOutcome.REPEATED if is_restored else TrashOutcome.MISSING)
+    if row.key is not None and is_key_taken():
+        return Transition(TrashOutcome.TAKEN)
+    row.attempts, row.reason, row.cancel_asked = 0, None, False
+    # An operator wants it now: a delay that isn't over must not come back with the next abandon.
+    row.run_at = None if _is_delayed(row, now) else row.run_at
+    row.state = JobState.UNCLAIMED
+    return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, None, now))
+
+
+def purge(row: JobRow | None, now: float) -> Transition[TrashOutcome]:
+    """Let a job in the trash be deleted; the row stays as it is."""
+    if row is None or row.state is not JobState.TRASHED:
+        return Transition(TrashOutcome.MISSING)
+    return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, None, now),))
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def used_up(row: JobRow, reason: str | None) -> str:
+    """Say why a job goes to the trash by itself."""
+    said = f"all {row.max_attempts} attempts are used up"
+    return f"{said}; the last: {reason}" if reason else said
+
+
+def expired(owner: str | None) -> str:
+    """Say why a claim ended by itself; the owner's name stands as it is, with any quotes in it."""
+    return f"the claim of '{owner}' expired"
+
+
+def last_error_after(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> str | None:
+    """Return the last error of a job whose attempt ended: of one that failed, a reason is the error if there is none.
+
+    None says nothing, so that the error before stays; an empty text is what somebody said.
+    """
+    if error is not None:
+        return error
+    return reason if failed and reason is not None else row.last_error
+
+
+def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> None:
+    row.reason, row.last_error = reason, last_error_after(row, reason, error, failed=failed)
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+def _changed(row: JobRow, now: float, answer: Answer, *told: Note) -> Transition[Answer]:
+    row.last_modified = now
+    return Transition(answer, told)
+
+
+def _requeue(row: JobRow, now: float, run_at: float | None = None) -> None:
+    """End a claim so that the job can be claimed again, now or later."""
+    row.owner = row.claim_id = row.expires_at = None
+    if run_at is not None:
+        row.run_at = run_at
+    row.state = JobState.DELAYED if _is_delayed(row, now) else JobState.UNCLAIMED
+
+
+def _trashed(row: JobRow, now: float, who: str | None, token: int | None) -> Note:
+    row.owner = row.claim_id = row.expires_at = None
+    row.state = JobState.TRASHED
+    return Note(EventKind.TRASHED, who, now, token, row.reason)
+
+
+def _cancelled(
+    row: JobRow, now: float, who: str | None = None, token: int | None = None, reason: str | None = None
+) -> Note:
+    row.owner = row.claim_id = row.expires_at = None
+    row.state, row.cancel_asked = JobState.COMPLETE, True
+    return Note(EventKind.CANCELLED, who, now, token, reason)
+
+
+def _repeated_or_lost(row: JobRow | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Transition[Verdict]:
+    is_known = row is not None and row.has_note(kinds, fence.token, fence.who)
+    return Transition(Verdict.REPEATED if is_known else Verdict.LOST)
