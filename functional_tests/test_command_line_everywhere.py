@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harnesses.demo import COMMAND, ENVIRONMENT
 from servers.durable_stores import STORES, running
 from servers.redis_servers import RedisCluster, RedisSentinel
 
@@ -54,8 +55,8 @@ def demo(tree: Path, uri: str, files: int) -> dict[str, Any]:
         file = tree / f"tree/{number % 20}/{number}"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(os.urandom(600))
-    command = [sys.executable, "-m", "jobboard", "--board", uri, "demo", "tree", "--json"]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=110, check=False)
+    command = [*COMMAND, "--board", uri, "tree", "--json"]
+    done = subprocess.run(command, cwd=tree, env=ENVIRONMENT, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
     checked = subprocess.run(["sha256sum", "-c", "--strict", "SHA256SUMS"], cwd=tree, capture_output=True, check=False)
     assert (checked.returncode, checked.stdout.count(b": OK\n")) == (0, files)

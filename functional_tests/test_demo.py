@@ -7,20 +7,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from harnesses.demo import COMMAND, ENVIRONMENT
 
 from jobboard.testing import eventually
 
 
 def demo(cwd: Path, *arguments: str | bytes) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jobboard", "demo", *arguments]
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, errors="replace", timeout=110, check=False
-    )  # fmt: skip
+    pipes: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+    done = subprocess.run([*COMMAND, *arguments], cwd=cwd, env=ENVIRONMENT, timeout=110, check=False, **pipes)
     assert "Traceback" not in done.stdout + done.stderr
     return done
 
@@ -112,8 +111,7 @@ def test_the_sums_are_not_summed(tmp_path: Path) -> None:
 def test_another_board_and_another_output(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/a").write_text("a")
-    command = [sys.executable, "-m", "jobboard", "--board", "sqlite:///mine.db", "demo", "tree", "-o", "sums"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = demo(tmp_path, "--board", "sqlite:///mine.db", "tree", "-o", "sums")
     assert (done.returncode, check(tmp_path, "sums").returncode) == (0, 0)
     assert (tmp_path / "mine.db").exists()
 
@@ -129,8 +127,7 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(tmp_path: Path, whe
 def test_a_module_of_a_known_name_in_the_present_directory_harms_nobody(tmp_path: Path) -> None:
     (tmp_path / "hashlib.py").write_text("1 / 0")
     (tmp_path / "click.py").write_text("1 / 0")
-    command = [str(Path(sys.executable).with_name("jobboard")), "demo", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = demo(tmp_path, ".")
     assert (done.returncode, done.stderr) == (0, "")
     assert check(tmp_path).returncode == 0
 
@@ -140,8 +137,10 @@ def interrupted(cwd: Path, number: int) -> tuple[int, str, list[psutil.Process]]
     (cwd / "tree").mkdir()
     for name in range(3000):
         (cwd / f"tree/{name}").write_bytes(b"x" * 2000)
-    command = [sys.executable, "-m", "jobboard", "--board", "sqlite:///s%65cret.db", "demo", "tree"]
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    command = [*COMMAND, "--board", "sqlite:///s%65cret.db", "tree"]
+    process = subprocess.Popen(
+        command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     try:
 
         def conductors() -> list[psutil.Process]:

@@ -30,13 +30,16 @@ def load_plugin(namespace: str, name: str) -> Any:
     except NoMatches:
         entry_point, fault = faults[0] if faults else (None, None)
         if isinstance(fault, ModuleNotFoundError) and not str(fault.name).startswith("jobboard"):
-            # Several names of one store say which extra it is that they need: ``rediss = module:Class [redis]``.
-            extra = next(iter(entry_point.extras if entry_point else ()), name)
-            raise UnknownBackend(
-                f"{name} needs the Python package {fault.name!r}: pip install 'jobboard[{extra}]'"
-            ) from fault
+            what = _requirement(entry_point) if entry_point else "jobboard"
+            raise UnknownBackend(f"{name} needs the Python package {fault.name!r}: pip install '{what}'") from fault
         raise UnknownBackend(f"{name} can't be loaded: {fault!r}") from fault
     return manager.driver
+
+
+def _requirement(entry_point: EntryPoint) -> str:
+    """Return what to install for an entry point; it names its extra: ``rediss = module:Class [redis]``."""
+    package = entry_point.dist.name if entry_point.dist else "jobboard"
+    return f"{package}[{entry_point.extras[0]}]" if entry_point.extras else package
 
 
 def plugin_names(namespace: str) -> list[str]:

@@ -54,7 +54,7 @@ class TestPosting:
             ["post", "a\n"], ["post", "a", "--delay", "-1"],
             ["post", "a", "--uuid", "x"], ["post", "a", "--max-attempts", "0"], ["show", "ffffffff"], ["show", "zz"],
             ["show", "a:b"], ["post", "a", "--details", "@/no/such/file"], ["cancel", "a:b"],
-            ["conductor", "jobboard.demo.handlers:handlers", "--executor", "x"],
+            ["conductor", "helpers.work:handlers", "--executor", "x"],
         ],
     )  # fmt: skip
     def test_a_refusal_is_one_line_and_status_1(self, jobboard: Run, arguments: list[str]) -> None:

@@ -190,7 +190,7 @@ class TestGlobalOptions:
             pass
         assert as_json(jobboard("ls", "--board", uri, "--json")) == [], "boards of two names share nothing"
 
-    @pytest.mark.parametrize("arguments", [["post", "a"], ["ls"], ["conductor", "jobboard.demo.handlers:handlers"]])
+    @pytest.mark.parametrize("arguments", [["post", "a"], ["ls"], ["conductor", "helpers.work:handlers"]])
     def test_a_board_within_this_process_is_refused(self, jobboard: Run, arguments: list[str]) -> None:
         assert "sqlite:///" in jobboard("--board", "memory://", *arguments, status=2)
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = [
     path
-    for folder in ("jobboard", "lua", "tests", "functional_tests", "benchmarks")
+    for folder in ("jobboard", "lua", "tests", "functional_tests", "benchmarks", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]
 

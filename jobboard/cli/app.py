@@ -9,7 +9,6 @@ import traceback
 import click
 
 from jobboard.cli.conducting import add_conducting
-from jobboard.cli.demo import add_demo
 from jobboard.cli.looking import add_looking
 from jobboard.cli.migrating import add_migrating
 from jobboard.cli.operating import add_operating
@@ -34,7 +33,9 @@ Exit status:
 """
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    "jobboard", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.option("--board", "uri", envvar="JOBBOARD_URI", metavar="URI", help="Where the board is: sqlite:///jobs.db, ...")
 @click.option("--name", envvar="JOBBOARD_NAME", default="jobs", show_default=True, help="The board's name.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of a table.")
@@ -47,14 +48,14 @@ def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> No
     context.obj = Session(uri, name, output)
 
 
-for add in (add_posting, add_looking, add_operating, add_migrating, add_conducting, add_scheduling, add_demo):
+for add in (add_posting, add_looking, add_operating, add_migrating, add_conducting, add_scheduling):
     add(cli)
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:
     """Run one command line, and return the exit status; whatever goes wrong is one line on standard error."""
     output = Output()
-    status = _run(sys.argv[1:] if arguments is None else list(arguments), output)
+    status = _run(root, sys.argv[1:] if arguments is None else list(arguments), output)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -66,10 +67,10 @@ def run(arguments: list[str] | None = None) -> int:
     return status
 
 
-def _run(arguments: list[str], output: Output) -> int:
+def _run(root: click.Command, arguments: list[str], output: Output) -> int:
     try:
-        with cli.make_context("jobboard", arguments, obj=output) as context:
-            cli.invoke(context)
+        with root.make_context(root.name, arguments, obj=output) as context:
+            root.invoke(context)
         return OK
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess  # nosec B404 # it starts itself
+import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO
 
+from demo.interrupts import put_off
 from jobboard.board import JobBoard
-from jobboard.demo.interrupts import put_off
 from jobboard.errors import BoardUnavailable, JobBoardError
 from jobboard.states import JobState
 
+#: Where the conductors find the handlers.
+_EXAMPLES = str(Path(__file__).parent.parent)
 #: Short, so that the takeover from the killed one can be watched; claims are renewed three times in that time.
 EXPIRY = 2.0
 #: Seconds for the conductors to end after a SIGTERM, and for what they still run then.
-_FAREWELL, _DRAIN = 10.0, 2.0
+_STOP_TIMEOUT, _DRAIN = 10.0, 2.0
 #: Seconds for a server to end what a stopped process asked of it.
 _LAST_REQUEST = 0.3
 
@@ -49,11 +52,11 @@ class Crew:
         self._board = board
         # -P: the present directory is the user's, and no place to import from.
         self._arguments = [
-            sys.executable, "-P", "-m", "jobboard", "conductor", "jobboard.demo.handlers:handlers", "--until-eof",
+            sys.executable, "-P", "-m", "jobboard", "conductor", "demo.handlers:handlers", "--until-eof",
             "--concurrency", str(slots), "--expiry", str(EXPIRY), "--drain", str(_DRAIN),
         ]  # fmt: skip
         # Not among the arguments: there, everybody on the host could read a password in the URI.
-        self._environment = {**os.environ, "JOBBOARD_URI": uri, "JOBBOARD_NAME": board.name}
+        self._environment = {**os.environ, "JOBBOARD_URI": uri, "JOBBOARD_NAME": board.name, "PYTHONPATH": _EXAMPLES}
         self._size = size
         self.members: list[Member] = []
 
@@ -73,7 +76,7 @@ class Crew:
     def _start(self, label: str) -> Member:
         log = tempfile.TemporaryFile()  # noqa: SIM115, closed by _stop
         # A session of its own: Ctrl-C is for the demo, which then stops its conductors in good order.
-        process = subprocess.Popen(  # nosec B603 # this interpreter, and no shell
+        process = subprocess.Popen(
             [*self._arguments, "--label", label],
             env=self._environment,
             stdin=subprocess.PIPE,
@@ -87,7 +90,7 @@ class Crew:
         try:
             for member in self.members:
                 member.process.terminate()
-            deadline = time.monotonic() + _FAREWELL
+            deadline = time.monotonic() + _STOP_TIMEOUT
             for member in self.members:
                 try:
                     member.process.wait(max(0.1, deadline - time.monotonic()))

@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from demo.crew import Crew
+from demo.handlers import NAME
+from demo.show import Show, show
+from demo.sums import check_output, line_of, write_sums
+from demo.tree import Tree
 from jobboard.board import JobBoard
-from jobboard.demo.crew import Crew
-from jobboard.demo.handlers import NAME
-from jobboard.demo.show import Show, show
-from jobboard.demo.sums import check_output, line_of, write_sums
-from jobboard.demo.tree import Tree
 from jobboard.errors import JobBoardError
 from jobboard.fetching import backend
 from jobboard.job import Posting

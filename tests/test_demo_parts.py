@@ -12,13 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from helpers.command_line import Run
+from demo.__main__ import demo
+from demo.crew import Crew, Member
+from demo.interrupts import all_like_ctrl_c, put_off
+from demo.sums import check_output, line_of, write_sums
+from demo.tree import Tree
 
 from jobboard import JobBoard, JobBoardError
-from jobboard.demo.crew import Crew, Member
-from jobboard.demo.interrupts import all_like_ctrl_c, put_off
-from jobboard.demo.sums import check_output, line_of, write_sums
-from jobboard.demo.tree import Tree
+from jobboard.cli.app import REFUSED, run
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -110,8 +111,9 @@ class TestSums:
         check_output(tmp_path / "new")
 
 
-def test_a_board_within_this_process_is_refused(jobboard: Run, tmp_path: Path) -> None:
-    assert "several" in jobboard("demo", str(tmp_path), "--board", "memory://", "-o", str(tmp_path / "x"), status=1)
+def test_a_board_within_this_process_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([str(tmp_path), "--board", "memory://", "-o", str(tmp_path / "x")], root=demo) == REFUSED
+    assert "several" in capsys.readouterr().err
 
 
 class TestInterrupts:
