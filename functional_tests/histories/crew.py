@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -120,7 +121,10 @@ class Crew:
             try:
                 eventually(member.has_ended, within=_FAREWELL, every=0.05)
             except AssertionError:
-                self.faults.append(f"{member.name} did not end within {_FAREWELL:.0f} s of SIGTERM")
+                self.faults.append(f"{member.name} did not end within {_FAREWELL:.0f} s of SIGTERM: see {member.log}")
+                member.send(signal.SIGUSR1)
+                with contextlib.suppress(AssertionError):
+                    eventually(lambda member=member: member.log.stat().st_size, within=2)
                 member.send(signal.SIGKILL)
             self._look_at_end(member)
             member.close()

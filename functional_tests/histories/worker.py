@@ -7,6 +7,8 @@ with, negative for a signal.
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import json
 import os
 import select
@@ -20,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, fetch
@@ -242,7 +245,27 @@ def _one_of(items: Sequence[Any], pick: float) -> Any:
     return items[int(pick * len(items))]
 
 
-def work(board: JobBoard, diary: Diary, process: str, seed: int, rate: float, stop: threading.Event) -> None:
+class Stop:
+    """Told by a signal to stop. ``Event.set()`` may wait for a lock that the interrupted thread holds in ``wait()``."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[None] = SimpleQueue()
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+        self._queue.put(None)
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float) -> bool:
+        with contextlib.suppress(Empty):
+            self._queue.get(timeout=timeout)
+        return self._is_set
+
+
+def work(board: JobBoard, diary: Diary, process: str, seed: int, rate: float, stop: Stop | threading.Event) -> None:
     """Take the steps of this process's plan until told to stop."""
     # Two processes share each owner's name: a claim is the token, and not the name.
     worker = Worker(board, diary, f"owner {ord(process[1]) % 2}")
@@ -252,7 +275,7 @@ def work(board: JobBoard, diary: Diary, process: str, seed: int, rate: float, st
         worker.take(step)
 
 
-def _connect(board: JobBoard, stop: threading.Event) -> bool:
+def _connect(board: JobBoard, stop: Stop) -> bool:
     while not stop.is_set():
         try:
             board.connect(5.0)
@@ -264,7 +287,9 @@ def _connect(board: JobBoard, stop: threading.Event) -> bool:
 
 def live(settings: dict[str, Any], process: str) -> None:
     """Be one worker from its start until SIGTERM."""
-    stop = threading.Event()
+    stop = Stop()
+    # For a process that does not stop: into its log.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     board = fetch(settings["board"], settings["uri"], **settings["options"])
     diary = Diary(Path(settings["folder"]) / f"{process}.jsonl", process)
