@@ -228,7 +228,7 @@ def test_a_sigusr1_prints_what_each_slot_does(
     assert process.returncode == 0
     assert f"'step' {job.uuid} attempt 1 token {job.token or board.get(job.uuid).record.token}: begun" in text
     assert "in step" in text
-    assert "jobboard-keeper" in text
+    assert "jobboard-renewer" in text
     assert str(diary) not in text
 
 

@@ -198,7 +198,7 @@ class TestEveryExecutor:
         conductor = conduct(executor)
         job = board.post("wait for lost")
         eventually(lambda: state_of(board, job) is JobState.CLAIMED, 20)
-        eventually(lambda: conductor._shift._slots.taken, 20)
+        eventually(lambda: conductor._run._slots.taken, 20)
         # Whether it answers True depends on whether the handler had begun by then.
         conductor.stop(drain=False)
         record = board.get(job.uuid).record
@@ -321,7 +321,7 @@ class TestWork:
         stopped: list[bool] = []
         stopper = threading.Thread(target=lambda: stopped.append(conductor.stop(timeout=10)))
         stopper.start()
-        eventually(lambda: conductor._shift.stopping)
+        eventually(lambda: conductor._run.stopping)
         gate.set()
         stopper.join(10)
         assert (stopped, state_of(board, job), state_of(board, untouched)) == (

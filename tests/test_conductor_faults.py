@@ -134,7 +134,7 @@ class TestHandlersFaults:
             eventually(lambda: [state_of(board, job) for job in jobs] == [JobState.TRASHED] * 2)
             assert all(name in (board.get(job.uuid).record.reason or "") for job in jobs)
             assert board.post("echo").wait(10)
-            assert conductor._shift._keeper.held() == []
+            assert conductor._run._renewer.held() == []
 
     @pytest.mark.parametrize("executor", ["thread", "asyncio"])
     @pytest.mark.parametrize("name", ODD_RESULTS)
@@ -186,7 +186,7 @@ class TestHandlersFaults:
 
         handlers.add("write", write)
         with conducting(board, handlers) as conductor:
-            conductor._shift._keeper._unsubscribe()
+            conductor._run._renewer._unsubscribe()
             job = board.post("write")
             assert begun.wait(10)
             board.pause("write")
@@ -209,7 +209,7 @@ class TestHandlersFaults:
         with conducting(board, handlers, concurrency=2, expiry=3600) as conductor:
             job = board.post("wait")
             eventually(lambda: state_of(board, job) is JobState.CLAIMED)
-            conductor._shift._keeper._unsubscribe()
+            conductor._run._renewer._unsubscribe()
             board.release(job, reason="a test")
             assert job.wait(10)
             assert job.result == "done under token 2"
@@ -303,7 +303,7 @@ class TestTheStoresFaults:
             with conducting(board, handlers, expiry=0.3) as conductor:
                 assert board.post("echo").wait(10)
                 eventually(lambda: [entity.name for entity in board.entities()] == [conductor.who])
-                eventually(lambda: conductor._shift._keeper._unsubscribe is not None)
+                eventually(lambda: conductor._run._renewer._unsubscribe is not None)
 
 
 class TestRequests:

@@ -48,7 +48,7 @@ def test_a_handler_may_stop_its_own_conductor(board: JobBoard, executor: str, is
 
     def stop(job: RunningJob) -> str:
         with conductor._lock:  # which what goes on behind its back needs
-            answers.extend([conductor.stop(), conductor._shift._claimer.stopping])
+            answers.extend([conductor.stop(), conductor._run._claimer.stopping])
         return "went on"
 
     async def stop_later(job: RunningJob) -> str:
@@ -70,7 +70,7 @@ def test_a_handler_cannot_start_its_own_conductor_while_it_stops(board: JobBoard
     def restart(job: RunningJob) -> None:
         conductor.start()  # it works already
         conductor.stop()
-        eventually(lambda: "working" not in repr(conductor) or conductor._shift.stopping)
+        eventually(lambda: "working" not in repr(conductor) or conductor._run.stopping)
         try:
             conductor.start()
         except RuntimeError as error:
@@ -160,14 +160,14 @@ def test_a_second_stop_hurries_the_first(board: JobBoard, handlers: Handlers) ->
         answers: list[bool] = []
         patient = threading.Thread(target=lambda: answers.append(conductor.stop()))
         patient.start()
-        eventually(lambda: conductor._shift.stopping)
+        eventually(lambda: conductor._run.stopping)
         assert conductor.stop(drain=True, timeout=0.01) is False
         patient.join(10)
         assert answers == [False]
         assert state_of(board, job) is JobState.UNCLAIMED
 
 
-def test_a_stop_in_vain_of_another_thread_does_not_end_the_next_shift(board: JobBoard, handlers: Handlers) -> None:
+def test_a_stop_in_vain_of_another_thread_does_not_end_the_next_run(board: JobBoard, handlers: Handlers) -> None:
     with conducting(board, handlers) as conductor:
         for _ in range(10):
             stoppers = [threading.Thread(target=conductor.stop) for _ in range(4)]
@@ -191,7 +191,7 @@ def test_what_is_claimed_during_a_stop_is_given_back_unrun(handlers: Handlers) -
             claimed = claim_next(*arguments)  # type: ignore[arg-type]
             if claimed:
                 stopper.start()
-                eventually(lambda: conductor._shift._claimer.stopping)
+                eventually(lambda: conductor._run._claimer.stopping)
                 stopping.set()
             return claimed
 
@@ -207,7 +207,7 @@ def test_what_is_claimed_during_a_stop_is_given_back_unrun(handlers: Handlers) -
 
 
 def test_a_stop_comes_to_its_end_without_the_store(handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobboard.conductor.shift._FAREWELL", 0.2)
+    monkeypatch.setattr("jobboard.conductor.run._STOP_TIMEOUT", 0.2)
     with lossy_board() as (board, backend):
         with conducting(board, handlers, expiry=60) as conductor:
             job = board.post("gate")

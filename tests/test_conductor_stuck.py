@@ -56,7 +56,7 @@ def hanging(executor: str) -> str:
 
 
 def stuck(conductor: Conductor) -> int:
-    number: int = conductor._shift.health()["stuck"]
+    number: int = conductor._run.health()["stuck"]
     return number
 
 

@@ -107,10 +107,10 @@ def test_a_task_that_is_lost_before_its_first_step_frees_its_slot(board: JobBoar
         eventually(lambda: state_of(board, job) is JobState.CLAIMED)
         board.pause("begin")
         board.release(job, reason="a test")
-        eventually(lambda: len(conductor._shift._keeper.held()) == 1)
+        eventually(lambda: len(conductor._run._renewer.held()) == 1)
         gate.set()
         assert blocking.wait(10)
-        eventually(lambda: conductor._shift._slots.taken == 0)
+        eventually(lambda: conductor._run._slots.taken == 0)
         assert (begun, state_of(board, job)) == ([], JobState.UNCLAIMED)
 
 
@@ -206,7 +206,7 @@ def test_without_a_loop_nothing_is_claimed_and_operators_are_told(
         raise OSError("too many open files")
 
     handlers.add("echo later", echo_later)
-    monkeypatch.setattr("jobboard.conductor.executors.loop._PAUSE", 0.01)
+    monkeypatch.setattr("jobboard.conductor.executors.loop._RETRY_DELAY", 0.01)
     with monkeypatch.context() as broken:
         broken.setattr(asyncio, "new_event_loop", fail)
         conductor = Conductor("test", board, handlers, executor="asyncio", expiry=1.0)

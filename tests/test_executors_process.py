@@ -52,7 +52,7 @@ class TestWhatIsKilled:
     def test_a_kill_is_for_the_task_that_it_was_meant_for(self, board: JobBoard) -> None:
         """Losing one job after the other never harms the next one in the same worker."""
         with conducting(board, chores.handlers, "process", concurrency=2) as conductor:
-            executor = conductor._shift._executor
+            executor = conductor._run._executor
             interrupt, seen = executor.interrupt, []
 
             def interrupt_everything_late(task: object) -> None:
@@ -76,9 +76,9 @@ class TestWhatIsKilled:
         assert worker.wait_until_ready(20)
         worker.kill_if_running(object())  # type: ignore[arg-type]
         assert worker.usable
-        worker.dismiss()
+        worker.leave()
         assert not worker.usable
-        worker.bury()
+        worker.dispose()
 
     def test_an_idle_worker_that_dies_is_replaced_and_no_job_blamed(self, board: JobBoard) -> None:
         with conducting(board, chores.handlers, "process"):
@@ -261,7 +261,7 @@ class TestTheStart:
         assert subprocess.run([sys.executable, script], timeout=60, check=False).returncode == 0
 
     def test_nothing_is_left_of_a_start_that_failed(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobboard.conductor.executors.process._LONGEST_START", 0.0)
+        monkeypatch.setattr("jobboard.conductor.executors.process._START_TIMEOUT", 0.0)
         before = set(threading.enumerate())
         conductor = Conductor("test", board, chores.handlers, executor="process", concurrency=2)
         with pytest.raises(ValueError, match="can't start"):

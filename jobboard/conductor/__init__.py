@@ -1,10 +1,10 @@
-"""Conductors: they claim jobs, run the handlers that were registered, and end the claims."""
+"""Conductors claim jobs, run the registered handlers, and end the claims."""
 
 from jobboard.conductor.backoff import Backoff
 from jobboard.conductor.conductor import Conductor
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
-from jobboard.conductor.running import RunningJob
+from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
 
 __all__ = ["Backoff", "Broken", "Cancelled", "Conductor", "Handlers", "RunAgain", "RunningJob", "stop_on_signals"]

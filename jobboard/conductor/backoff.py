@@ -1,4 +1,4 @@
-"""How long a job that failed has to wait before its next attempt."""
+"""How long a failed job waits for its next attempt."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from jobboard.validation import check_delay, check_number
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """``first`` seconds after the first failure, ``factor`` times as many after each further one, at most ``most``.
+    """The delays between the attempts of a job: they grow by a factor, up to a maximum.
 
-    :param jitter: the share by which a delay is randomly longer or shorter, so that jobs that failed together don't
-        come back together.
+    :param first: seconds after the first failure.
+    :param factor: each further delay is so many times the one before; 1 to 1000.
+    :param most: seconds of the longest delay.
+    :param jitter: the share, 0 to 1, by which a delay is randomly longer or shorter, so that jobs that failed together
+        don't run again together.
+    :raises ValueError: an argument is out of its range.
+    :raises TypeError: an argument is no number.
     """
 
     first: float = 1.0
@@ -31,7 +36,7 @@ class Backoff:
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of this attempt; the first is 1."""
-        # The exponent is bounded so that a job that fails for ever can't overflow a float; and the longest delay has
-        # to leave room for its jitter.
+        # The exponent has a bound, or the float overflows after many failures; and the longest delay with its jitter
+        # is ``most``.
         plain = min(self.first * self.factor ** min(attempt - 1, 64), self.most / (1 + self.jitter))
         return plain * (1 + random.uniform(-self.jitter, self.jitter))

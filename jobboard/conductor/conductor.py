@@ -1,59 +1,57 @@
-"""The conductor: a process that loops over claim, run, end."""
+"""The conductor: what users start and stop."""
 
 from __future__ import annotations
 
 import math
-import os
 import queue
-import socket
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jobboard.board import JobBoard
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.handlers import Handlers
-from jobboard.conductor.keeper import interval_for
 from jobboard.conductor.log import logger
-from jobboard.conductor.shift import Shift
-from jobboard.conductor.slots import Slots
-from jobboard.conductor.task import Task
-from jobboard.heartbeat import Heartbeat, worker_id
+from jobboard.conductor.run import ConductorOptions, ConductorRun
+from jobboard.heartbeat import worker_id
 from jobboard.plugins import load_plugin
 from jobboard.validation import check_count, check_delay, check_expiry, check_text, check_timeout
 
 _NAMESPACE = "jobboard.executors"
 
-#: Who waits looks up this often, in seconds: a signal that another thread got (as it happens after a SIGCONT) wakes
-#: nobody, and its handler runs only once the main thread does something.
-_GLANCE = 0.5
+#: Seconds after which a waiting main thread runs again. Python runs signal handlers in that thread only, and a signal
+#: that another thread got (as happens after a SIGCONT) does not wake it.
+_SIGNAL_POLL = 0.5
 
-#: For how long a conductor that ends itself lets handlers finish, in seconds.
+#: Seconds that handlers have to finish when a conductor with ``on_stuck="exit"`` stops itself.
 _STUCK_DRAIN = 30.0
 
 _Value = TypeVar("_Value")
 
 
 class Conductor:
-    """Claims jobs from a board, runs their handlers, and ends their claims: consumed, put back, or trashed.
+    """Claims jobs from a board, runs their handlers, and ends their claims: it consumes, abandons or trashes the jobs.
 
-    Any number may work beside each other. What a dead one held is taken back by the others, or by whoever looks at
-    the board next. A conductor that was stopped can be started again.
+    Any number of conductors may work on one board. The claims of one that died expire, and others claim its jobs.
+    A conductor that was stopped can be started again.
 
-    :param name: what operators see; the owner's name in the store is made unique with host, pid and a random part.
-    :param board: connected, and stays so; the conductor survives the store's absence.
-    :param handlers: those registered at the start are run; only jobs of their names are claimed.
-    :param concurrency: how many handlers run at a time.
+    :param name: what operators see; the owner in the store is this name with host, pid and a random part.
+    :param board: connected, and stays connected; the conductor survives the store's absence.
+    :param handlers: what is registered when the conductor starts; only jobs of these names are claimed.
+    :param concurrency: how many handlers run at a time, which is the number of its slots.
     :param executor: ``"thread"``, ``"process"``, ``"asyncio"``, or another entry point of ``jobboard.executors``.
     :param expiry: seconds that a claim lasts without renewal; it is renewed three times in that time.
     :param grace: seconds that a handler has to end after a cancel, before its claim ends and an executor that can kill
-        does so; and to return once its claim is over (lost, timed out), before its slot counts as stuck.
-    :param max_stuck: how many stuck slots get a new one in their place; None: as many as ``concurrency``. When more are
+        it does so; and to return once its claim is over (lost, timed out), before its slot counts as stuck.
+    :param max_stuck: how many stuck slots are replaced by new ones; None: as many as ``concurrency``. When more are
         stuck, jobs of their names are claimed no more, and the conductor is not ``healthy``.
-    :param on_stuck: what it does then: ``"stay"`` at work for the other names, or ``"exit"``: stop, with up to 30 s for
-        what runs, so that a supervisor can start it anew.
+    :param on_stuck: what it does then: ``"stay"`` keeps it at work for the other names; ``"exit"`` stops it, after 30 s
+        for the running handlers at most, so that a supervisor can start it again.
+    :raises ValueError: an argument is out of its range, ``handlers`` is empty, or there is no such executor.
+    :raises TypeError: an argument is of another type.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class Conductor:
         max_stuck: int | None = None,
         on_stuck: str = "stay",
     ) -> None:
-        self._name = check_text("a conductor's name", name)
+        check_text("a conductor's name", name)
         if not isinstance(board, JobBoard):
             raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
         if not isinstance(handlers, Handlers):
@@ -78,25 +76,28 @@ class Conductor:
             raise ValueError("there are no handlers; register one with @handlers.handler(name)")
         self._board = board
         self._handlers = handlers
-        self._concurrency = check_count("concurrency", concurrency)
-        self._expiry = check_expiry(expiry)
-        self._grace = check_delay(grace, "grace")
-        self._max_stuck = self._concurrency if max_stuck is None else check_count("max_stuck", max_stuck, 0)
+        self._options = ConductorOptions(
+            name=name,
+            concurrency=check_count("concurrency", concurrency),
+            expiry=check_expiry(expiry),
+            grace=check_delay(grace, "grace"),
+            max_stuck=concurrency if max_stuck is None else check_count("max_stuck", max_stuck, 0),
+            executor=check_text("executor", executor),
+            executor_class=_load_executor(executor),
+        )
         if on_stuck not in ("stay", "exit"):
             raise ValueError(f'on_stuck must be "stay" or "exit"; got {on_stuck!r}')
-        self._on_stuck = on_stuck
-        self._gave_up = False
-        self._executor = check_text("executor", executor)
-        self._executor_class = _load_executor(executor)
+        self._exits_when_stuck = on_stuck == "exit"
+        self._stopped_itself = False
         self._who = worker_id(name)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._stopped.set()
-        self._shift: Shift | None = None
+        self._run: ConductorRun | None = None
 
     @property
     def name(self) -> str:
-        return self._name
+        return self._options.name
 
     @property
     def who(self) -> str:
@@ -105,28 +106,36 @@ class Conductor:
 
     @property
     def healthy(self) -> bool:
-        """False while too many slots are stuck or its executor can't run anything; also once that ended it."""
-        shift = self._shift
-        return not self._gave_up and (shift is None or shift.health()["healthy"])
+        """False while too many slots are stuck or its executor can run nothing; also after that stopped it."""
+        run = self._run
+        return not self._stopped_itself and (run is None or run.health()["healthy"])
 
     def describe(self) -> str:
-        """Return what each slot does and where every thread is, as text for a log; never what is in variables."""
-        shift = self._shift
-        slots = [] if shift is None else shift.describe()
+        """Return the state of each slot and the stack of each thread, as text for a log; without any variables."""
+        run = self._run
+        slots = [] if run is None else run.describe()
         threads = [f"thread {thread.name}:\n{stack_of_thread(thread)}" for thread in threading.enumerate()]
         return "\n\n".join([f"{self!r}", *slots, *threads])
 
     def start(self) -> None:
-        """Begin to work, in threads of its own; returns once it does. Nothing happens if it works already.
+        """Begin to work in threads of its own, and return; nothing happens if it works already.
+
+        A conductor that is being stopped is started again after its stop.
 
         :raises ValueError: a handler can't run in this executor.
+        :raises RuntimeError: one of its own handlers calls this during the stop, which waits for that handler.
         """
         if self._is_called_by_handler() and self._is_stopping():
             raise RuntimeError("a handler can't start its own conductor again, which waits for that handler to end")
-        _apart(self._start)
+        _call_in_thread(self._start)
 
     def run(self) -> None:
-        """Work until somebody calls :meth:`stop`; an exception such as Ctrl-C's gives all jobs back first."""
+        """Start, and block until somebody calls :meth:`stop`.
+
+        An exception such as KeyboardInterrupt stops it without a drain, and is raised again.
+
+        :raises ValueError: a handler can't run in this executor.
+        """
         try:
             self.start()
             self.wait()
@@ -135,24 +144,25 @@ class Conductor:
             raise
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until it has stopped; False after ``timeout`` seconds."""
+        """Block until it has stopped; False after ``timeout`` seconds (None: no limit)."""
         seconds = check_timeout(timeout)
         deadline = math.inf if seconds is None else time.monotonic() + seconds
-        while not self._stopped.wait(max(0.0, min(deadline - time.monotonic(), _GLANCE))):
+        while not self._stopped.wait(max(0.0, min(deadline - time.monotonic(), _SIGNAL_POLL))):
             if time.monotonic() >= deadline:
                 return False
         return True
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
-        """Claim no more, and come to an end; True if every handler finished and every end was sent.
+        """Claim no more, and stop; True if every handler finished and every end was sent.
 
-        From any thread and from a signal handler too. A second call can hurry the first one. Called by one of its own
-        handlers it returns False at once, since that handler has not finished; the rest goes on without it.
+        Any thread and any signal handler may call it. A second call can make the first one faster. If one of its own
+        handlers calls it, it returns False at once, since that handler has not finished; the stop goes on without it.
 
-        :param drain: let running handlers finish; else give their jobs back at once, with the attempt.
-        :param timeout: seconds to drain; what still runs then is given back, in 10 seconds more at most. None waits for
-            all. Without ``drain``: seconds to give all back, 10 by default. What could not be given back in time, since
-            the store did not answer, runs out with its claim.
+        What can't be given back in time, since the store does not answer, is claimable again when its claim expires.
+
+        :param drain: let running handlers finish; False gives their jobs back at once, with the attempt uncounted.
+        :param timeout: seconds to drain, None for no limit. Jobs that still run then are given back, in 10 more seconds
+            at most. Without ``drain``: seconds to give the jobs back, None for 10.
         """
         seconds = check_timeout(timeout)
 
@@ -160,100 +170,78 @@ class Conductor:
             return self._stop(bool(drain), seconds)
 
         if self._is_called_by_handler():
-            if self._shift is not None:
-                self._shift.claim_no_more()
+            if (run := self._run) is not None:
+                run.stop_claiming()
             threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
             return False
-        return _apart(stop)
+        return _call_in_thread(stop)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         while True:
             with self._lock:
-                shift = self._shift
-                if shift is None:
-                    self._begin(self._new_shift())
+                run = self._run
+                if run is None:
+                    self._start_run()
                     return
-                if not shift.stopping:
+                if not run.stopping:
                     return
-            shift.wait()
-            self._forget(shift)
+            run.wait()
+            self._forget(run)
 
-    def _begin(self, shift: Shift) -> None:
-        # It is known before it starts, since a handler may want to stop it while this goes on.
-        self._shift = shift
-        self._gave_up = False
+    def _start_run(self) -> None:
+        run = ConductorRun(self._who, self._board, self._handlers.copy(), self._options, self._on_unhealthy)
+        # Set before the start, since a handler may call stop() while this goes on.
+        self._run = run
+        self._stopped_itself = False
         self._stopped.clear()
         try:
-            shift.start()
+            run.start()
         except BaseException:
-            self._shift = None
+            self._run = None
             self._stopped.set()
             raise
 
     def _stop(self, drain: bool, timeout: float | None) -> bool:
         with self._lock:
-            shift = self._shift
-        if shift is None:
+            run = self._run
+        if run is None:
             return True
-        finished = shift.stop(drain, timeout)
-        self._forget(shift)
+        finished = run.stop(drain, timeout)
+        self._forget(run)
         return finished
 
-    def _forget(self, shift: Shift) -> None:
+    def _forget(self, run: ConductorRun) -> None:
         with self._lock:
-            if self._shift is shift:
-                self._shift = None
+            if self._run is run:
+                self._run = None
                 self._stopped.set()
 
-    def _new_shift(self) -> Shift:
-        slots = Slots(self._concurrency)
-        handlers = self._handlers.copy()
-
-        def metadata() -> dict[str, Any]:
-            return {
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "executor": self._executor,
-                "concurrency": self._concurrency,
-                "max_stuck": self._max_stuck,
-                "names": sorted(handlers.names),
-                "label": self._name,
-                **shift.health(),
-            }
-
-        presence = Heartbeat(self._board, "conductor", self._who, metadata, max(1.0, interval_for(self._expiry)))
-        shift = Shift(
-            self._who, self._board, handlers, slots, self._expiry, self._grace, self._max_stuck, self._unhealthy,
-            lambda handlers, finish: self._executor_class(handlers, self._concurrency, finish), presence,
-        )  # fmt: skip
-        return shift
-
-    def _unhealthy(self) -> None:
-        if self._on_stuck == "exit" and not self._gave_up:
-            self._gave_up = True
-            logger.error("conductor %s ends, since too many of its slots are stuck", self._who)
+    def _on_unhealthy(self) -> None:
+        if self._exits_when_stuck and not self._stopped_itself:
+            self._stopped_itself = True
+            logger.error("conductor %s stops, since too many of its slots are stuck", self._who)
             threading.Thread(target=self._stop, args=(True, _STUCK_DRAIN), name="jobboard-stop", daemon=True).start()
 
     def _is_called_by_handler(self) -> bool:
-        task = Task.present()
-        return task is not None and task.facts.owner == self._who
+        execution = Execution.current()
+        return execution is not None and execution.snapshot.owner == self._who
 
     def _is_stopping(self) -> bool:
-        shift = self._shift
-        return shift is not None and shift.stopping
+        run = self._run
+        return run is not None and run.stopping
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "working"
         return f"<Conductor {self._who!r} on {self._board.name!r}, {state}>"
 
 
-def _apart(function: Callable[[], _Value]) -> _Value:
+def _call_in_thread(function: Callable[[], _Value]) -> _Value:
     """Call a function in a thread of its own, and return or raise what it does.
 
-    A signal handler runs in between any two steps of the main thread. If it is to stop a conductor, then the main
-    thread must never hold a lock that stopping needs; so it only ever waits here, on a queue that bears this.
+    A signal handler may interrupt the main thread anywhere, and call ``stop``. So the main thread must never hold a
+    lock that ``stop`` needs; here it only waits on a queue whose ``get`` may be interrupted and called again.
     """
     answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
 
@@ -264,20 +252,19 @@ def _apart(function: Callable[[], _Value]) -> _Value:
             answers.put((False, error))
 
     try:
-        threading.Thread(target=call, name="jobboard-lifecycle", daemon=True).start()
+        threading.Thread(target=call, name="jobboard-start-stop", daemon=True).start()
     except RuntimeError:
-        # Too late for new threads: the interpreter is on its way out.
+        # The interpreter is exiting, and starts no more threads.
         call()
     while True:
         try:
-            went_well, value = answers.get(timeout=_GLANCE)
-            break
+            is_value, answer = answers.get(timeout=_SIGNAL_POLL)
         except queue.Empty:
             continue
-    if not went_well:
-        raise value
-    answer: _Value = value
-    return answer
+        if not is_value:
+            raise answer
+        value: _Value = answer
+        return value
 
 
 def _load_executor(name: str) -> type[Executor]:
@@ -286,5 +273,5 @@ def _load_executor(name: str) -> type[Executor]:
     except LookupError as error:
         raise ValueError(f"executor: {error}") from None
     if not (isinstance(found, type) and issubclass(found, Executor)):
-        raise ValueError(f"the entry point {name!r} is no Executor")
+        raise ValueError(f"the entry point {name!r} is not an Executor")
     return found

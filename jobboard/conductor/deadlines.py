@@ -1,4 +1,4 @@
-"""Watches the clock for all tasks: time-outs, kills, and claims that can't have been renewed in time."""
+"""Watches the clock for all executions: timeouts, ignored cancels, and claims that no renewal has reached in time."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import threading
 import time
 from collections.abc import Callable
 
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
-from jobboard.conductor.task import Task
 
-_LONGEST_SLEEP = 1.0
+_MAX_SLEEP = 1.0
 
 
 class Deadlines:
-    """One thread that looks at the tasks when the next of their deadlines is due, and never talks to the store.
+    """One thread that wakes when the next deadline of any execution is due; it sends no requests.
 
-    :param tasks: returns the tasks at hand.
-    :param on_due: is called for each task that is past a deadline of its.
+    :param executions: returns the executions to watch.
+    :param on_due: is called with each execution that is past one of its deadlines, and the monotonic time.
     """
 
-    def __init__(self, tasks: Callable[[], list[Task]], on_due: Callable[[Task, float], None]) -> None:
-        self._tasks = tasks
+    def __init__(self, executions: Callable[[], list[Execution]], on_due: Callable[[Execution, float], None]) -> None:
+        self._executions = executions
         self._on_due = on_due
         self._lock = threading.Condition()
-        self._wake_at = time.monotonic() + _LONGEST_SLEEP
+        self._wake_at = time.monotonic() + _MAX_SLEEP
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="jobboard-deadlines", daemon=True)
 
@@ -35,11 +35,11 @@ class Deadlines:
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
-        self._thread.join(_LONGEST_SLEEP + 10.0)
+        self._thread.join(_MAX_SLEEP + 10.0)
 
-    def watch(self, task: Task) -> None:
-        """Wake up in time for this task; costs nothing unless it is the next."""
-        soonest = next_deadline(task)
+    def watch(self, execution: Execution) -> None:
+        """Wake up in time for this execution; takes the lock only if its deadline is the next."""
+        soonest = next_deadline(execution)
         if soonest < self._wake_at:
             with self._lock:
                 self._wake_at = min(self._wake_at, soonest)
@@ -49,32 +49,32 @@ class Deadlines:
         while True:
             now = time.monotonic()
             with self._lock:
-                self._wake_at = now + _LONGEST_SLEEP
-            for task in self._tasks():
-                if next_deadline(task) <= now:
-                    self._tell(task, now)
-                self.watch(task)
+                self._wake_at = now + _MAX_SLEEP
+            for execution in self._executions():
+                if next_deadline(execution) <= now:
+                    self._report(execution, now)
+                self.watch(execution)
             with self._lock:
                 while not self._stopped and (left := self._wake_at - time.monotonic()) > 0:
                     self._lock.wait(left)
                 if self._stopped:
                     return
 
-    def _tell(self, task: Task, now: float) -> None:
+    def _report(self, execution: Execution, now: float) -> None:
         try:
-            self._on_due(task, now)
+            self._on_due(execution, now)
         except Exception:
-            # One executor's fault must not keep the other tasks from their time.
-            logger.exception("a deadline of job %s could not be acted upon", task.job.uuid)
+            # A fault of one execution must not delay the deadlines of the others.
+            logger.exception("the conductor could not act on a deadline of job %s", execution.job.uuid)
 
 
-def next_deadline(task: Task) -> float:
-    """Return the soonest of a task's deadlines that still matter."""
-    if task.outcome is not None:
-        return math.inf if task.stuck_at is None else task.stuck_at
-    soonest = task.held_until
-    if task.deadline is not None and task.deadline < soonest:
-        soonest = task.deadline
-    if task.kill_at is not None and task.kill_at < soonest:
-        soonest = task.kill_at
+def next_deadline(execution: Execution) -> float:
+    """Return the earliest of an execution's deadlines that still matter."""
+    if execution.outcome is not None:
+        return math.inf if execution.stuck_at is None else execution.stuck_at
+    soonest = execution.held_until
+    if execution.deadline is not None and execution.deadline < soonest:
+        soonest = execution.deadline
+    if execution.kill_at is not None and execution.kill_at < soonest:
+        soonest = execution.kill_at
     return soonest

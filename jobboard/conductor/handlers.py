@@ -1,4 +1,4 @@
-"""The handlers that a conductor may run: only what was registered here is ever called."""
+"""The handlers that a conductor may run: it calls only what was registered here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One handler and its rules."""
+    """One handler and its options; ``timeout`` in seconds."""
 
     name: str
     function: Callable[..., Any]
@@ -26,13 +26,13 @@ class Handler:
 
     @property
     def is_async(self) -> bool:
-        """Whether calling it makes a coroutine; also for a partial, and for an object that is called."""
-        call = getattr(self.function, "__call__", None)  # noqa: B004, its kind is asked, not its presence
+        """Whether a call returns a coroutine; also of a partial, and of an object with ``__call__``."""
+        call = getattr(self.function, "__call__", None)  # noqa: B004, it is inspected, not only looked for
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
 
 class Handlers:
-    """Maps job names to functions; a job whose name isn't here is left to other conductors."""
+    """Maps job names to functions; jobs of other names are left to other conductors."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
@@ -45,15 +45,20 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: float | None = None,
     ) -> Callable[[Function], Function]:
-        """Register the decorated function, plain or ``async``, for jobs of this name; it takes the job.
+        """Register the decorated function for jobs of this name, and leave it as it is.
 
-        :param name: the function's own name if None.
-        :param max_attempts: after so many failures the job goes to the trash; the posting's own number wins.
-        :param backoff: the wait between attempts; :class:`Backoff` with its defaults if None.
+        The function, plain or ``async``, is called with a :class:`~jobboard.RunningJob`. It returns the job's result
+        (plain data or None), or :class:`~jobboard.RunAgain`; an exception is a failure.
+
+        :param name: the job's name; None takes the function's own.
+        :param max_attempts: the failures after which the job goes to the trash; the posting's own number wins.
+        :param backoff: how long to wait between attempts; None is :class:`~jobboard.Backoff` with its defaults.
         :param timeout: seconds after which a run counts as failed; None for no limit.
+        :raises ValueError: the name has a handler already, or an option is out of its range.
+        :raises TypeError: an argument is of another type.
         """
         if name is not None:
-            # @handlers.handler without parentheses hands the function over as the name.
+            # @handlers.handler without parentheses passes the function as the name.
             check_text("a handler's name", name)
 
         def register(function: Function) -> Function:
@@ -72,34 +77,25 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Register a function; arguments as for :meth:`handler`.
-
-        :raises ValueError: the name has a handler already.
-        """
+        """Register a function; arguments and errors as for :meth:`handler`."""
         check_text("a handler's name", name)
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
         if backoff is not None and not isinstance(backoff, Backoff):
             raise TypeError(f"backoff must be a Backoff, not {type(backoff).__name__}")
-        self._put(
-            Handler(
-                name,
-                function,
-                check_count("max_attempts", max_attempts),
-                backoff or Backoff(),
-                None if timeout is None else _check_timeout(timeout),
-            )
-        )
+        attempts = check_count("max_attempts", max_attempts)
+        seconds = None if timeout is None else _check_timeout(timeout)
+        self._check_free(name)
+        self._handlers[name] = Handler(name, function, attempts, backoff or Backoff(), seconds)
 
     def include(self, others: Handlers) -> None:
-        """Register all handlers of another collection too, none of them if one of its names is taken."""
+        """Register all handlers of another collection.
+
+        :raises ValueError: one of its names has a handler already; none is registered then.
+        """
         for handler in others:
             self._check_free(handler.name)
         self._handlers.update(others._handlers)
-
-    def _put(self, handler: Handler) -> None:
-        self._check_free(handler.name)
-        self._handlers[handler.name] = handler
 
     def _check_free(self, name: str) -> None:
         if name in self._handlers:
@@ -107,10 +103,11 @@ class Handlers:
 
     @property
     def names(self) -> frozenset[str]:
+        """The names that have a handler."""
         return frozenset(self._handlers)
 
     def copy(self) -> Handlers:
-        """Return what is registered now; later registrations don't touch it."""
+        """Return a copy that later registrations don't change."""
         copied = Handlers()
         copied._handlers.update(self._handlers)
         return copied

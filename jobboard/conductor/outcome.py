@@ -1,4 +1,4 @@
-"""What became of one run of a handler; plain data, which also comes from worker processes."""
+"""The outcome of one run of a handler, as plain data that worker processes can send."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from jobboard.validation import check_delay, check_moment
 
 
 class RunAgain(Exception):
-    """Return or raise it from a handler: back on the board for then, and not counted as a failure.
+    """Return or raise it from a handler to run the job again later; the attempt is not counted.
 
-    :param at: an aware datetime; or ``after``: seconds from now by the store's clock; neither is at once.
+    :param at: the aware datetime from which the job can be claimed again.
+    :param after: the seconds until then, by the store's clock; with neither it is at once.
+    :raises ValueError: both are given, ``at`` has no time zone, or ``after`` is negative.
+    :raises TypeError: an argument is of another type.
     """
 
     def __init__(self, at: datetime | None = None, after: float | None = None) -> None:
@@ -33,18 +36,18 @@ class RunAgain(Exception):
 
 
 class Cancelled(Exception):
-    """Raise it from a handler that saw ``job.cancelled`` and stopped; the job goes off the board.
+    """Raise it from a handler that saw ``job.cancelled`` and stopped: the job is cancelled, and leaves the board.
 
-    Raised by a handler whose job nobody cancelled, it is a failure like any other.
+    If nobody asked for the job's cancel, it is a failure like any other exception.
     """
 
 
 class Broken(Exception):
-    """Raise it from a handler when no further attempt can help: the job goes to the trash, with this reason."""
+    """Raise it from a handler when no further attempt can help: the job goes to the trash, with its text as reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Succeeded:
     """The handler returned."""
 
     result: Any = field(default=None, repr=False)
@@ -60,30 +63,33 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """The handler wants to run again."""
+class RunLater:
+    """The handler asked to run again."""
 
     at: datetime | None = None
     after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
-    """The handler was stopped and the job is to go back with its attempt, or off the board if it was cancelled."""
+class Returned:
+    """The handler did not finish, and is not to blame: the job goes back, and the attempt is not counted.
+
+    If its cancel was asked for, it leaves the board instead.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The claim is lost; there is nothing to tell the board."""
+    """The claim is lost: nothing is sent to the board."""
 
 
-Outcome = Done | Failed | Again | GivenUp | Dropped
+Outcome = Succeeded | Failed | RunLater | Returned | Dropped
 
 
 def outcome_of_call(function: Callable[[], Any]) -> Outcome:
-    """Call a handler to its end, whatever it does; an ``async`` one on a loop of its own."""
+    """Call a handler and return its outcome, whatever it raises; an ``async`` one runs on a loop of its own."""
     pid = os.getpid()
     outcome = _outcome_of_call(function)
     end_forked_child(pid, outcome)
@@ -101,13 +107,13 @@ def _outcome_of_call(function: Callable[[], Any]) -> Outcome:
 
 
 def end_forked_child(pid: int, outcome: Outcome) -> None:
-    """End this process unless it has this pid: a child that a handler forked must not go on in its executor."""
+    """End this process unless it has this pid: a child that a handler forked must not continue as an executor."""
     if os.getpid() != pid:
-        os._exit(0 if isinstance(outcome, Done) else 1)
+        os._exit(0 if isinstance(outcome, Succeeded) else 1)
 
 
 async def outcome_of_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Outcome:
-    """Await a handler to its end. It raises nothing, since asyncio loses a task with an error that it can't handle."""
+    """Await a handler and return its outcome; it never raises, since asyncio drops a task that raises SystemExit."""
     try:
         return outcome_of_result(await coroutine)
     except BaseException as error:
@@ -116,13 +122,13 @@ async def outcome_of_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Outcome:
 
 def outcome_of_result(result: Any) -> Outcome:
     if result is None:
-        return Done()
+        return Succeeded()
     try:
         if isinstance(result, RunAgain):
-            return _again(result)
-        # What leaves here is plain data, made by the thread that ran the handler: nothing of the handler's, such as
-        # a dict with its own ``items``, runs in a thread that serves other jobs.
-        return Done(decode(encode("result", result, largest=_UNLIMITED)))
+            return _run_later(result)
+        # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
+        # ``items``, must not run in a thread that serves other jobs.
+        return Succeeded(decode(encode("result", result, largest=_NO_LIMIT)))
     except InvalidPosting as error:
         return result_that_cannot_travel(error)
     except BaseException as error:
@@ -133,33 +139,33 @@ def outcome_of_error(error: BaseException) -> Outcome:
     try:
         return _outcome_of_readable(error)
     except BaseException:
-        # Its text, its notes, its cause: any of them may raise in turn.
+        # Reading its text, its notes or its cause may raise in turn.
         return Failed(f"{_name_of(error)}, which can't be shown")
 
 
 def _outcome_of_readable(error: BaseException) -> Outcome:
     if isinstance(error, RunAgain):
-        return _again(error)
-    text = "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
+        return _run_later(error)
+    text = "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:]
     if isinstance(error, Broken):
-        return Failed(_exact(str(error)) or "its handler found it broken", text, final=True)
+        return Failed(_exact(str(error)) or "its handler raised Broken", text, final=True)
     return Failed(_in_one_line(error), text)
 
 
-def _again(asked: RunAgain) -> Again:
-    # Checked once more, since a handler may have changed it.
+def _run_later(asked: RunAgain) -> RunLater:
+    # Checked again, since a handler may have changed its attributes.
     checked = RunAgain(asked.at, asked.after)
-    return Again(checked.at, checked.after)
+    return RunLater(checked.at, checked.after)
 
 
 def result_that_cannot_travel(error: Exception | str) -> Failed:
-    """The work is done: it must be seen that its result is lost, and must not be done again for the same result."""
+    """The work is done and its result is lost: operators must see it, and a repeat would fail in the same way."""
     return Failed(f"its result can't be kept: {error}", final=True)
 
 
-_UNLIMITED = 2**62
-#: The end of a traceback says most; more than this would only fill the store.
-_LONGEST_TRACEBACK = 16_384
+_NO_LIMIT = 2**62
+#: Characters that are kept of a traceback: its end, which says most.
+_MAX_TRACEBACK = 16_384
 
 
 def _in_one_line(error: BaseException) -> str:
@@ -168,7 +174,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _exact(text: str) -> str:
-    """A text's ``str`` may be of a class of its own, with methods of its own."""
+    """Return a plain str, since an exception's text may be of a subclass with methods of its own."""
     return "".join((text,))
 
 

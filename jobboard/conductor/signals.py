@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT, SIGHUP and SIGUSR1 for whoever runs conductors."""
+"""SIGTERM, SIGINT, SIGHUP and SIGUSR1 for programs that run conductors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @contextmanager
 def stop_on_signals(stop: Callable[[], object], report: Callable[[], object] | None = None) -> Iterator[None]:
-    """While inside, call ``stop`` in a thread at the first SIGTERM, SIGINT or SIGHUP, and exit hard at the second.
+    """Inside the block, call ``stop`` in a thread at the first SIGTERM, SIGINT or SIGHUP, and exit at the second.
 
-    Only for the main thread. A signal handler must not wait for locks that the main thread may hold, hence the thread.
-    The hard exit has the status 128 + the signal's number; claims run out by themselves, and worker processes end with
-    their conductor. A SIGHUP never exits hard, since a terminal that closes may send several, and one that is ignored
-    (``nohup``) stays so.
+    Only for the main thread. The exit at the second signal is immediate, with the status 128 + the signal's number:
+    claims expire, and worker processes end with their conductor. A SIGHUP never exits at once, since a terminal that
+    closes may send several; one that is ignored (``nohup``) stays ignored.
 
-    :param report: is called in a thread at each SIGUSR1.
+    :param stop: a thread calls it, since a signal handler must not wait for locks that the main thread may hold.
+    :param report: is called in a thread at each SIGUSR1; None does nothing.
+    :raises ValueError: this is not the main thread.
     """
     seen: list[int] = []
 

@@ -1,74 +1,79 @@
-"""The slots of a conductor: how many handlers may run at a time, and how far their ends may fall behind."""
+"""The slots of a conductor: how many handlers may run at a time, and which of them are stuck."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+
+from jobboard.conductor.execution import Execution
+from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.log import logger
 
 
 class Slots:
-    """Counts running handlers, and claims whose end is still to be sent; one thread claims, any may free.
+    """Counts running handlers and claims that have not ended; one thread claims, any thread may free.
 
-    A slot is free again when its handler has ended, so that the next one runs while the end is on its way. But no
-    more is claimed while that leaves too many ends unsent.
+    A slot is free as soon as its handler has ended, so that the next handler runs while the end of the claim is sent.
+    When too many ends wait to be sent, no slot counts as free.
     """
 
     def __init__(self, number: int) -> None:
         self._lock = threading.Condition()
         self._number = number
-        self._most_held = 2 * number + 16
+        self._max_claims = 2 * number + 16
         self._taken = 0
-        self._held = 0
+        self._claims = 0
         self._stuck = 0
         self._lost = 0
-        self._interrupted = False
+        self._closed = False
         self._idle = False
         self._drain_until = float("inf")
 
     @property
     def taken(self) -> int:
-        """How many slots run handlers whose claims hold, or may still return in time."""
+        """How many slots run a handler that is not stuck."""
         return self._taken - self._stuck
 
-    def stuck(self, number: int, replaced: int) -> None:
-        """So many of the handlers that were begun are stuck, and so many of these have a new slot in their place."""
+    def set_stuck(self, number: int, replaced: int) -> None:
+        """Note how many handlers are stuck, and how many of their slots are replaced by new ones."""
         with self._lock:
             self._stuck = number
             self._lost = number - replaced
             self._lock.notify_all()
 
-    def wait_for_some(self) -> int:
-        """Block until a slot is free, and return how many are; 0 once interrupted."""
+    def wait_for_free(self) -> int:
+        """Block until a slot is free, and return how many are; 0 once closed."""
         with self._lock:
-            self._lock.wait_for(lambda: self._interrupted or self._free() > 0)
-            return 0 if self._interrupted else self._free()
+            self._lock.wait_for(lambda: self._closed or self._free() > 0)
+            return 0 if self._closed else self._free()
 
     def _free(self) -> int:
-        return min(self._number - self._lost - self.taken, self._most_held - self._held)
+        return min(self._number - self._lost - self.taken, self._max_claims - self._claims)
 
-    def idle(self, idle: bool) -> None:
-        """The claimer found nothing to claim, and waits; or it is back."""
+    def set_idle(self, idle: bool) -> None:
+        """Note whether the claimer waits, since there is nothing to claim."""
         with self._lock:
             self._idle = idle
             self._lock.notify_all()
 
-    def give_way(self, timeout: float) -> None:
-        """Block while the claimer has a slot to fill: who waits for work comes first, and ends gather meanwhile."""
+    def yield_to_claimer(self, timeout: float) -> None:
+        """Block while the claimer has a slot to fill; the ends that come in meanwhile make a larger batch."""
         with self._lock:
-            self._lock.wait_for(lambda: self._idle or self._interrupted or self._free() <= 0, timeout)
+            self._lock.wait_for(lambda: self._idle or self._closed or self._free() <= 0, timeout)
 
     def take(self) -> None:
-        """A claimed job goes into a slot."""
+        """Put a claimed job into a slot."""
         with self._lock:
             self._taken += 1
-            self._held += 1
+            self._claims += 1
             if self._free() <= 0:
                 self._lock.notify_all()
 
-    def hold(self) -> None:
-        """A claimed job is to be ended without having run."""
+    def add_claim(self) -> None:
+        """Count a claim that ends without a run of its handler."""
         with self._lock:
-            self._held += 1
+            self._claims += 1
 
     def free(self) -> None:
         """A handler has ended."""
@@ -76,32 +81,138 @@ class Slots:
             self._taken -= 1
             self._lock.notify_all()
 
-    def let_go(self) -> None:
+    def remove_claim(self) -> None:
         """A claim has ended."""
         with self._lock:
-            self._held -= 1
+            self._claims -= 1
             self._lock.notify_all()
 
-    def interrupt(self) -> None:
+    def close(self) -> None:
         """Hand out no more slots."""
         with self._lock:
-            self._interrupted = True
+            self._closed = True
             self._lock.notify_all()
 
     def drain_until(self, deadline: float) -> None:
-        """Let nobody wait for running handlers beyond this moment of the monotonic clock; the soonest one counts."""
+        """Wait for running handlers until this moment of the monotonic clock at most; the earliest one counts."""
         with self._lock:
             self._drain_until = min(self._drain_until, deadline)
             self._lock.notify_all()
 
     def wait_until_free(self) -> bool:
-        """Block until all slots are free but for stuck ones; False if that took too long."""
+        """Block until all slots are free but for stuck ones; False when the time of :meth:`drain_until` is over."""
         with self._lock:
             while self.taken > 0 and (left := self._drain_until - time.monotonic()) > 0:
                 self._lock.wait(min(left, threading.TIMEOUT_MAX))
             return self.taken == 0
 
-    def wait_until_let_go(self, timeout: float) -> bool:
+    def wait_until_no_claims(self, timeout: float) -> bool:
         """Block until every claim has ended; False after ``timeout`` seconds."""
         with self._lock:
-            return self._lock.wait_for(lambda: self._held == 0, timeout)
+            return self._lock.wait_for(lambda: self._claims == 0, timeout)
+
+
+class StuckSlots:
+    """The slots whose claim is over and whose handler has not returned.
+
+    Each gets a new slot in its place, up to a maximum. Beyond it the names of the stuck jobs are refused.
+
+    :param max_replaced: how many slots may be replaced at a time.
+    :param grace: seconds that a handler has to return once its claim is over.
+    :param on_change: is called after each change, under no lock.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        slots: Slots,
+        executor: Executor,
+        max_replaced: int,
+        grace: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._who = who
+        self._slots = slots
+        self._executor = executor
+        self._max_replaced = max_replaced
+        self._grace = grace
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._expected: set[Execution] = set()
+        self._stuck: list[Execution] = []
+        self._replaced: set[Execution] = set()
+        self._refused: frozenset[str] = frozenset()
+
+    def expect_return(self, execution: Execution, *, at_once: bool = False) -> None:
+        """The execution's claim is over: its handler has to return within the grace."""
+        with self._lock:
+            if not execution.returned:
+                execution.stuck_at = time.monotonic() + (0.0 if at_once else self._grace)
+                self._expected.add(execution)
+
+    def all(self) -> list[Execution]:
+        """Return the executions whose claims are over, and whose handlers have not returned."""
+        with self._lock:
+            return [*self._stuck, *self._expected]
+
+    def expected(self) -> list[Execution]:
+        """Return the executions whose handlers still have time to return."""
+        with self._lock:
+            return list(self._expected)
+
+    def declare_stuck(self, execution: Execution) -> None:
+        """The handler has not returned in time."""
+        with self._lock:
+            if execution not in self._expected:
+                return
+            self._expected.remove(execution)
+            execution.stuck_at = None
+            execution.stuck = True
+            self._stuck.append(execution)
+            self._replace_and_count()
+            number, is_replaced = len(self._stuck), execution in self._replaced
+        what_happens = "Its slot is replaced" if is_replaced else "Its slot is lost"
+        job, stack = execution.job, self._executor.stack_of(execution)
+        logger.warning(
+            "conductor %s: a handler of %r is stuck: the claim of job %s is over, and it has not returned. %s; "
+            "%d stuck, at most %d are replaced. It is at:\n%s",
+            *(self._who, job.name, job.uuid, what_happens, number, self._max_replaced, stack),
+        )
+        self._on_change()
+
+    def returned(self, execution: Execution) -> None:
+        """The handler has returned, in time or late."""
+        with self._lock:
+            execution.returned = True
+            self._expected.discard(execution)
+            if not execution.stuck:
+                return
+            self._stuck.remove(execution)
+            self._replaced.discard(execution)
+            self._replace_and_count()
+        logger.warning("conductor %s: the stuck handler of job %s has returned", self._who, execution.job.uuid)
+        self._on_change()
+
+    def _replace_and_count(self) -> None:
+        for execution in self._stuck:
+            is_full = len(self._replaced) >= self._max_replaced
+            if not is_full and execution not in self._replaced and self._executor.replace(execution):
+                self._replaced.add(execution)
+        is_beyond = len(self._stuck) > self._max_replaced
+        self._refused = frozenset(execution.job.name for execution in self._stuck) if is_beyond else frozenset()
+        self._slots.set_stuck(len(self._stuck), len(self._replaced))
+
+    @property
+    def number(self) -> int:
+        return len(self._stuck)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the jobs whose handlers are stuck."""
+        with self._lock:
+            return sorted({execution.job.name for execution in self._stuck})
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The names that are not claimed for now, since more slots are stuck than may be replaced."""
+        return self._refused

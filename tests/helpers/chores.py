@@ -152,10 +152,10 @@ def act_in_a_child(job: RunningJob) -> str:
 @handlers.handler("leave a thread behind")
 def leave_a_thread_behind(job: RunningJob) -> None:
     """Which acts while the next job runs, that waits for its note."""
-    worker = job._desk._worker  # type: ignore[attr-defined]
+    worker = job._context._worker  # type: ignore[attr-defined]
 
     def act() -> None:
-        while worker._run is None or worker._run.job is job:
+        while worker._current is None or worker._current.job is job:
             time.sleep(0.005)
         try:
             job.checkpoint_state("of a job that is over")

@@ -17,14 +17,14 @@ ENDED = (JobState.COMPLETE, JobState.TRASHED)
 
 def run(board: JobBoard, conductor: Conductor, name: str, what: str | None) -> str | None:
     job = board.post(name, details={"what": what})
-    shift = conductor._shift
-    assert shift is not None
+    current = conductor._run
+    assert current is not None
     try:
         eventually(lambda: board.get(job.uuid).record.state in ENDED, 30)
         for after in ("echo", "echo_later"):
             if not board.post(after, details={"n": 1}).wait(30):
                 return f"{after} was not run afterwards"
-        eventually(lambda: not shift._keeper.held() and shift._slots.taken == 0)
+        eventually(lambda: not current._renewer.held() and current._slots.taken == 0)
     except AssertionError as error:
         return f"{board.get(job.uuid).record}: {error}"
     return None
@@ -39,7 +39,7 @@ def main(executor: str) -> None:
         for label, name, what in odd_handlers.postings(executor):
             print(json.dumps([label, run(board, conductor, name, what)]), file=sys.__stdout__, flush=True)
         odd_handlers.gate.set()
-        stuck = conductor._shift
+        stuck = conductor._run
         assert stuck is not None
         fault = None
         try:

@@ -1,24 +1,24 @@
-"""Handlers as tasks of one asyncio loop, which has a thread of its own."""
+"""Handlers as asyncio tasks on one event loop, which has a thread of its own."""
 
 from __future__ import annotations
 
 import threading
 import time
 
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.executors.loop import LoopThread
 from jobboard.conductor.executors.thread import ThreadExecutor
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
-from jobboard.conductor.task import Task
 
 
 class AsyncioExecutor(Executor):
-    """``async`` handlers run on the loop, plain ones in threads beside it, as in the thread executor.
+    """Runs ``async`` handlers on the loop, and plain ones in threads as the thread executor does.
 
-    A cancel, a timeout and a lost claim cancel the asyncio task. A handler that blocks the loop holds up the other
-    handlers, but not the renewal of their claims; when a claim on a blocked loop is over, further handlers get a new
-    loop, and the others of the old one go back on the board.
+    A cancel, a timeout and a lost claim cancel the asyncio task. A handler that blocks the loop delays the other
+    handlers, but not the renewal of their claims. When a claim on a blocked loop is over, further handlers run on a new
+    loop, and the other jobs of the old loop are given back.
     """
 
     def __init__(self, handlers: Handlers, slots: int, finish: Finish) -> None:
@@ -37,45 +37,49 @@ class AsyncioExecutor(Executor):
     def fault(self) -> str | None:
         return self._loop.fault
 
-    def submit(self, task: Task) -> None:
-        if task.handler.is_async:
+    def submit(self, execution: Execution) -> None:
+        if execution.handler.is_async:
             with self._lock:
-                self._loop.submit(task)
+                self._loop.submit(execution)
         else:
-            self._threads.submit(task)
+            self._threads.submit(execution)
 
-    def ask_to_end(self, task: Task) -> None:
-        self._loop_of(task).cancel(task)
+    def request_cancel(self, execution: Execution) -> None:
+        self._loop_of(execution).cancel(execution)
 
-    def interrupt(self, task: Task) -> None:
-        self._loop_of(task).cancel(task)
+    def interrupt(self, execution: Execution) -> None:
+        self._loop_of(execution).cancel(execution)
 
-    def replace(self, task: Task) -> bool:
-        if not task.handler.is_async:
-            return self._threads.replace(task)
-        loop = self._loop_of(task)
-        if loop.is_blocked_for(task):
-            # In a thread, since it ends tasks, and the one who says this counts the stuck ones.
-            threading.Thread(target=self._renew, args=(loop,), name="jobboard-renew", daemon=True).start()
+    def replace(self, execution: Execution) -> bool:
+        if not execution.handler.is_async:
+            return self._threads.replace(execution)
+        loop = self._loop_of(execution)
+        if loop.is_blocked_for(execution):
+            # In a thread, since it ends executions, and the caller holds the lock that this needs.
+            threading.Thread(target=self._replace_loop, args=(loop,), name="jobboard-new-loop", daemon=True).start()
         return True
 
-    def _renew(self, blocked: LoopThread) -> None:
+    def _replace_loop(self, blocked: LoopThread) -> None:
         with self._lock:
             if blocked is not self._loop:
                 return
             self._loop = LoopThread(self._finish)
             self._old = [loop for loop in self._old if loop.is_alive] + [blocked]
             self._loop.start()
-            for task in blocked.take_new():
-                self._loop.submit(task)
-        logger.warning("a handler blocks its event loop; a new one takes its place")
+            for execution in blocked.take_new():
+                self._loop.submit(execution)
+        logger.warning("a handler blocks its event loop; a new loop replaces it")
         blocked.retire()
 
-    def stack_of(self, task: Task) -> str:
-        return self._loop_of(task).stack_of(task) if task.handler.is_async else self._threads.stack_of(task)
+    def stack_of(self, execution: Execution) -> str:
+        return (
+            self._loop_of(execution).stack_of(execution)
+            if execution.handler.is_async
+            else self._threads.stack_of(execution)
+        )
 
-    def _loop_of(self, task: Task) -> LoopThread:
-        return next((loop for loop in self._old if loop.has(task)), self._loop)
+    def _loop_of(self, execution: Execution) -> LoopThread:
+        return next((loop for loop in self._old if loop.has(execution)), self._loop)
 
     def stop(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout

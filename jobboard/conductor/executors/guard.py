@@ -1,4 +1,4 @@
-"""Kills the workers of a conductor that has died, whatever they do."""
+"""Kills the worker processes of a conductor that has died, whatever their handlers do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from jobboard.conductor.log import logger
 
-#: For how long the guard may take to end, in seconds.
-_FAREWELL = 5.0
-#: A worker hears by itself that its conductor is gone, but not while a handler holds the interpreter. So a shell reads
-#: the workers' groups from a pipe, of which the conductor alone has the other end, and kills the last ones at its end.
-#: Service managers signal every process: it must outlive a drain.
+#: Seconds that the guard may take to end.
+_STOP_TIMEOUT = 5.0
+#: A worker learns from its pipe that its conductor has died, but not while a handler holds the interpreter. So a shell
+#: reads the workers' process groups from a pipe that only the conductor writes to, and kills the last ones that it read
+#: when the pipe ends. It ignores the signals that service managers send to every process, since a drain needs it.
 _SCRIPT = """
 trap '' TERM INT HUP QUIT USR1
 while read -r line; do groups=$line; done
@@ -21,7 +21,7 @@ for group in $groups; do kill -9 -"$group" "$group" 2>/dev/null; done
 
 
 class Guard:
-    """A small process that outlives its conductor for as long as it takes to kill its workers."""
+    """A small process that outlives its conductor until it has killed the conductor's workers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,32 +33,34 @@ class Guard:
             command = ["/bin/sh", "-c", _SCRIPT]  # a constant, which reads numbers only
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # nosec B603 # fixed
         except OSError as error:
-            logger.warning("handlers that hold the interpreter may outlive a killed conductor: no /bin/sh (%s)", error)
+            logger.warning(
+                "handlers that hold the interpreter may outlive a killed conductor: /bin/sh did not start: %s", error
+            )
 
     def watch(self, group: int) -> None:
-        """Kill this group of processes should the conductor die."""
+        """Kill this process group if the conductor dies."""
         with self._lock:
             self._groups.add(group)
-            self._tell(self._groups)
+            self._send(self._groups)
 
     def forget(self, group: int) -> None:
-        """This group is gone."""
+        """This process group has ended."""
         with self._lock:
             self._groups.discard(group)
-            self._tell(self._groups)
+            self._send(self._groups)
 
     def stop(self) -> None:
-        """Kill what is left, and end."""
+        """Kill the groups that are left, and end the guard."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             process.stdin.close()
             try:
-                process.wait(_FAREWELL)
+                process.wait(_STOP_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    def _tell(self, groups: Iterable[int]) -> None:
+    def _send(self, groups: Iterable[int]) -> None:
         if self._process is None or self._process.stdin is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""An asyncio loop in a thread of its own, which no handler ends."""
+"""An event loop in a thread of its own, which goes on whatever handlers do to it."""
 
 from __future__ import annotations
 
@@ -10,36 +10,33 @@ import threading
 import weakref
 from collections import deque
 
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish
 from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,
     Failed,
-    GivenUp,
     Outcome,
+    Returned,
     end_forked_child,
     outcome_of_coroutine,
     outcome_of_error,
 )
-from jobboard.conductor.task import Task
 
-#: Until the next try to have a loop, in seconds.
-_PAUSE = 1.0
+#: Seconds until the next try to make an event loop.
+_RETRY_DELAY = 1.0
 
 
 class LoopThread:
-    """Runs tasks on one loop; a handler that stops or closes the loop, or raises through it, gets it started anew.
-
-    :param finish: is told the outcome of each task.
-    """
+    """Runs executions on one event loop; starts it again if a handler stops it, closes it, or raises through it."""
 
     def __init__(self, finish: Finish) -> None:
         self._finish = finish
         self._pid = os.getpid()
-        self._new: deque[Task] = deque()
-        self._running: dict[Task, asyncio.Task[Outcome]] = {}
-        self._cancelled: set[Task] = set()
+        self._new: deque[Execution] = deque()
+        self._running: dict[Execution, asyncio.Task[Outcome]] = {}
+        self._cancelled: set[Execution] = set()
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.fault: str | None = None
@@ -49,26 +46,26 @@ class LoopThread:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, task: Task) -> None:
-        self._new.append(task)
+    def submit(self, execution: Execution) -> None:
+        self._new.append(execution)
         self._wake()
 
-    def cancel(self, task: Task) -> None:
-        self._wake(task)
+    def cancel(self, execution: Execution) -> None:
+        self._wake(execution)
 
-    def has(self, task: Task) -> bool:
-        return task in self._running
+    def has(self, execution: Execution) -> bool:
+        return execution in self._running
 
-    def is_blocked_for(self, task: Task) -> bool:
-        """Whether a cancel of this task has not come through: some handler keeps the loop from its turn."""
-        return task in self._new or (task in self._running and task not in self._cancelled)
+    def is_blocked_for(self, execution: Execution) -> bool:
+        """Whether a cancel has not reached this execution, since some handler blocks the loop."""
+        return execution in self._new or (execution in self._running and execution not in self._cancelled)
 
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def take_new(self) -> list[Task]:
-        """Take back the tasks that have not begun, since others will not any more."""
+    def take_new(self) -> list[Execution]:
+        """Begin no more executions, and return those that have not begun."""
         self._stopping = True
         taken = []
         while self._new:
@@ -76,36 +73,36 @@ class LoopThread:
         return taken
 
     def retire(self) -> None:
-        """Give up a loop that is blocked, and whose new tasks have been taken.
+        """Give up a blocked loop, after :meth:`take_new`.
 
-        Those that have begun, but for the one that is having its turn, go back on the board, and are cancelled when
-        the loop is free again.
+        The executions that have begun end here, but for the one that blocks; their asyncio tasks are cancelled when the
+        loop runs again.
         """
         blocking = None if self._loop is None else asyncio.current_task(self._loop)
-        outcome: Outcome = GivenUp("another handler blocks its event loop")
+        outcome: Outcome = Returned("another handler blocks its event loop")
         if blocking not in self._running.values():
-            # A task that a handler has started: nobody knows whose, so it counts for all.
+            # An asyncio task that some handler has started blocks the loop. Any of them may be to blame.
             outcome = Failed("its event loop was blocked")
-        for task, running in list(self._running.items()):
-            if running is not blocking and not task.stuck and self._running.pop(task, None) is not None:
-                task.running.lost = True
-                self._finish(task, outcome)
+        for execution, running in list(self._running.items()):
+            if running is not blocking and not execution.stuck and self._running.pop(execution, None) is not None:
+                execution.running_job.lost = True
+                self._finish(execution, outcome)
         self._wake()
 
     def stop(self, timeout: float) -> None:
-        """Cancel what runs, and end the loop once all have ended."""
+        """Cancel what runs, end the loop when all have ended, and wait up to ``timeout`` seconds for it."""
         self._stopping = True
         self._wake()
-        if not any(task.stuck for task in list(self._running)):
+        if not any(execution.stuck for execution in list(self._running)):
             self._thread.join(timeout)
 
     def stop_in_child(self) -> None:
-        """In a forked child: its handler may end, but the loop may not go on."""
+        """In a child that a handler forked: the handler may finish, but the loop must not go on."""
         if self._loop is not None:
             self._loop.stop()
 
-    def stack_of(self, task: Task) -> str:
-        running = self._running.get(task)
+    def stack_of(self, execution: Execution) -> str:
+        running = self._running.get(execution)
         if running is None:
             return "(not begun)"
         if self._loop is not None and asyncio.current_task(self._loop) is not None:
@@ -114,13 +111,13 @@ class LoopThread:
         running.print_stack(file=text)
         return text.getvalue().rstrip()
 
-    def _wake(self, cancelled: Task | None = None) -> None:
+    def _wake(self, cancelled: Execution | None = None) -> None:
         loop = self._loop
         try:
             if loop is not None:
                 loop.call_soon_threadsafe(self._catch_up, cancelled)
         except RuntimeError:
-            # The loop is closed; the next one catches up when it begins.
+            # The loop is closed; the next one calls it when it begins.
             pass
 
     # -- on the loop -----------------------------------------------------------------------------------------------
@@ -132,7 +129,7 @@ class LoopThread:
                 continue
             while not loop.is_closed() and not (self._stopping and not self._running):
                 self._run_once(loop)
-            self._give_up_all()
+            self._fail_all()
             self._close(loop)
 
     def _new_loop(self) -> asyncio.AbstractEventLoop | None:
@@ -143,20 +140,20 @@ class LoopThread:
         except Exception as error:
             self.fault = f"no event loop can be made: {error}"
             logger.error("handlers can't run for now: %s", self.fault)
-            threading.Event().wait(_PAUSE)
+            threading.Event().wait(_RETRY_DELAY)
             return None
         self.fault = None
         self._loop = loop
-        # What was submitted since the call above found no loop, or a closed one.
+        # For what was submitted since the call_soon above, when there was no loop, or a closed one.
         self._wake()
         return loop
 
     def _run_once(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run until the loop is stopped, by whoever it is."""
+        """Run until something stops the loop."""
         try:
             loop.run_forever()
         except BaseException as error:
-            # SystemExit and KeyboardInterrupt of a handler's own tasks come through. Their handlers get them too.
+            # asyncio raises SystemExit and KeyboardInterrupt of a task here too, besides the handler that awaits it.
             logger.warning("a handler raised %s through its event loop, which goes on", type(error))
         end_forked_child(self._pid, Dropped())
 
@@ -168,20 +165,21 @@ class LoopThread:
         except BaseException as error:
             logger.warning("an event loop could not be closed: %s", type(error))
 
-    def _give_up_all(self) -> None:
-        """What ran on a loop that is closed now has no other one to go on."""
-        for task in list(self._running):
-            if self._running.pop(task, None) is not None:
-                task.running.lost = True
-                self._finish(task, Failed("its event loop was closed"))
+    def _fail_all(self) -> None:
+        """End the executions of a loop that was closed: their asyncio tasks can't go on."""
+        for execution in list(self._running):
+            if self._running.pop(execution, None) is not None:
+                execution.running_job.lost = True
+                self._finish(execution, Failed("its event loop was closed"))
 
-    def _catch_up(self, cancelled: Task | None) -> None:
+    def _catch_up(self, cancelled: Execution | None) -> None:
+        """Begin the new executions, and cancel this one."""
         loop = asyncio.get_running_loop()
         while not self._stopping and self._new:
-            task = self._new.popleft()
-            running = loop.create_task(_run(task))
-            self._running[task] = running
-            running.add_done_callback(functools.partial(self._ended, task))
+            execution = self._new.popleft()
+            running = loop.create_task(_run(execution))
+            self._running[execution] = running
+            running.add_done_callback(functools.partial(self._ended, execution))
         if cancelled is not None and (one := self._running.get(cancelled)) is not None:
             self._cancelled.add(cancelled)
             one.cancel()
@@ -189,7 +187,7 @@ class LoopThread:
             self._stop_when_idle(loop)
 
     def _stop_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel all, and stop once every task has taken its cancel."""
+        """Cancel all asyncio tasks, and stop the loop when every execution has ended."""
         me = asyncio.current_task(loop)
         for running in asyncio.all_tasks(loop):
             if running is not me and not running.cancelling():
@@ -199,25 +197,25 @@ class LoopThread:
         else:
             loop.stop()
 
-    def _ended(self, task: Task, running: asyncio.Task[Outcome]) -> None:
-        self._cancelled.discard(task)
-        # A task that was given up before has been reported already.
-        if self._running.pop(task, None) is None:
+    def _ended(self, execution: Execution, running: asyncio.Task[Outcome]) -> None:
+        self._cancelled.discard(execution)
+        # retire() or _fail_all() may have ended it before.
+        if self._running.pop(execution, None) is None:
             return
         try:
-            # One that is cancelled before its first step never gets to make an outcome.
+            # It raises CancelledError if it was cancelled before its first step.
             outcome = running.result()
         except BaseException as error:
             outcome = outcome_of_error(error)
-        self._finish(task, outcome)
+        self._finish(execution, outcome)
 
 
-async def _run(task: Task) -> Outcome:
-    if task.outcome is not None:
+async def _run(execution: Execution) -> Outcome:
+    if execution.outcome is not None:
         return Dropped()
     pid = os.getpid()
     try:
-        result = task.call()
+        result = execution.call()
     except BaseException as error:
         outcome = outcome_of_error(error)
     else:

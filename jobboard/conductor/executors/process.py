@@ -1,44 +1,44 @@
-"""Handlers in processes: they use every core, and can be killed whatever they do."""
+"""Handlers in processes: they use all cores, and can be killed whatever they do."""
 
 from __future__ import annotations
 
 import atexit
-import pickle  # nosec B403 # only what this conductor and its own workers say to each other
+import pickle  # nosec B403 # it only tries whether a handler can be pickled
 import queue
 import threading
 import time
 from typing import Any
 
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.guard import Guard
 from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.log import logger
-from jobboard.conductor.outcome import Failed, GivenUp, Outcome
-from jobboard.conductor.task import Task
+from jobboard.conductor.outcome import Failed, Outcome, Returned
 
-#: For how long a start waits for its workers, which import the handlers' modules first, in seconds.
-_LONGEST_START = 60.0
-#: Between two tries to have a new worker, in seconds.
-_PAUSE = 1.0
-#: A worker that dies before it has begun a task isn't that task's fault, unless it happens again and again.
-_MOST_DEATHS = 3
+#: Seconds that a start waits for its workers, which import the modules of the handlers first.
+_START_TIMEOUT = 60.0
+#: Seconds until the next try to start a worker.
+_RETRY_DELAY = 1.0
+#: How many workers may die before they have begun an execution, until that counts as its failure.
+_MAX_RETRIES = 3
 
 
 class ProcessExecutor(Executor):
-    """One worker process a slot, each behind a thread that talks with it.
+    """One worker process for each slot, and a thread that talks to it.
 
-    Handlers must be importable functions of a module. A worker is killed, with all that it has started, when its
-    task's outcome is settled before it ended (lost, timed out, cancel ignored), and another takes its place. It ends by
-    itself when its conductor dies, and a small process sees to it if its handler holds the interpreter.
+    Handlers must be importable functions of a module. A worker is killed, with all processes that it has started, when
+    its execution gets an outcome while the handler runs (claim lost, timed out, cancel ignored); a new worker replaces
+    it. A worker ends when its conductor dies; if its handler holds the interpreter, the :class:`Guard` kills it.
     """
 
     def start(self) -> None:
         for handler in self._handlers:
             _check_importable(handler.name, handler.function)
         self._functions = {handler.name: handler.function for handler in self._handlers}
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._working: dict[Task, WorkerProcess] = {}
+        self._working: dict[Execution, WorkerProcess] = {}
         self._stopping = threading.Event()
         self._exiting = False
         self._workers: set[WorkerProcess] = set()
@@ -50,19 +50,19 @@ class ProcessExecutor(Executor):
         ]
         for thread in self._threads:
             thread.start()
-        # Before multiprocessing's own hook, which sends workers a SIGTERM, and waits for them without end.
-        atexit.register(self._leave_nothing)
+        # It runs before multiprocessing's own hook, which sends workers a SIGTERM and waits without a limit.
+        atexit.register(self._kill_at_exit)
 
     def _start_workers(self) -> list[WorkerProcess]:
         workers = [self._start_worker() for _ in range(self._slots)]
-        deadline = time.monotonic() + _LONGEST_START
+        deadline = time.monotonic() + _START_TIMEOUT
         for worker in workers:
             if not worker.wait_until_ready(max(0.0, deadline - time.monotonic())):
                 for each in workers:
                     each.kill()
                 cause = worker.cause_of_death()
                 for each in workers:
-                    self._bury(each)
+                    self._dispose(each)
                 self._guard.stop()
                 raise ValueError(
                     f"a worker process can't start: {cause}; what it printed says why. A script that "
@@ -77,48 +77,44 @@ class ProcessExecutor(Executor):
         self._guard.watch(worker.pid)
         return worker
 
-    def _bury(self, worker: WorkerProcess) -> None:
-        worker.bury()
+    def _dispose(self, worker: WorkerProcess) -> None:
+        worker.dispose()
         self._guard.forget(worker.pid)
         with self._lock:
             self._workers.discard(worker)
 
-    @property
-    def can_kill(self) -> bool:
-        return True
+    def submit(self, execution: Execution) -> None:
+        self._queue.put(execution)
 
-    def submit(self, task: Task) -> None:
-        self._tasks.put(task)
-
-    def ask_to_end(self, task: Task) -> None:
-        worker = self._worker_of(task)
+    def request_cancel(self, execution: Execution) -> None:
+        worker = self._worker_of(execution)
         if worker is not None:
-            # In a thread, since a pipe may be full, and the one who says this has claims to renew.
-            threading.Thread(target=worker.tell_of_cancel, args=(task,), daemon=True).start()
+            # In a thread, since the pipe may be full, and the caller is the thread that renews the claims.
+            threading.Thread(target=worker.request_cancel, args=(execution,), daemon=True).start()
 
-    def interrupt(self, task: Task) -> None:
-        worker = self._worker_of(task)
+    def interrupt(self, execution: Execution) -> None:
+        worker = self._worker_of(execution)
         if worker is not None:
-            worker.kill_if_running(task)
+            worker.kill_if_running(execution)
 
-    def stack_of(self, task: Task) -> str:
-        worker = self._worker_of(task)
-        return "(not begun)" if worker is None else worker.tell_stacks()
+    def stack_of(self, execution: Execution) -> str:
+        worker = self._worker_of(execution)
+        return "(not begun)" if worker is None else worker.print_stacks()
 
-    def _worker_of(self, task: Task) -> WorkerProcess | None:
+    def _worker_of(self, execution: Execution) -> WorkerProcess | None:
         with self._lock:
-            return self._working.get(task)
+            return self._working.get(execution)
 
     def stop(self, timeout: float) -> None:
         self._stopping.set()
         for _ in self._threads:
-            self._tasks.put(None)
+            self._queue.put(None)
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._kill_busy()
         self._guard.stop()
-        atexit.unregister(self._leave_nothing)
+        atexit.unregister(self._kill_at_exit)
 
     def _kill_busy(self) -> None:
         with self._lock:
@@ -126,8 +122,8 @@ class ProcessExecutor(Executor):
         for worker in busy:
             worker.kill()
 
-    def _leave_nothing(self) -> None:
-        """The interpreter ends with the conductor at work: kill the workers, and let the claims run out."""
+    def _kill_at_exit(self) -> None:
+        """The interpreter exits while the conductor works: kill the workers, and let the claims expire."""
         self._exiting = True
         self._stopping.set()
         with self._lock:
@@ -138,44 +134,48 @@ class ProcessExecutor(Executor):
     # -- a slot's thread -------------------------------------------------------------------------------------------
 
     def _run(self, worker: WorkerProcess | None) -> None:
-        """Keep one worker alive, and give it one task after the other."""
-        while worker is not None and (task := self._tasks.get()) is not None:
-            outcome: Outcome | None = None
-            for _ in range(_MOST_DEATHS):
-                worker = worker if worker.usable else self._new_worker(worker)
-                if worker is None:
-                    outcome = GivenUp("its conductor stopped")
-                    break
-                outcome = self._run_in(worker, task)
-                if outcome is not None:
-                    break
+        """Keep one worker alive, and run one execution after the other in it."""
+        while worker is not None and (execution := self._queue.get()) is not None:
+            worker, outcome = self._run_with_retries(worker, execution)
             if self._exiting:
                 return
-            self._finish(task, outcome or Failed("its worker process died again and again before it could begin"))
+            self._finish(execution, outcome)
             if worker is not None and not worker.usable:
                 worker = self._new_worker(worker)
         if worker is not None:
-            worker.dismiss()
-            self._bury(worker)
+            worker.leave()
+            self._dispose(worker)
 
-    def _run_in(self, worker: WorkerProcess, task: Task) -> Outcome | None:
+    def _run_with_retries(self, worker: WorkerProcess, execution: Execution) -> tuple[WorkerProcess | None, Outcome]:
+        """Return the worker that ran it, or None if the executor was stopped first, and the outcome."""
+        for _ in range(_MAX_RETRIES):
+            usable = worker if worker.usable else self._new_worker(worker)
+            if usable is None:
+                return None, Returned("its conductor stopped")
+            worker = usable
+            outcome = self._run_in(worker, execution)
+            if outcome is not None:
+                return worker, outcome
+        return worker, Failed("its worker process died again and again before it could begin")
+
+    def _run_in(self, worker: WorkerProcess, execution: Execution) -> Outcome | None:
         with self._lock:
-            self._working[task] = worker
+            self._working[execution] = worker
         try:
-            return worker.run(task)
+            return worker.run(execution)
         finally:
             with self._lock:
-                del self._working[task]
+                del self._working[execution]
 
     def _new_worker(self, old: WorkerProcess) -> WorkerProcess | None:
-        """Replace a worker; None if the executor is stopped first."""
-        self._bury(old)
+        """Return a worker in place of one that has ended; None if the executor is stopped first."""
+        self._dispose(old)
         while not self._stopping.is_set():
             try:
                 return self._start_worker()
             except OSError as error:
                 logger.error("no worker process can be started for now: %s", error)
-                self._stopping.wait(_PAUSE)
+                self._stopping.wait(_RETRY_DELAY)
         return None
 
 

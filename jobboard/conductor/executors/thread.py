@@ -1,4 +1,4 @@
-"""Handlers in threads: cheap, and right for work that waits. A thread can't be killed; see the process executor."""
+"""Handlers in threads: cheap, and right for work that waits; but a thread can't be killed."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ import threading
 import time
 import traceback
 
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.outcome import Dropped, outcome_of_call
-from jobboard.conductor.task import Task
 
-#: The innermost calls say where a handler is.
-_MOST_FRAMES = 30
+#: How many of the innermost calls a stack shows.
+_MAX_FRAMES = 30
 
 
 class ThreadExecutor(Executor):
-    """One thread a slot, all fed by one queue. An ``async`` handler gets an event loop of its own.
+    """One thread for each slot, all on one queue. An ``async`` handler gets an event loop of its own.
 
-    A handler that timed out or lost its claim sees ``job.lost``. If it does not return, another thread takes its
-    place. The threads are daemons: a handler that never returns can't keep the process from its end.
+    A handler that timed out or lost its claim sees ``job.lost``. If it does not return, another thread replaces its
+    thread. The threads are daemons, so a handler that never returns does not keep the process alive.
     """
 
     def start(self) -> None:
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        #: What each thread runs.
-        self._threads: dict[threading.Thread, Task | None] = {}
-        self._replaced: set[Task] = set()
+        self._threads: dict[threading.Thread, Execution | None] = {}
+        self._replaced: set[Execution] = set()
         for _ in range(self._slots):
             self._start_thread()
 
@@ -39,57 +38,57 @@ class ThreadExecutor(Executor):
         self._threads[thread] = None
         thread.start()
 
-    def submit(self, task: Task) -> None:
-        self._tasks.put(task)
+    def submit(self, execution: Execution) -> None:
+        self._queue.put(execution)
 
-    def ask_to_end(self, task: Task) -> None:
+    def request_cancel(self, execution: Execution) -> None:
         """The handler sees ``job.cancelled``."""
 
-    def interrupt(self, task: Task) -> None:
+    def interrupt(self, execution: Execution) -> None:
         """The handler sees ``job.lost``."""
 
-    def replace(self, task: Task) -> bool:
+    def replace(self, execution: Execution) -> bool:
         with self._lock:
-            if task in self._replaced or task not in self._threads.values():
+            if execution in self._replaced or execution not in self._threads.values():
                 return False
             try:
                 self._start_thread()
             except RuntimeError:
                 return False
-            self._replaced.add(task)
+            self._replaced.add(execution)
             return True
 
-    def stack_of(self, task: Task) -> str:
+    def stack_of(self, execution: Execution) -> str:
         with self._lock:
-            thread = next((thread for thread, running in self._threads.items() if running is task), None)
+            thread = next((thread for thread, running in self._threads.items() if running is execution), None)
         return "(not begun)" if thread is None else stack_of_thread(thread)
 
     def stop(self, timeout: float) -> None:
         with self._lock:
             threads = dict(self._threads)
         for _ in threads:
-            self._tasks.put(None)
+            self._queue.put(None)
         deadline = time.monotonic() + timeout
-        for thread, task in threads.items():
-            if task is None or not task.stuck:
+        for thread, execution in threads.items():
+            if execution is None or not execution.stuck:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         thread = threading.current_thread()
         is_wanted = True
-        while is_wanted and (task := self._tasks.get()) is not None:
+        while is_wanted and (execution := self._queue.get()) is not None:
             with self._lock:
-                self._threads[thread] = task
-            self._finish(task, Dropped() if task.outcome is not None else outcome_of_call(task.call))
+                self._threads[thread] = execution
+            self._finish(execution, Dropped() if execution.outcome is not None else outcome_of_call(execution.call))
             with self._lock:
                 self._threads[thread] = None
-                is_wanted = task not in self._replaced
-                self._replaced.discard(task)
+                is_wanted = execution not in self._replaced
+                self._replaced.discard(execution)
         with self._lock:
             del self._threads[thread]
 
 
 def stack_of_thread(thread: threading.Thread) -> str:
-    """Return where a thread is now."""
+    """Return the stack of a thread, without any variables."""
     frame = sys._current_frames().get(thread.ident or 0)
-    return "".join(traceback.format_stack(frame)[-_MOST_FRAMES:]).rstrip() if frame else "(no frame)"
+    return "".join(traceback.format_stack(frame)[-_MAX_FRAMES:]).rstrip() if frame else "(no frame)"

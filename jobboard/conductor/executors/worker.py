@@ -9,6 +9,7 @@ import queue
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,76 +17,76 @@ from typing import Any, NoReturn
 from jobboard.board import JobBoard
 from jobboard.codec import decode, encode
 from jobboard.conductor.outcome import outcome_of_call
-from jobboard.conductor.running import Facts, RunningJob
+from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
 
-_UNLIMITED = 2**62
+_NO_LIMIT = 2**62
 
 
 def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Serve the conductor at the other end of the pipe until it says to leave, or goes away."""
-    # A group of its own, so that a kill takes along what a handler has started, and a Ctrl-C does not.
+    """Serve the conductor at the other end of the pipe until it sends "leave", or dies."""
+    # A process group of its own: a kill of the group includes what handlers have started, and Ctrl-C does not reach it.
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Service managers signal every process; the conductor decides what it means. Not SIG_IGN, which programs
+        # Service managers signal every process, but only the conductor shall act. Not by SIG_IGN, which the programs
         # that a handler starts would inherit.
-        signal.signal(number, _leave_it_to_the_conductor)
-    # In C: also while a handler holds the interpreter. Not where standard error is closed.
+        signal.signal(number, _ignore)
+    # It prints stacks even while a handler holds the interpreter; it fails where standard error is closed.
     with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
         faulthandler.register(signal.SIGUSR1)
     Worker(pipe, functions).serve()
 
 
-def _leave_it_to_the_conductor(_number: int, _frame: FrameType | None) -> None:
+def _ignore(_number: int, _frame: FrameType | None) -> None:
     pass
 
 
 class Worker:
-    """The main thread runs handlers, so that they may use signals; another one listens.
+    """Runs handlers in the main thread, so that they may use signals; another thread reads the pipe.
 
-    Every message carries the number of the run that it belongs to.
+    Each message carries the number of the execution that it belongs to.
     """
 
     def __init__(self, pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         self._pipe = pipe
         self._identity = _identity(pipe)
         self._functions = functions
-        self._runs: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[WorkerExecution | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self._asking = threading.Lock()
-        self._run: Run | None = None
-        # A child that a handler forks is no worker: with the pipe open, it would hide the worker's death.
+        self._current: WorkerExecution | None = None
+        # A child that a handler forks must close the pipe, or the conductor does not see that the worker died.
         os.register_at_fork(after_in_child=pipe.close)
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="jobboard-listen", daemon=True).start()
         self._send(0, "ready", None)
-        while (run := self._runs.get()) is not None:
-            self._send(run.number, "began", None)
-            outcome = outcome_of_call(lambda run=run: self._functions[run.job.name](run.job))  # type: ignore[misc]
+        while (execution := self._queue.get()) is not None:
+            self._send(execution.number, "began", None)
+            outcome = outcome_of_call(partial(self._functions[execution.job.name], execution.job))
             with self._sending:
-                # From now on nothing more is said for this run, whatever it has left behind.
-                self._run = None
-            self._send(run.number, "finished", outcome)
+                # From here on, threads that the handler left running can send nothing for it.
+                self._current = None
+            self._send(execution.number, "finished", outcome)
 
     def _listen(self) -> None:
         while True:
             try:
                 number, verb, content = self._pipe.recv()
             except (EOFError, OSError):
-                # The conductor is gone, and with it the claim's renewal: nothing may go on here.
+                # The conductor has died, and renews the claim no more, so the handler must not go on.
                 _end_at_once()
             if verb == "run":
-                self._run = Run(number, content, self)
-                self._runs.put(self._run)
+                self._current = WorkerExecution(number, content, self)
+                self._queue.put(self._current)
             elif verb == "answer":
                 self._answers.put(content)
-            elif verb == "cancelled" and (run := self._run) is not None and run.number == number:
-                run.job.cancelled = True
+            elif verb == "cancelled" and (execution := self._current) is not None and execution.number == number:
+                execution.job.cancelled = True
             elif verb == "leave":
-                self._runs.put(None)
+                self._queue.put(None)
                 return
 
     def _send(self, number: int, verb: str, content: Any) -> None:
@@ -94,33 +95,38 @@ class Worker:
 
     def _write(self, number: int, verb: str, content: Any) -> None:
         if _identity(self._pipe) != self._identity:
-            # A handler closed it, and the number may be another file's by now.
+            # A handler has closed it, and its file descriptor may be another file by now.
             _end_at_once()
         self._pipe.send((number, verb, content))
 
-    def send_for(self, run: Run, verb: str, content: Any) -> None:
-        """Say something in the name of a run, which has to be the one that goes on."""
-        with self._sending:
-            if self._run is not run:
-                raise ClaimLost(f"job {run.job.uuid} has ended here; what it left behind can't act for it")
-            self._write(run.number, verb, content)
+    def send_for(self, execution: WorkerExecution, verb: str, content: Any) -> None:
+        """Send a message for an execution.
 
-    def ask_for(self, run: Run, verb: str, content: Any) -> Any:
-        # One question at a time, whichever of a handler's threads asks, or it would get another one's answer.
+        :raises ClaimLost: the execution has ended.
+        """
+        with self._sending:
+            if self._current is not execution:
+                raise ClaimLost(
+                    f"job {execution.job.uuid} has ended here; what its handler left running can't act for it"
+                )
+            self._write(execution.number, verb, content)
+
+    def ask_for(self, execution: WorkerExecution, verb: str, content: Any) -> Any:
+        # One request at a time, or one thread of a handler would get the answer to another.
         with self._asking:
-            self.send_for(run, verb, content)
-            went_well, value = self._answers.get()
-        if not went_well:
+            self.send_for(execution, verb, content)
+            succeeded, value = self._answers.get()
+        if not succeeded:
             raise value
         return value
 
 
-class Run:
-    """One run of a handler, and the desk of its job."""
+class WorkerExecution:
+    """One execution in a worker, and the :class:`~jobboard.conductor.running_job.JobContext` of its job."""
 
-    def __init__(self, number: int, facts: Facts, worker: Worker) -> None:
+    def __init__(self, number: int, snapshot: JobSnapshot, worker: Worker) -> None:
         self.number = number
-        self.job = RunningJob(facts, self)
+        self.job = RunningJob(snapshot, self)
         self._worker = worker
         self._pid = os.getpid()
 
@@ -133,7 +139,7 @@ class Run:
         raise RuntimeError("a worker process has no board; use fetch() to open one here")
 
     def checkpoint(self, state: Any) -> None:
-        # Found out here already, since not everything that can't travel to the store can travel to the conductor.
+        # Checked here, since a value that can't be stored may not pass the pipe either.
         self._ask("checkpoint", _as_it_arrives("checkpoint", state))
 
     def report(self, report: dict[str, Any]) -> None:
@@ -161,11 +167,11 @@ def _identity(pipe: Connection[Any, Any]) -> tuple[int, int] | None:
 
 
 def _end_at_once() -> NoReturn:
-    """End this worker and all that its handlers have started."""
+    """Kill this worker and all that its handlers have started."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def _as_it_arrives(what: str, value: Any) -> Any:
-    """Return a value as its reader will get it, which a pipe can carry: not all that msgpack takes can be pickled."""
-    return decode(encode(what, value, largest=_UNLIMITED))
+    """Return a value as its reader will get it: plain data, which can be pickled."""
+    return decode(encode(what, value, largest=_NO_LIMIT))

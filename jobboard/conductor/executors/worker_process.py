@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
 from jobboard.conductor.outcome import Dropped, Failed, Outcome
-from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError
 
 _context = multiprocessing.get_context("spawn")
 
-#: For how long a dismissed worker may take to leave in good order, in seconds.
-_FAREWELL = 5.0
-#: How often a silent worker is looked at, in seconds.
-_GLANCE = 0.5
+#: Seconds that a worker has to end by itself when it is asked to.
+_STOP_TIMEOUT = 5.0
+#: Seconds between two looks whether a silent worker is alive.
+_ALIVE_POLL = 0.5
 
 
 class WorkerProcess:
-    """Runs one task at a time in another process; of one that died or was killed nothing more is to be had."""
+    """Runs one execution at a time in another process; not usable once that process has died or was killed."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._pipe: Connection[Any, Any]
@@ -38,132 +38,132 @@ class WorkerProcess:
         finally:
             far.close()
         self._sending = threading.Lock()
-        # Held while something is done to whatever task runs, so that it can't be done to the next one.
-        self._fate = threading.Lock()
-        self._task: Task | None = None
+        # Held while something is done to the current execution, so that it is not done to the next one.
+        self._current_lock = threading.Lock()
+        self._execution: Execution | None = None
         self._number = 0
-        self._spent = False
+        self._killed = False
 
     @property
     def pid(self) -> int:
-        """Of the process, and of the group that it leads."""
+        """The id of the process, and of the process group that it leads."""
         return self._process.pid or 0
 
     @property
     def usable(self) -> bool:
-        return not self._spent and self._process.is_alive()
+        return not self._killed and self._process.is_alive()
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Block until the worker has imported all handlers; False if it died of that, or after the timeout."""
+        """Block until the worker has imported all handlers; False if it died first, or after ``timeout`` seconds."""
         try:
             return self._pipe.poll(timeout) and self._pipe.recv()[1] == "ready"
         except (EOFError, OSError):
             return False
 
-    def run(self, task: Task) -> Outcome | None:
-        """Run one task, and answer what its handler asks of the board; None if the worker died before it began."""
-        with self._fate:
-            if task.outcome is not None:
+    def run(self, execution: Execution) -> Outcome | None:
+        """Run it, and answer its handler's requests to the board; None if the worker died before it began."""
+        with self._current_lock:
+            if execution.outcome is not None:
                 return Dropped()
-            self._task = task
+            self._execution = execution
             self._number += 1
         began = False
         try:
-            self._send("run", task.facts)
-            # What was said before the worker had the task has to be said again.
-            if task.running.cancelled:
+            self._send("run", execution.snapshot)
+            # A cancel that came before the worker had the execution did not reach it.
+            if execution.running_job.cancelled:
                 self._send("cancelled", None)
             while True:
                 number, verb, content = self._receive()
                 if number != self._number:
-                    # "ready", or what a run before this one left behind: no word of this one's.
+                    # It is "ready", or comes from what an earlier execution left running.
                     continue
                 if verb == "finished":
                     outcome: Outcome = content
                     return outcome
                 if verb == "began":
                     began = True
-                    task.begin()
+                    execution.begin()
                 elif verb == "report":
-                    task.report(content)
+                    execution.report(content)
                 else:
-                    self._send("answer", _answer(task, verb, content))
+                    self._send("answer", _answer(execution, verb, content))
         except (EOFError, OSError):
             self.kill()
             return Failed(f"its worker process died: {self.cause_of_death()}") if began else None
         except Exception as error:
-            # Something that can't be read at this end: what comes after it can't be either.
+            # This message can't be read here, nor can those after it.
             self.kill()
-            return Failed(f"its worker process could not be understood: {error!r}")
+            return Failed(f"a message of its worker process can't be read: {error!r}")
         finally:
-            with self._fate:
-                self._task = None
+            with self._current_lock:
+                self._execution = None
 
     def _receive(self) -> tuple[int, str, Any]:
-        # The pipe alone does not tell of the worker's death: a process that it forked in C keeps the other end open.
-        while not self._pipe.poll(_GLANCE):
+        # A dead worker need not end the pipe: a process that it forked in C may keep its other end open.
+        while not self._pipe.poll(_ALIVE_POLL):
             if not self._process.is_alive() and not self._pipe.poll(0):
                 raise EOFError
         message: tuple[int, str, Any] = self._pipe.recv()
         return message
 
-    def tell_of_cancel(self, task: Task) -> None:
-        """Pass it on if the task still runs here; may block."""
+    def request_cancel(self, execution: Execution) -> None:
+        """Tell the handler of it if the execution still runs here; may block while the pipe is full."""
         with self._sending:
-            if self._task is task:
+            if self._execution is execution:
                 try:
                     self._pipe.send((self._number, "cancelled", None))
                 except OSError:
                     pass
 
-    def tell_stacks(self) -> str:
-        """Make the worker print where its threads are, to its standard error."""
+    def print_stacks(self) -> str:
+        """Make the worker print its threads' stacks to its standard error; return a text that says so."""
         pid = self._process.pid
         if pid is None or not self.usable:
             return "(its worker process has ended)"
         os.kill(pid, signal.SIGUSR1)
         return f"(worker process {pid} prints its stacks itself)"
 
-    def kill_if_running(self, task: Task) -> None:
-        """Kill the worker and all that it has started, if it still runs this task; returns at once."""
-        with self._fate:
-            if self._task is task:
+    def kill_if_running(self, execution: Execution) -> None:
+        """Kill the worker and all that it has started, if it still runs this execution; returns at once."""
+        with self._current_lock:
+            if self._execution is execution:
                 self._kill()
 
     def kill(self) -> None:
         """Kill the worker and all that it has started; returns at once."""
-        with self._fate:
+        with self._current_lock:
             self._kill()
 
     def _kill(self) -> None:
         pid = self._process.pid
-        if self._spent or pid is None:
+        if self._killed or pid is None:
             return
-        self._spent = True
+        self._killed = True
         try:
             os.killpg(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            # It has no group of its own yet, or is gone with all of it.
+            # It does not lead a group yet, or the whole group has ended.
             pass
         self._process.kill()
 
-    def dismiss(self) -> None:
-        """Let an idle worker leave in good order; a :meth:`bury` kills it if it doesn't."""
+    def leave(self) -> None:
+        """Ask an idle worker to end, and wait for it; :meth:`dispose` kills it if it does not."""
         try:
             self._send("leave", None)
         except OSError:
             pass
-        self._process.join(_FAREWELL)
+        self._process.join(_STOP_TIMEOUT)
 
-    def bury(self) -> None:
-        """Leave nothing behind of a worker that left, died or was killed, nor of what its handlers started."""
+    def dispose(self) -> None:
+        """Free what remains of a worker that ended or was killed, and kill what its handlers have started."""
         self.kill()
-        self._process.join(_FAREWELL)
+        self._process.join(_STOP_TIMEOUT)
         self._pipe.close()
 
     def cause_of_death(self) -> str:
-        """Say how it ended, which it has or is about to."""
-        self._process.join(_FAREWELL)
+        """Return how the process ended; waits for its end, which must be near."""
+        self._process.join(_STOP_TIMEOUT)
         code = self._process.exitcode
         if code is None or code >= 0:
             return f"exit code {code}"
@@ -177,15 +177,15 @@ class WorkerProcess:
             self._pipe.send((self._number, verb, content))
 
 
-def _answer(task: Task, verb: str, content: Any) -> tuple[bool, Any]:
-    """Do what a handler asked for; the answer is whether it went well, and the value or the error."""
-    desk: dict[str, Callable[[Any], Any]] = {
-        "checkpoint": task.checkpoint,
-        "load_book": task.load_book,
-        "save_book": task.save_book,
+def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
+    """Do what a handler asked for; return whether it succeeded, and the value or the error."""
+    methods: dict[str, Callable[[Any], Any]] = {
+        "checkpoint": execution.checkpoint,
+        "load_book": execution.load_book,
+        "save_book": execution.save_book,
     }
     try:
-        value = desk[verb](content)
+        value = methods[verb](content)
         return True, content.version if verb == "save_book" else value
     except (JobBoardError, ValueError, TypeError) as error:
         return False, error

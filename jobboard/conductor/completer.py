@@ -1,0 +1,163 @@
+"""Sends the ends of claims, in batches, until the store has them."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from jobboard.backends.text import in_one_line
+from jobboard.board import JobBoard
+from jobboard.conductor.execution import Execution
+from jobboard.conductor.log import logger
+from jobboard.conductor.outcome import (
+    Dropped,
+    Failed,
+    Outcome,
+    Returned,
+    RunLater,
+    Succeeded,
+    result_that_cannot_travel,
+)
+from jobboard.conductor.slots import Slots
+from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
+
+_MIN_PAUSE, _MAX_PAUSE = 0.1, 5.0
+#: For how many seconds at most an end waits for the claimer to fill the free slots.
+_MAX_YIELD = 0.005
+
+
+class Completer:
+    """One thread that ends the claims of executions as their outcomes say.
+
+    The ends that come in during a request go out with the next one. While the store is absent the ends are kept and
+    their claims renewed; when it is back they are sent with their tokens, and the store decides.
+
+    :param on_ended: is called with each execution whose end is sent, or needs no more attempt to send it.
+    """
+
+    def __init__(self, board: JobBoard, who: str, slots: Slots, on_ended: Callable[[Execution], None]) -> None:
+        self._board = board
+        self._who = who
+        self._slots = slots
+        self._on_ended = on_ended
+        self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="jobboard-completer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def send(self, execution: Execution) -> None:
+        """End the claim as the execution's outcome says; returns at once."""
+        self._queue.put(execution)
+
+    def stop(self, timeout: float) -> None:
+        """Drop the ends that are not sent; their claims expire.
+
+        :param timeout: seconds to wait for a request that is under way.
+        """
+        self._stopped.set()
+        self._queue.put(None)
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._send_until_done(self._next_batch())
+
+    def _next_batch(self) -> list[Execution]:
+        batch = [self._queue.get()]
+        self._slots.yield_to_claimer(_MAX_YIELD)
+        while not self._queue.empty():
+            batch.append(self._queue.get())
+        return [execution for execution in batch if execution is not None]
+
+    def _send_until_done(self, batch: list[Execution]) -> None:
+        pause = _MIN_PAUSE
+        while batch:
+            try:
+                self._send(batch)
+                return
+            except BoardUnavailable as error:
+                level = logging.WARNING if pause == _MIN_PAUSE else logging.DEBUG
+                logger.log(
+                    level, "conductor %s keeps %d ends until the store is back: %s", self._who, len(batch), error
+                )
+            if self._stopped.wait(pause):
+                return
+            pause = min(pause * 2, _MAX_PAUSE)
+
+    def _send(self, batch: list[Execution]) -> None:
+        """Send all, and remove each sent one from the batch.
+
+        :raises BoardUnavailable: the store did not answer; what remains in the batch has to be sent again.
+        """
+        self._consume([execution for execution in batch if isinstance(execution.outcome, Succeeded)], batch)
+        for execution in list(batch):
+            try:
+                self._end(execution, execution.outcome)
+            except ClaimLost as error:
+                logger.info("conductor %s: %s", self._who, error)
+            except BoardUnavailable:
+                raise
+            except Exception:
+                # One faulty end must not hold up the others.
+                logger.exception("the end of job %s can't be sent; its claim will expire", execution.job.uuid)
+            self._ended(execution, batch)
+
+    def _consume(self, succeeded: list[Execution], batch: list[Execution]) -> None:
+        if not succeeded:
+            return
+        results = [each.outcome.result for each in succeeded if isinstance(each.outcome, Succeeded)]
+        try:
+            errors = self._board.consume_many([each.job for each in succeeded], self._who, results=results)
+        except BoardUnavailable:
+            raise
+        except Exception:
+            logger.exception("conductor %s sends %d ends one by one after a fault", self._who, len(succeeded))
+            return
+        for execution, error in zip(succeeded, errors, strict=True):
+            if isinstance(error, InvalidPosting):
+                # It stays in the batch, to end as a failure.
+                execution.outcome = result_that_cannot_travel(error)
+                continue
+            if error is not None:
+                logger.info("conductor %s: %s", self._who, error)
+            self._ended(execution, batch)
+
+    def _end(self, execution: Execution, outcome: Outcome | None) -> None:
+        job = execution.job
+        match outcome:
+            case Failed():
+                self._fail(execution, outcome)
+            case RunLater(at, after):
+                self._board.abandon(job, self._who, delay=after or 0.0, run_at=at, reason="runs again", counted=False)
+            case Returned(reason):
+                self._board.abandon(job, self._who, reason=reason, counted=False)
+            case Succeeded():
+                self._consume_one(execution, outcome)
+            case Dropped():
+                pass
+            case _:
+                raise AssertionError(f"no end for {outcome!r}")
+
+    def _consume_one(self, execution: Execution, succeeded: Succeeded) -> None:
+        try:
+            self._board.consume(execution.job, self._who, succeeded.result)
+        except InvalidPosting as error:
+            execution.outcome = failed = result_that_cannot_travel(error)
+            self._fail(execution, failed)
+
+    def _fail(self, execution: Execution, failed: Failed) -> None:
+        job, attempts = execution.job, execution.snapshot.attempts
+        logger.info("job %s failed at attempt %d: %s", job.uuid, attempts, in_one_line(failed.reason))
+        if failed.final or attempts >= execution.max_attempts:
+            self._board.trash(job, self._who, reason=failed.reason, error=failed.error)
+        else:
+            delay = execution.handler.backoff.delay(attempts)
+            self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
+
+    def _ended(self, execution: Execution, batch: list[Execution]) -> None:
+        batch.remove(execution)
+        self._on_ended(execution)

@@ -1,0 +1,122 @@
+"""One execution of a job in a conductor, from its claim until the end of the claim has been sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextvars import ContextVar
+from typing import Any, Protocol, cast
+
+from jobboard.board import JobBoard
+from jobboard.conductor.handlers import Handler
+from jobboard.conductor.outcome import Outcome
+from jobboard.conductor.running_job import JobSnapshot, RunningJob
+from jobboard.errors import ClaimLost, UnreadableRecord
+from jobboard.job import Job, Undecodable
+from jobboard.logbook import LogBook
+
+_current: ContextVar[Execution | None] = ContextVar("jobboard_execution", default=None)
+
+
+class ExecutionListener(Protocol):
+    """Is told what happens to an execution; each method returns at once."""
+
+    def began(self, execution: Execution) -> None: ...
+    def reported(self, execution: Execution) -> None: ...
+    def lost(self, execution: Execution) -> None: ...
+
+
+class Execution:
+    """A claimed job, its handler, and what is known of both; the :class:`JobContext` of its running job.
+
+    All moments are of this machine's monotonic clock, in seconds.
+    """
+
+    def __init__(self, job: Job, handler: Handler, held_until: float, listener: ExecutionListener) -> None:
+        self.job = job
+        self.handler = handler
+        #: When the store may have ended the claim, if no further renewal gets through.
+        self.held_until = held_until
+        #: When the handler times out; counts from its beginning.
+        self.deadline: float | None = None
+        #: When the claim ends, once a cancel was asked for and the handler goes on.
+        self.kill_at: float | None = None
+        #: When the slot counts as stuck, once the claim is over.
+        self.stuck_at: float | None = None
+        self.stuck = False
+        #: Whether the handler has returned.
+        self.returned = False
+        self.began_at: float | None = None
+        self.outcome: Outcome | None = None
+        #: The last report of progress that is not sent yet.
+        self.progress: dict[str, Any] | None = None
+        self.snapshot = JobSnapshot.of(job)
+        if isinstance(self.snapshot.record.checkpoint, Undecodable):
+            # A handler that saw no checkpoint would do again what was done.
+            raise UnreadableRecord(f"its checkpoint can't be decoded: {self.snapshot.record.checkpoint.fault}")
+        self.running_job = RunningJob(self.snapshot, self)
+        self._listener = listener
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def current() -> Execution | None:
+        """Return the execution whose handler calls this, or None."""
+        return _current.get()
+
+    @property
+    def max_attempts(self) -> int:
+        """The posting's number, else the handler's."""
+        return self.job.max_attempts or self.handler.max_attempts
+
+    def begin(self) -> None:
+        """Note that the handler begins now; the executor calls it."""
+        self.began_at = time.monotonic()
+        if self.handler.timeout is not None:
+            self.deadline = self.began_at + self.handler.timeout
+            self._listener.began(self)
+
+    def call(self) -> Any:
+        """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
+        _current.set(self)
+        self.begin()
+        return self.handler.function(self.running_job)
+
+    def describe(self) -> str:
+        """Return one line on its state."""
+        now = time.monotonic()
+        began = "not begun" if self.began_at is None else f"begun {now - self.began_at:.1f} s ago"
+        claim = f"claim held for {self.held_until - now:.1f} s" if self.outcome is None else "its outcome is known"
+        job = self.snapshot
+        stuck = ", stuck" if self.stuck else ""
+        return f"{job.name!r} {job.uuid} attempt {job.attempts} token {job.token}: {began}, {claim}{stuck}"
+
+    def decide(self, outcome: Outcome) -> bool:
+        """Set the outcome; False if there is one already, which stays."""
+        with self._lock:
+            if self.outcome is not None:
+                return False
+            self.outcome = outcome
+            return True
+
+    # -- the context of the running job ----------------------------------------------------------------------------
+
+    @property
+    def board(self) -> JobBoard:
+        return cast(JobBoard, self.job.board)
+
+    def checkpoint(self, state: Any) -> None:
+        try:
+            self.job.checkpoint_state(state)
+        except ClaimLost:
+            self._listener.lost(self)
+            raise
+
+    def report(self, report: dict[str, Any]) -> None:
+        self.progress = report
+        self._listener.reported(self)
+
+    def load_book(self, uuid: str) -> LogBook:
+        return self.board.load_book(uuid)
+
+    def save_book(self, book: LogBook) -> None:
+        self.board.save_book(book)

@@ -1,0 +1,307 @@
+"""One run of a conductor, from a start to a stop: claim, execute, end."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jobboard.backends.timelimit import time_limit
+from jobboard.board import JobBoard
+from jobboard.conductor.claimer import Claimer
+from jobboard.conductor.completer import Completer
+from jobboard.conductor.deadlines import Deadlines
+from jobboard.conductor.execution import Execution
+from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.log import logger
+from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
+from jobboard.conductor.renewer import LeaseRenewer, interval_for
+from jobboard.conductor.slots import Slots, StuckSlots
+from jobboard.errors import JobBoardError, UnreadableRecord
+from jobboard.heartbeat import Heartbeat
+from jobboard.job import Job
+
+#: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
+_STOP_TIMEOUT = 10.0
+#: Seconds that each thread still gets to end when that time is over; most need less.
+_MIN_JOIN_TIMEOUT = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ConductorOptions:
+    """The checked arguments of a :class:`~jobboard.Conductor`; times in seconds."""
+
+    name: str
+    concurrency: int
+    executor: str
+    executor_class: type[Executor]
+    expiry: float
+    grace: float
+    max_stuck: int
+
+
+class ConductorRun:
+    """Everything that lives between ``start`` and ``stop`` of a conductor, and what becomes of each execution.
+
+    Each part has one thread, which calls this class when something happens:
+
+    - claimer: claims as many jobs as there are free slots (:meth:`_claimed`).
+    - executor, with threads of its own: runs the handlers (:meth:`began`, :meth:`reported`, :meth:`_finished`).
+    - completer: sends the ends of the claims (:meth:`_ended`).
+    - renewer: renews the claims and the heartbeat (:meth:`lost`, :meth:`_cancelled`).
+    - deadlines: watches the clock, and sends nothing (:meth:`_due`).
+
+    The first outcome of an execution counts, whichever thread decides it. The caller of :meth:`stop` waits for all.
+
+    :param on_unhealthy: is called when more slots are stuck than may be replaced.
+    """
+
+    def __init__(
+        self, who: str, board: JobBoard, handlers: Handlers, options: ConductorOptions, on_unhealthy: Callable[[], None]
+    ) -> None:
+        self._who = who
+        self._board = board
+        self._handlers = handlers
+        self._all_names = handlers.names
+        self._options = options
+        self._on_unhealthy = on_unhealthy
+        expiry = options.expiry
+        self._slots = Slots(options.concurrency)
+        self._executor = options.executor_class(handlers, options.concurrency, self._finished)
+        self._stuck = StuckSlots(
+            who, self._slots, self._executor, options.max_stuck, options.grace, self._stuck_changed
+        )
+        self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, max(1.0, interval_for(expiry)))
+        self._renewer = LeaseRenewer(board, who, expiry, self.lost, self._cancelled, self._heartbeat)
+        self._completer = Completer(board, who, self._slots, self._ended)
+        self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
+        self._claimer = Claimer(board, who, expiry, self._slots, self._names, self._renewer.uuids, self._claimed)
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._stop_timeout = _STOP_TIMEOUT
+        self._stopped = threading.Event()
+        self._is_clean = False
+
+    def start(self) -> None:
+        self._executor.start()
+        self._heartbeat.register_when_due()
+        self._completer.start()
+        self._renewer.start()
+        self._deadlines.start()
+        self._claimer.start()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def health(self) -> dict[str, Any]:
+        """Return what operators see of its state."""
+        fault, refused = self._executor.fault, self._stuck.refused
+        return {
+            "running": self._slots.taken,
+            "stuck": self._stuck.number,
+            "stuck_names": self._stuck.names,
+            "refused": sorted(self._all_names if fault else refused),
+            "fault": fault,
+            "healthy": not refused and fault is None,
+        }
+
+    def _metadata(self) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "executor": self._options.executor,
+            "concurrency": self._options.concurrency,
+            "max_stuck": self._options.max_stuck,
+            "names": sorted(self._all_names),
+            "label": self._options.name,
+            **self.health(),
+        }
+
+    def describe(self) -> list[str]:
+        """Return what each slot does."""
+        executions = dict.fromkeys([*self._renewer.held(), *self._stuck.all()])
+        return [f"{execution.describe()}:\n{self._executor.stack_of(execution)}" for execution in executions]
+
+    def wait(self) -> None:
+        """Block until it has been stopped."""
+        self._stopped.wait()
+
+    def stop_claiming(self) -> None:
+        """Run what is claimed, and no more; returns at once."""
+        self._claimer.request_stop()
+
+    def stop(self, drain: bool, timeout: float | None) -> bool:
+        """Claim no more; let handlers finish for ``timeout`` seconds, and give the other jobs back.
+
+        Further calls wait for the same end, and can only make it come sooner.
+        """
+        seconds = 0.0 if not drain else math.inf if timeout is None else timeout
+        self._slots.drain_until(time.monotonic() + seconds)
+        with self._lock:
+            if not drain and timeout is not None:
+                self._stop_timeout = min(self._stop_timeout, timeout)
+            first, self._stopping = not self._stopping, True
+        if not first:
+            self._stopped.wait()
+            return self._is_clean
+        try:
+            self._is_clean = self._stop()
+        finally:
+            self._stopped.set()
+        return self._is_clean
+
+    def _stop(self) -> bool:
+        begun = time.monotonic()
+        self._claimer.stop(self._stop_timeout / 2)
+        claiming = time.monotonic() - begun
+        finished = self._slots.wait_until_free()
+        until = time.monotonic() + self._stop_timeout - claiming
+        for execution in self._renewer.held():
+            if self._decide(execution, Returned("its conductor stopped")):
+                finished = False
+                self._interrupt(execution)
+        sent = self._slots.wait_until_no_claims(_left(until))
+        self._deadlines.stop()
+        self._renewer.stop(_left(until))
+        self._executor.stop(_left(until) if finished else min(1.0, _left(until)))
+        self._completer.stop(_left(until))
+        self._leave(_left(until))
+        return finished and sent and not self._stuck.number
+
+    def _leave(self, seconds: float) -> None:
+        """Unsubscribe and unregister; the stop waits for it no longer than ``seconds``."""
+
+        def leave() -> None:
+            with time_limit(seconds):
+                self._renewer.unsubscribe()
+                self._heartbeat.leave()
+
+        thread = threading.Thread(target=leave, name="jobboard-leave", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The interpreter is exiting, and starts no more threads.
+            leave()
+        else:
+            thread.join(seconds)
+
+    def _names(self) -> frozenset[str]:
+        """Return the names that may be claimed now."""
+        if self._executor.fault is not None:
+            return frozenset()
+        refused = self._stuck.refused
+        return self._all_names - refused if refused else self._all_names
+
+    def _stuck_changed(self) -> None:
+        self._claimer.refresh_names()
+        self._heartbeat.register_again()
+        self._renewer.renew_soon()
+        if self._stuck.refused:
+            self._on_unhealthy()
+
+    # -- what becomes of an execution ------------------------------------------------------------------------------
+
+    def _claimed(self, job: Job, sent: float) -> None:
+        try:
+            execution = Execution(job, self._handlers[job.name], sent + self._options.expiry, self)
+        except UnreadableRecord as error:
+            self._quarantine(job, str(error))
+            return
+        self._renewer.add(execution)
+        most = execution.max_attempts
+        if execution.snapshot.attempts > most:
+            # Every earlier attempt killed its conductor; otherwise it would have ended its claim.
+            reason = f"all {most} attempts are used up, and none of them ended its claim"
+            self._end_without_run(execution, Failed(reason, final=True))
+        elif self._claimer.stopping:
+            self._end_without_run(execution, Returned("its conductor stopped"))
+        else:
+            self._slots.take()
+            self._deadlines.watch(execution)
+            self._executor.submit(execution)
+
+    def _quarantine(self, job: Job, reason: str) -> None:
+        try:
+            self._board.trash(job, self._who, reason=reason)
+        except JobBoardError as error:
+            logger.warning("job %s can't be moved to the trash, and its claim will expire: %s", job.uuid, error)
+
+    def _end_without_run(self, execution: Execution, outcome: Outcome) -> None:
+        self._slots.add_claim()
+        self._decide(execution, outcome)
+
+    def began(self, execution: Execution) -> None:
+        self._deadlines.watch(execution)
+
+    def reported(self, execution: Execution) -> None:
+        self._renewer.renew_soon()
+
+    def _finished(self, execution: Execution, outcome: Outcome) -> None:
+        """The handler has ended."""
+        if isinstance(outcome, Failed) and execution.running_job.cancelled:
+            outcome = Returned(f"it was cancelled: {outcome.reason}")
+        self._decide(execution, outcome)
+        self._stuck.returned(execution)
+        self._slots.free()
+
+    def _decide(self, execution: Execution, outcome: Outcome) -> bool:
+        """End the claim as the outcome says; False if there is an outcome already."""
+        if not execution.decide(outcome):
+            return False
+        if isinstance(outcome, Dropped):
+            self._ended(execution)
+        else:
+            self._completer.send(execution)
+        return True
+
+    def _ended(self, execution: Execution) -> None:
+        """Nothing is left to send for this claim."""
+        self._renewer.remove(execution)
+        self._slots.remove_claim()
+
+    def lost(self, execution: Execution) -> None:
+        """The store says that the claim does not hold."""
+        if self._decide(execution, Dropped()):
+            logger.warning("conductor %s lost its claim of job %s", self._who, execution.job.uuid)
+            self._interrupt(execution)
+
+    def _cancelled(self, execution: Execution) -> None:
+        if not execution.running_job.cancelled:
+            execution.running_job.cancelled = True
+            execution.kill_at = time.monotonic() + self._options.grace
+            self._deadlines.watch(execution)
+            self._executor.request_cancel(execution)
+
+    def _due(self, execution: Execution, now: float) -> None:
+        if execution.outcome is not None:
+            self._stuck.declare_stuck(execution)
+            return
+        if execution.kill_at is not None and execution.kill_at <= now:
+            outcome: Outcome = Returned("it was cancelled, and its handler ignored that")
+        elif execution.deadline is not None and execution.deadline <= now:
+            outcome = Failed(f"timed out after {execution.handler.timeout:g} s")
+        else:
+            # No renewal got through in time. The store may still keep the claim, but that is not certain.
+            outcome = Dropped()
+        if self._decide(execution, outcome):
+            if isinstance(outcome, Dropped):
+                logger.warning("conductor %s could not renew its claim of job %s", self._who, execution.job.uuid)
+            # A handler that ignored a cancel has had its grace already.
+            self._interrupt(execution, at_once=isinstance(outcome, Returned))
+
+    def _interrupt(self, execution: Execution, *, at_once: bool = False) -> None:
+        execution.running_job.lost = True
+        self._stuck.expect_return(execution, at_once=at_once)
+        self._deadlines.watch(execution)
+        self._executor.interrupt(execution)
+
+
+def _left(until: float) -> float:
+    return max(_MIN_JOIN_TIMEOUT, until - time.monotonic())

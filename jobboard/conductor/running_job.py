@@ -1,0 +1,164 @@
+"""What a handler gets: its job under its claim, the same in every executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Protocol
+
+from jobboard.board import JobBoard
+from jobboard.job import Job, Record
+from jobboard.logbook import LogBook
+from jobboard.states import JobPriority
+
+_MAX_PROGRESS_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """What was known of a job when it was claimed, named as on :class:`~jobboard.Job`; it can be pickled."""
+
+    uuid: str
+    name: str
+    details: dict[str, Any] = field(repr=False)
+    priority: JobPriority
+    sequence: int
+    created_on: datetime
+    key: str | None
+    run_at: datetime | None
+    max_attempts: int | None
+    book_uuid: str | None
+    book_name: str | None
+    schedule_id: str | None
+    fire_time: datetime | None
+    token: int
+    record: Record
+
+    @classmethod
+    def of(cls, job: Job) -> JobSnapshot:
+        return cls(*_fields_of(job))
+
+    @property
+    def attempts(self) -> int:
+        return self.record.attempts
+
+    @property
+    def last_error(self) -> str | None:
+        return self.record.last_error
+
+    @property
+    def owner(self) -> str | None:
+        return self.record.owner
+
+
+_fields_of = attrgetter(*JobSnapshot.__slots__)
+
+
+class JobContext(Protocol):
+    """What a running job asks of its conductor."""
+
+    @property
+    def board(self) -> JobBoard: ...
+    def checkpoint(self, state: Any) -> None: ...
+    def report(self, report: dict[str, Any]) -> None: ...
+    def load_book(self, uuid: str) -> LogBook: ...
+    def save_book(self, book: LogBook) -> None: ...
+
+
+class RunningJob:
+    """A claimed job as its handler sees it; its claim is renewed for as long as the handler runs.
+
+    Has the posting's fields (``uuid``, ``name``, ``details``, ``priority``, ``key``, ``run_at``, ...), ``token`` (the
+    fencing token: hand it to whatever the handler writes to), ``attempts`` (with this one), ``last_error`` (of the
+    attempt before) and ``record``, all as they were when the job was claimed.
+
+    ``lost`` becomes True when the claim is lost: stop, since another owner may run the job now. ``cancelled`` becomes
+    True when somebody asked for the job's cancel: raise :class:`~jobboard.Cancelled`, or finish.
+    """
+
+    def __init__(self, snapshot: JobSnapshot, context: JobContext) -> None:
+        self._snapshot = snapshot
+        self._context = context
+        self._checkpoint = snapshot.record.checkpoint
+        self.lost = False
+        self.cancelled = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._snapshot, name)
+
+    @property
+    def board(self) -> JobBoard:
+        """The board that the job is on, for example to post a further job.
+
+        :raises RuntimeError: in a worker process, which has no board.
+        """
+        return self._context.board
+
+    @property
+    def checkpoint(self) -> Any:
+        """The last checkpoint, which this run or an earlier owner wrote; None if there is none."""
+        return self._checkpoint
+
+    def checkpoint_state(self, state: Any) -> None:
+        """Write a checkpoint; it is durable and fenced, and the next owner reads it.
+
+        :param state: plain data.
+        :raises ClaimLost: the claim does not hold; nothing was written.
+        :raises InvalidPosting: the state can't be stored.
+        :raises BoardUnavailable: the store did not answer.
+        """
+        self._context.checkpoint(state)
+        self._checkpoint = state
+
+    def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
+        """Report how far the job is; operators see it within a second or two.
+
+        It is sent along with the next renewal, so it costs no request of its own, and only the last report counts.
+
+        :param done: a finite number, in any unit; ``total``: how much there is in all, in the same unit.
+        :param text: at most 500 characters are kept.
+        :raises TypeError: a number or a text is of another type.
+        :raises ValueError: a number is not finite, or has more than 64 bits.
+        """
+        # Checked here, where it fails this handler only: one request carries the reports of all jobs.
+        report: dict[str, Any] = {"done": _check_amount("done", done)}
+        if total is not None:
+            report["total"] = _check_amount("total", total)
+        if text is not None:
+            if not isinstance(text, str):
+                raise TypeError(f"text must be a str, not {type(text).__name__}")
+            report["text"] = text.encode("utf-8", "backslashreplace").decode()[:_MAX_PROGRESS_TEXT]
+        self._context.report(report)
+
+    @property
+    def book(self) -> LogBook | None:
+        """The logbook that the job points at, loaded anew; None if it has none.
+
+        :raises NotFound: the logbook is gone.
+        :raises BoardUnavailable: the store did not answer.
+        """
+        uuid = self._snapshot.book_uuid
+        return None if uuid is None else self._context.load_book(uuid)
+
+    def save_book(self, book: LogBook) -> None:
+        """Make a logbook durable.
+
+        :raises StaleBook: somebody else has saved it since it was loaded.
+        :raises BoardUnavailable: the store did not answer.
+        """
+        self._context.save_book(book)
+
+    def __repr__(self) -> str:
+        job = self._snapshot
+        return f"<RunningJob {job.name!r} {job.uuid} attempt {job.attempts} token {job.token}>"
+
+
+def _check_amount(what: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what} must be a number, not {type(value).__name__}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{what} must be a finite number of at most 64 bits; got {value!r}")
+    return value
