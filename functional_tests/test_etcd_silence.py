@@ -17,6 +17,7 @@ from servers.etcd_servers import EtcdServer
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
 from jobboard.backends.address import Address
 from jobboard.backends.etcd import EtcdBackend
+from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 
@@ -102,7 +103,7 @@ CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
     "entities": lambda board, claimed: board.entities(),
     "save_book": lambda board, claimed: board.save_book(LogBook("journal")),
     "schedules": lambda board, claimed: list(board.schedules),
-    "fire_due": lambda board, claimed: board.schedules.fire_due(9),
+    "fire_due": lambda board, claimed: firing(board).fire_due(9),
 }
 
 

@@ -17,6 +17,7 @@ from servers.redis_servers import RedisServer
 from jobboard import BoardUnavailable, Every, JobBoard, JobState, Posting, Schedule
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
+from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 #: The first two are no msgpack: one never is, one ends too soon. The others are, but not what should stand there.
@@ -71,7 +72,7 @@ def test_a_schedule_that_the_server_cannot_unpack_stops_no_other(board: JobBoard
         board.schedules.add(Schedule(id, Every(hours=1), "report"))
     hand("HSET", "schedules", "spoilt", value)
     hand("ZADD", "due", 1, "spoilt", 2, "sound")
-    board.schedules.fire_due(10)
+    firing(board).fire_due(10)
     assert hand("ZSCORE", "due", "spoilt") == math.inf
     assert hand("ZSCORE", "due", "sound") not in (2, math.inf)
     assert [schedule.id for schedule in board.schedules] == ["sound"]
@@ -103,7 +104,7 @@ def test_what_is_due_and_no_schedule_keeps_nothing_from_firing(board: JobBoard, 
     hand("ZADD", "due", *(part for n in range(300) for part in (1, f"stray {n}")), 2, "sound", 1e300, "far")
     assert [schedule.id for schedule in board.schedules] == ["sound"]
     for _ in range(4):
-        board.schedules.fire_due(100)
+        firing(board).fire_due(100)
     assert hand("ZSCORE", "due", "sound") != 2
     assert is_mended(board)
     assert hand("ZCARD", "due") == 1

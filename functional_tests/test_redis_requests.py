@@ -16,6 +16,7 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import At, JobBoard, JobState, Posting, Schedule, fetch
+from jobboard.board import client_of
 from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
 
@@ -163,7 +164,7 @@ def test_one_post_wakes_one_of_those_who_wait(server: RedisServer, harness: Redi
 
 
 def _wait_once(board: JobBoard, found: list[str]) -> None:
-    with board.waiter() as waiter:
+    with client_of(board).waiter() as waiter:
         while waiter.ready_in() != 0:
             waiter.wait(60)
         found.extend(job.uuid for job in board.claim_next("alice", expiry=LONG))
@@ -177,7 +178,7 @@ def test_the_dead_are_passed_over_for_the_next_who_waits(server: RedisServer, ha
     """Whoever died asleep was not taken off the server, and must not swallow a wake-up."""
     dead, alive = harness.board("wake"), harness.board("wake")
     found: list[str] = []
-    waiter = dead.waiter()
+    waiter = client_of(dead).waiter()
     assert waiter.ready_in() is None
     with server.client() as client:
         [ghost] = client.hgetall("{jobboard:wake}:waiters").items()

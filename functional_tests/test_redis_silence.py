@@ -13,6 +13,7 @@ from servers.base import HOST, RunningServer
 from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
 from jobboard import BoardUnavailable, JobBoard, JobState, Posting, fetch
+from jobboard.board import client_of
 from jobboard.testing import eventually
 
 #: What each server may take, and for how long the board repeats.
@@ -119,7 +120,7 @@ def test_a_wait_ends_while_the_server_is_frozen(single: RedisServer, seconds: fl
 def test_a_wait_that_was_armed_ends_while_the_server_is_frozen(single: RedisServer) -> None:
     with fetch("armed", single.uri) as board, single.client() as client:
         with within(0.6 + 3 + SLACK):
-            waiter = board.waiter()
+            waiter = client_of(board).waiter()
             assert waiter.ready_in() is None
             assert client.hlen("{jobboard:armed}:waiters") == 1
             with frozen(single):

@@ -14,6 +14,7 @@ from servers.base import HOST
 from servers.proxy import Proxy
 
 from jobboard import JobBoard, Posting, backend, fetch
+from jobboard.board import client_of
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -60,7 +61,7 @@ def test_the_rights_that_the_page_names_are_enough(site: Site) -> None:
 def _use_in_every_way(board: JobBoard) -> None:
     board.post_many([Posting("resize", key="k"), Posting("resize"), Posting("later", delay=LONG)])
     board.post("resize", key="k", if_exists="replace", priority="high")
-    with board.waiter() as waiter:
+    with client_of(board).waiter() as waiter:
         assert waiter.ready_in() == 0.0
     unsubscribe = board.subscribe(lambda event: None)
     jobs = board.claim_next("alice", limit=2, expiry=LONG)

@@ -15,6 +15,7 @@ from servers.base import HOST
 from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, JobBoard, JobState, Posting, backend
+from jobboard.board import client_of
 from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
@@ -70,7 +71,7 @@ def test_work_goes_on_through_a_kill_and_a_restart(site: Site) -> None:
 def test_a_wait_goes_on_through_a_kill_and_a_restart(site: Site) -> None:
     board, other = site.harness.board("jobs", patience=60.0), site.harness.board("jobs", patience=60.0)
     found: list[str] = []
-    with board.waiter() as waiter:
+    with client_of(board).waiter() as waiter:
         assert waiter.ready_in() is None
         site.server.kill()
         site.server.start()

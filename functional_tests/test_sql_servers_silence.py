@@ -66,7 +66,7 @@ def test_all_other_calls_end_within_the_time_of_a_connection_and_a_reply(site: S
             "subscribe": lambda: board.subscribe(print),
         }
         proxy.silence()
-        within = 1.0 + LEAST_TO_CONNECT + board._patience
+        within = 1.0 + LEAST_TO_CONNECT + board._client.patience
         assert late_calls({name: (call, within) for name, call in calls.items()}) == {}
         # The lines that were silent are gone; those that are made now are tried for as long.
         assert late_calls({name: (call, within) for name, call in calls.items()}) == {}

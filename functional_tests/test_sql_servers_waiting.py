@@ -12,6 +12,7 @@ from harnesses.sql_site import Site
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard
 from jobboard.backends.sql import mysql_lookout, postgresql_lookout
+from jobboard.board import client_of
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -21,7 +22,7 @@ pytest_plugins = ("harnesses.sql_fixtures",)
 def _idle_board(site: Site) -> Iterator[JobBoard]:
     """A board on which three threads wait, for longer than it takes until nothing is expected any more."""
     board = site.harness.board()
-    with board.waiter(), board.waiter(), board.waiter():
+    with client_of(board).waiter(), client_of(board).waiter(), client_of(board).waiter():
         assert list(board.wait(1.5)) == []
         yield board
 

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 import jobboard
 from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotSupported, Posting
 from jobboard.backends.sql import SqliteBackend
+from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -151,7 +152,7 @@ def test_a_key_that_is_taken_leaves_the_users_transaction_usable(place: Place, b
 
 
 def test_a_wait_of_another_client_wakes_when_it_is_committed(place: Place, board: JobBoard, other: JobBoard) -> None:
-    with other.waiter() as waiter, closing(place.connect()) as connection:
+    with client_of(other).waiter() as waiter, closing(place.connect()) as connection:
         assert waiter.ready_in() is None
         board.post("resize", connection=connection)
         assert waiter.ready_in() is None
@@ -242,7 +243,7 @@ def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(
     [job] = board.claim_next("alice", expiry=1.0)
     with closing(place.connect()) as connection:
         board.consume(job, "alice", "done", connection=connection)
-        eventually(lambda: (other.look(job.uuid).expires_at or 0) < other._backend.now())
+        eventually(lambda: (other._handles.reader.row(job.uuid).expires_at or 0) < other._backend.now())
         assert other.claim_next("bob") == []
         assert list(other.wait(0.2)) == []
         connection.commit()

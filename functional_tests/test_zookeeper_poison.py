@@ -26,6 +26,7 @@ from jobboard import (
     Schedule,
 )
 from jobboard.backends.zookeeper import auditing, record
+from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 
@@ -230,7 +231,7 @@ def test_schedules_of_any_bytes(harness: ZooKeeperHarness, operator: KazooClient
     assert operator.exists(folder) is not None
     for reader in (board, harness.board(board.name)):
         assert "good" in [schedule.id for schedule in reader.schedules]
-        reader.schedules.fire_due(500)
+        firing(reader).fire_due(500)
         assert reader.schedules.get("good").id == "good"
     for number in range(len(rows)):
         board.schedules.remove(f"bad{number}")

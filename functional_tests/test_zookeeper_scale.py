@@ -20,6 +20,7 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Conductor, Handlers, JobBoard, Posting
+from jobboard.board import client_of
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -116,7 +117,7 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_sends_only_pings(
         eventually(lambda: backend._follower.is_current and len(holder.entities()) == 1)
         eventually(lambda: requests_of(server, backend)["lop"] == "PING")
         before = requests_of(server, backend)
-        with holder.waiter(["nothing of this name"]) as waiter:
+        with client_of(holder).waiter(frozenset(["nothing of this name"])) as waiter:
             assert waiter.ready_in() is None
             waiter.wait(4.0)
         after = requests_of(server, backend)
@@ -151,7 +152,7 @@ def bytes_of_a_change(server: ZooKeeperServer, backlog: int) -> float:
         fill(busy, backlog)
         waiting = behind.board(busy.name)
         backend: Any = waiting._backend
-        with waiting.waiter(["nothing of this name"]) as waiter:
+        with client_of(waiting).waiter(frozenset(["nothing of this name"])) as waiter:
             assert waiter.ready_in() is None
             eventually(lambda: backend._follower.is_current)
             before = proxy.replied

@@ -131,7 +131,7 @@ def test_a_connect_that_a_starting_server_swallowed_costs_no_claim(server: ZooKe
 def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness: ZooKeeperHarness) -> None:
     board = harness.board()
     backend: Any = board._backend
-    with board.waiter() as waiter:
+    with board._client.waiter() as waiter:
         assert waiter.ready_in() is None
         setting = threading.Timer(0.1, lambda: backend._clock.saw(0, time.monotonic(), time.monotonic()))
         setting.start()
@@ -267,7 +267,7 @@ def test_who_waits_hears_of_the_end_of_a_session_after_a_break_at_the_worst_mome
     backend: Any = waiter._backend
     proxy.matters = lambda request: b"/sessions" in request and request[8:12] == b"\0\0\0\x0c"
     proxy.cut("reply")
-    with waiter.waiter() as waiting:
+    with waiter._client.waiter() as waiting:
         assert waiting.ready_in() is None
         eventually(lambda: proxy.cuts == 1 and waiter.connected and backend._follower.is_current)
         expire(holder, server)

@@ -16,6 +16,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
 from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
+from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 SOME = "6a2f41a3-c54c-4a8f-8c6e-0d1b7e1f1b5e"
@@ -95,7 +96,7 @@ CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
     "load_book": lambda board, claimed: board.load_book(SOME),
     "destroy_book": lambda board, claimed: board.destroy_book(SOME),
     "schedules": lambda board, claimed: list(board.schedules),
-    "fire_due": lambda board, claimed: board.schedules.fire_due(9),
+    "fire_due": lambda board, claimed: firing(board).fire_due(9),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import in_one_line
+from jobboard.client import JobReader
 from jobboard.codec import decode
 from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.events import HistoryEntry
@@ -104,18 +105,14 @@ def _decoded_or_none(data: bytes | None) -> Any:
         return Undecodable(data, in_one_line(str(error)))
 
 
-class JobReader(Protocol):
-    """What a handle asks of the board that it came from."""
+class Board(Protocol):
+    """What a handle asks of the board that it came from; it is a :class:`~jobboard.JobBoard`."""
 
     @property
     def name(self) -> str: ...
     @property
     def store(self) -> str: ...
-    def look(self, uuid: str) -> JobRow: ...
-    def look_back(self, uuid: str) -> tuple[HistoryEntry, ...]: ...
     def load_book(self, uuid: str) -> LogBook: ...
-    def seconds_left(self, uuid: str) -> float | None: ...
-    def wait_for_end(self, known: JobRow, timeout: float | None) -> tuple[bool, JobRow]: ...
     def extend(self, job: Job, who: str, expiry: float | None = None, *, token: int | None = None) -> None: ...
     def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
 
@@ -130,12 +127,15 @@ class Job:
     """
 
     __slots__ = (
-        "__weakref__", "_entry", "_record", "board", "book_name", "book_uuid", "details", "fire_time", "key",
+        "__weakref__", "_reader", "_record", "_row", "board", "book_name", "book_uuid", "details", "fire_time", "key",
         "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
     )  # fmt: skip
 
-    def __init__(self, board: JobReader, row: JobRow, body: Payload | None, token: int | None = None) -> None:
+    def __init__(
+        self, board: Board, reader: JobReader, row: JobRow, payload: Payload | None, token: int | None = None
+    ) -> None:
         self.board = board
+        self._reader = reader
         self.uuid = row.uuid
         self.name = row.name
         self.priority = JobPriority(row.priority)
@@ -143,28 +143,28 @@ class Job:
         self.key = row.key
         self.max_attempts = row.max_attempts
         #: None only for an entry of the trash that can't be decoded; its bytes are in :attr:`raw`.
-        self.details: dict[str, Any] | None = body.details if body else None
-        self.book_uuid = body.book_uuid if body else None
-        self.book_name = body.book_name if body else None
-        self.schedule_id = body.schedule_id if body else None
-        self.fire_time = moment(body.fire_time) if body and body.fire_time is not None else None
+        self.details: dict[str, Any] | None = payload.details if payload else None
+        self.book_uuid = payload.book_uuid if payload else None
+        self.book_name = payload.book_name if payload else None
+        self.schedule_id = payload.schedule_id if payload else None
+        self.fire_time = moment(payload.fire_time) if payload and payload.fire_time is not None else None
         self.token = token
-        self._entry = row
+        self._row = row
         self._record: Record | None = None
 
     @property
     def created_on(self) -> datetime:
-        return moment(self._entry.created_on)
+        return moment(self._row.created_on)
 
     @property
     def run_at(self) -> datetime | None:
         """The moment before which the job was not claimable when last read, or None."""
-        return None if self._entry.run_at is None else moment(self._entry.run_at)
+        return None if self._row.run_at is None else moment(self._row.run_at)
 
     @property
     def raw(self) -> bytes:
         """The posting as the store has it."""
-        return self._entry.body
+        return self._row.body
 
     @property
     def store(self) -> str:
@@ -175,15 +175,19 @@ class Job:
     def record(self) -> Record:
         """What the last read saw; no request."""
         if self._record is None:
-            self._record = record_of(self._entry)
+            self._record = record_of(self._row)
         return self._record
 
-    def saw(self, row: JobRow) -> None:
-        """Take the record of a newer read."""
-        self._entry, self._record = row, None
+    def take_claim(self, row: JobRow) -> None:
+        """Make this the handle that claimed."""
+        self._update(row)
+        self.token = row.token
+
+    def _update(self, row: JobRow) -> None:
+        self._row, self._record = row, None
 
     def _read(self) -> Record:
-        self.saw(self.board.look(self.uuid))
+        self._update(self._reader.row(self.uuid))
         return self.record
 
     # Each of these asks the store, and raises NotFound once the job is gone.
@@ -222,8 +226,8 @@ class Job:
     def history(self) -> tuple[HistoryEntry, ...]:
         """The last 20 changes, oldest first."""
         self._read()
-        self._entry.history = self.board.look_back(self.uuid)
-        return self._entry.history
+        self._row.history = self._reader.history(self.uuid)
+        return self._row.history
 
     @property
     def cancelled(self) -> bool:
@@ -240,7 +244,7 @@ class Job:
 
         None if the job is not claimed, or its claim never ends by time.
         """
-        return self.board.seconds_left(self.uuid)
+        return self._reader.seconds_left(self.uuid)
 
     def extend_expiry(self, seconds: float) -> bool:
         """Let the claim of this handle end ``seconds`` from now; False if it does not hold any more."""
@@ -260,9 +264,9 @@ class Job:
         self.board.checkpoint(self, self._claimant(), state)
 
     def _claimant(self) -> str:
-        if self.token is None or self._entry.owner is None:
+        if self.token is None or self._row.owner is None:
             raise ClaimLost(f"this handle on job {self.uuid} holds no claim")
-        return self._entry.owner
+        return self._row.owner
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the job has ended, or ``timeout`` seconds; True if it is complete.
@@ -271,8 +275,8 @@ class Job:
         a job in the trash. Of one that is gone it is COMPLETE, with ``cancel_asked`` if it was cancelled meanwhile.
         Asks the store when an event says so, and every few seconds.
         """
-        is_complete, row = self.board.wait_for_end(self._entry, check_timeout(timeout))
-        self.saw(row)
+        is_complete, row = self._reader.wait_for_end(self._row, check_timeout(timeout))
+        self._update(row)
         return is_complete
 
     def __eq__(self, other: object) -> bool:

@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
+from jobboard.client.reader import END_EVENTS
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.heartbeat import Heartbeat, worker_id
-from jobboard.schedules.firing import Round
+from jobboard.schedules.firing import Firing, Round
 from jobboard.validation import check_text, check_timeout
 
 logger = logging.getLogger("jobboard.scheduler")
@@ -30,7 +31,6 @@ SCHEDULE_EVENTS = frozenset(
         EventKind.FAILED,
     }
 )
-_ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
 
 #: Events may get lost, so a scheduler looks for itself this often, in seconds, whatever is due when.
 _LONGEST_SLEEP = 5.0
@@ -54,6 +54,7 @@ class Scheduler:
         if not isinstance(board, JobBoard):
             raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
         self._board = board
+        self._firing = Firing(client_of(board))
         self._who = worker_id(check_text("who", "scheduler" if who is None else who))
         self._presence = Heartbeat(board, "scheduler", self._who, _metadata, _REGISTER_EVERY)
         self._lock = threading.Lock()
@@ -135,9 +136,9 @@ class Scheduler:
         self._presence.register_when_due()
         room_for, self._room_for = self._room_for, set()
         if room_for:
-            self._note_waiting(self._board.schedules.fire_waiting(sorted(room_for)))
+            self._note_waiting(self._firing.fire_waiting(sorted(room_for)))
         # What is left to others stays due, and must not hide what comes after it.
-        made = self._board.schedules.fire_due(_AT_ONCE + self._left)
+        made = self._firing.fire_due(_AT_ONCE + self._left)
         self._left = made.left
         self._note_waiting(made)
         if made.lost:
@@ -167,7 +168,7 @@ class Scheduler:
             self._unsubscribe_ends()
             self._unsubscribe_ends = None
         if self._waiting and self._unsubscribe_ends is None:
-            self._unsubscribe_ends = self._board.subscribe(self._note_end, _ENDS)
+            self._unsubscribe_ends = self._board.subscribe(self._note_end, END_EVENTS)
             # One that ended just before is found by the look that comes next.
             self._room_for.update(self._waiting.values())
             self._woken.set()

@@ -12,7 +12,7 @@ from jobboard import Cron, JobBoard, MissingExtra, Schedule, Scheduler, backend
 from jobboard.schedules import stored
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
-from jobboard.testing.contract.clockwork import fire, hourly, overdue
+from jobboard.testing.contract.clockwork import fire, firing, hourly, overdue
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_one_that_is_stopping_can_be_started(board: JobBoard, monkeypatch: pytes
 
 def test_a_job_whose_end_nobody_told_of_is_followed_no_more(board: JobBoard) -> None:
     scheduler = Scheduler(board)
-    made = board.schedules.fire_due(10)
+    made = firing(board).fire_due(10)
     made.looked_at, made.waiting = {"report"}, {"a job": "report"}
     scheduler._note_waiting(made)
     made.looked_at, made.waiting = {"report"}, {}
@@ -73,8 +73,8 @@ def test_a_host_without_cronsim_leaves_cron_to_others(board: JobBoard, monkeypat
         patch.setitem(sys.modules, "cronsim", None)
         for cache in (stored._known_trigger, cron_pattern.pattern_of):
             cache.cache_clear()
-        assert board.schedules.fire_due(10).posted == 1
-        made = board.schedules.fire_due(10)
+        assert firing(board).fire_due(10).posted == 1
+        made = firing(board).fire_due(10)
         assert (made.posted, made.taken, made.next_in == 0.0) == (0, 0, False)
         with pytest.raises(MissingExtra):
             board.schedules.get("nightly")

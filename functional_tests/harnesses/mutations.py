@@ -8,6 +8,7 @@ from typing import Any
 
 from jobboard import At, Entity, JobBoard, JobState, LogBook, Posting, Schedule
 from jobboard.testing import eventually
+from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 
@@ -105,7 +106,7 @@ SCHEDULE_MUTATIONS: dict[str, tuple[Prepare, Act]] = {
     "modify": (_scheduled, lambda board, id: board.schedules.modify(id, priority="high")),
     "remove": (_scheduled, lambda board, id: board.schedules.remove(id)),
     "fire now": (_scheduled, lambda board, id: board.schedules.fire_now(id)),
-    "fire what is due": (_due_soon, lambda board, _: eventually(lambda: board.schedules.fire_due(10).posted)),
+    "fire what is due": (_due_soon, lambda board, _: eventually(lambda: firing(board).fire_due(10).posted)),
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 
 from jobboard import JobBoard, fetch
 from jobboard.testing import eventually
+from jobboard.testing.contract.clockwork import firing
 
 
 class Answer(NamedTuple):
@@ -95,8 +96,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "take": lambda board, expiry: eventually(lambda: claim(board, expiry)),
     "consume": lambda board, uuid: board.consume(uuid, "stepped"),
     "extend": lambda board, uuid, expiry: board.extend(uuid, "stepped", expiry),
-    "fire": lambda board: board.schedules.fire_due(9).posted,
-    "fired": lambda board: eventually(lambda: board.schedules.fire_due(9).posted),
+    "fire": lambda board: firing(board).fire_due(9).posted,
+    "fired": lambda board: eventually(lambda: firing(board).fire_due(9).posted),
 }
 
 

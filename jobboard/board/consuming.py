@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from jobboard.backends.base import Backend
 from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, Trashing, Verdict
-from jobboard.codec import NewerFormat, encode
+from jobboard.board.handles import JobHandles
+from jobboard.client import BackendClient
+from jobboard.codec import NewerFormat
 from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
-from jobboard.handles import Handles, fault_of
 from jobboard.job import Job
 from jobboard.states import JobState
 from jobboard.validation import (
@@ -24,18 +26,22 @@ from jobboard.validation import (
 )
 
 #: After so many batches of jobs that this client can't read, a call gives up.
-_MOST_UNREADABLE = 100
+_MAX_UNREADABLE = 100
 
-_LARGEST_TOKEN = 2**63 - 1
+_MAX_TOKEN = 2**63 - 1
 
 
-class Consuming(Handles):
+class Consuming:
     """The consumers' side of a board.
 
     Each end of a claim is fenced: check and change are one atomic step in the store, and under a claim that does not
     hold nothing is changed and :class:`~jobboard.ClaimLost` is raised. The token is the one on the handle, else the
     one that this board object got for that job and ``who``, else ``token=``.
     """
+
+    _client: BackendClient
+    _backend: Backend
+    _handles: JobHandles
 
     def claim(self, job: Job | str, who: str, expiry: float | None = None) -> int:
         """Own one job, and return the token, which is larger than that of any earlier claim of it.
@@ -48,25 +54,20 @@ class Consuming(Handles):
         :raises UnclaimableJob: it is claimed (its ``owner`` says by whom), delayed, paused, complete or trashed.
         :raises NotFound: there is no such job.
         """
-        uuid = self._uuid_of(job)
-        claim = self._claim_of(who, expiry)
-        row = self._ask(self._backend.claim, uuid, claim)
+        uuid = self._handles.uuid_of(job)
+        claim = self._claim_request(who, expiry)
+        row = self._client.call(self._backend.claim, uuid, claim)
         if row is None:
-            raise NotFound(f"no job {uuid} on board {self._name!r}")
+            raise NotFound(f"no job {uuid} on board {self._client.name!r}")
         if row.claim_id != claim.claim_id:
             raise _refusal(row)
-        try:
-            self._handle(row)
-        except NewerFormat as error:
-            self._leave_to_newer([(row, error)])
-            raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {error}") from None
-        except ValueError as error:
-            self._trash_unreadable(row, error)
-            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash") from None
-        self._tokens.remember(uuid, who, row.token)
+        _, faults = self._handles.claimed([row])
+        for fault in faults:
+            if isinstance(fault, NewerFormat):
+                raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {fault}")
+            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash")
         if isinstance(job, Job):
-            job.saw(row)
-            job.token = row.token
+            job.take_claim(row)
         return row.token
 
     def claim_next(
@@ -83,17 +84,17 @@ class Consuming(Handles):
         :param names: only jobs of these names; the store serves the filter.
         """
         wanted, most = check_names(names), check_count("limit", limit)
-        claim = self._claim_of(who, expiry)
-        self._check_open()
+        claim = self._claim_request(who, expiry)
+        self._client.check_open()
         jobs: list[Job] = []
         largest = self._backend.capabilities.largest_batch
-        for _ in range(_MOST_UNREADABLE + most // largest):
+        for _ in range(_MAX_UNREADABLE + most // largest):
             size = min(most - len(jobs), largest)
             rows = self._claim_batch(claim, wanted, size)
-            jobs += self._claimed_handles(rows, who)
+            jobs += self._handles.claimed(rows)[0]
             if len(rows) < size or len(jobs) >= most:
                 break
-            claim = self._claim_of(who, expiry)
+            claim = self._claim_request(who, expiry)
         # A later batch may find what was posted, or put back, since the first one, and is better.
         return sorted(jobs)
 
@@ -104,9 +105,9 @@ class Consuming(Handles):
 
         :raises ClaimLost: the claim does not hold.
         """
-        renewal = Extension(self._hold(job, who, token), self._expiry_of(expiry))
-        (verdict,) = self._ask(self._backend.extend, [renewal])
-        self._raise_if_lost(renewal.fence, verdict)
+        extension = Extension(self._fence(job, who, token), self._expiry_of(expiry))
+        (verdict,) = self._client.call(self._backend.extend, [extension])
+        self._raise_if_lost(extension.fence, verdict)
 
     def extend_many(
         self,
@@ -124,12 +125,18 @@ class Consuming(Handles):
         """
         seconds = self._expiry_of(expiry)
         told: Sequence[Any] = [None] * len(jobs) if progress is None else progress
-        renewals = [
-            Extension(self._hold(job, who, None), seconds, None if item is None else self._encode("progress", item))
+        extensions = [
+            Extension(
+                self._fence(job, who, None), seconds, None if item is None else self._client.encode("progress", item)
+            )
             for job, item in zip(jobs, told, strict=True)
         ]
-        self._check_open()
-        return [verdict for part in self._batches(renewals) for verdict in self._ask(self._backend.extend, part)]
+        self._client.check_open()
+        return [
+            verdict
+            for part in self._client.batches(extensions)
+            for verdict in self._client.call(self._backend.extend, part)
+        ]
 
     def consume(
         self, job: Job | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
@@ -142,12 +149,13 @@ class Consuming(Handles):
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the result can't travel; the claim holds on.
         """
-        fence = self._hold(job, who, token)
-        data = None if result is None else self._encode("result", result)
-        backend = self._backend_within(connection)
-        (verdict,), repeated = self._insist(backend.consume, [Consumption(fence, data, self._retention)])
+        fence = self._fence(job, who, token)
+        data = None if result is None else self._client.encode("result", result)
+        end = Consumption(fence, data, self._client.retention)
+        backend = self._client.within(connection)
+        (verdict,), repeated = self._client.call_until_certain(backend.consume, [end])
         self._ended(fence, verdict, repeated)
-        self._tidy_when_due()
+        self._client.tidy_when_due()
 
     def consume_many(
         self, jobs: Iterable[Job | str], who: str, *, results: Sequence[Any] | None = None
@@ -163,17 +171,17 @@ class Consuming(Handles):
         ends: list[tuple[int, Consumption]] = []
         for index, (job, result) in enumerate(zip(batch, told, strict=True)):
             try:
-                fence = self._hold(job, who, None)
-                data = None if result is None else self._encode("result", result)
-                ends.append((index, Consumption(fence, data, self._retention)))
+                fence = self._fence(job, who, None)
+                data = None if result is None else self._client.encode("result", result)
+                ends.append((index, Consumption(fence, data, self._client.retention)))
             except JobBoardError as error:
                 answers[index] = error
-        self._check_open()
-        for part in self._batches(ends):
-            verdicts, repeated = self._insist(self._backend.consume, [end for _, end in part])
+        self._client.check_open()
+        for part in self._client.batches(ends):
+            verdicts, repeated = self._client.call_until_certain(self._backend.consume, [end for _, end in part])
             for (index, end), verdict in zip(part, verdicts, strict=True):
                 answers[index] = self._end_of(end.fence, verdict, repeated)
-        self._tidy_when_due()
+        self._client.tidy_when_due()
         return answers
 
     def abandon(
@@ -203,9 +211,9 @@ class Consuming(Handles):
             raise ValueError("give run_at or delay, not both")
         seconds, moment = check_delay(delay), None if run_at is None else check_moment("run_at", run_at)
         texts = check_reason(reason), check_reason(error, "error")
-        fence = self._hold(job, who, token)
+        fence = self._fence(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
-        (verdict,), repeated = self._insist(self._backend.abandon, [end])
+        (verdict,), repeated = self._client.call_until_certain(self._backend.abandon, [end])
         self._ended(fence, verdict, repeated)
 
     def trash(
@@ -228,13 +236,14 @@ class Consuming(Handles):
         check_text("who", who)
         texts = check_reason(reason), check_reason(error, "error")
         if force:
-            uuid = self._uuid_of(job)
-            (verdict,) = self._ask(self._backend.trash, [Trashing(uuid, None, *texts, by=who)])
+            uuid = self._handles.uuid_of(job)
+            (verdict,) = self._client.call(self._backend.trash, [Trashing(uuid, None, *texts, by=who)])
             if verdict is Verdict.LOST:
-                raise NotFound(f"no job {uuid} is on board {self._name!r}")
+                raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
             return
-        fence = self._hold(job, who, token)
-        verdicts, repeated = self._insist(self._backend.trash, [Trashing(fence.uuid, fence, *texts, by=who)])
+        fence = self._fence(job, who, token)
+        end = Trashing(fence.uuid, fence, *texts, by=who)
+        verdicts, repeated = self._client.call_until_certain(self._backend.trash, [end])
         self._ended(fence, verdicts[0], repeated)
 
     def checkpoint(self, job: Job | str, who: str, state: Any, *, token: int | None = None) -> None:
@@ -243,19 +252,16 @@ class Consuming(Handles):
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the state can't travel.
         """
-        fence = self._hold(job, who, token)
-        verdict = self._ask(self._backend.checkpoint, fence, self._encode("checkpoint", state))
+        fence = self._fence(job, who, token)
+        verdict = self._client.call(self._backend.checkpoint, fence, self._client.encode("checkpoint", state))
         self._raise_if_lost(fence, verdict)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _encode(self, what: str, value: Any) -> bytes:
-        return encode(what, value, largest=self._largest)
-
     def _expiry_of(self, expiry: float | None) -> float:
-        return self._expiry if expiry is None else check_expiry(expiry)
+        return self._client.expiry if expiry is None else check_expiry(expiry)
 
-    def _claim_of(self, who: str, expiry: float | None) -> ClaimRequest:
+    def _claim_request(self, who: str, expiry: float | None) -> ClaimRequest:
         return ClaimRequest(check_text("who", who), uuids.uuid4().hex, self._expiry_of(expiry))
 
     def _claim_batch(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:
@@ -269,49 +275,16 @@ class Consuming(Handles):
             tried = True
             return self._backend.claim_next(claim, names, size)
 
-        return self._ask(find_or_claim)
+        return self._client.call(find_or_claim)
 
-    def _claimed_handles(self, rows: list[JobRow], who: str) -> list[Job]:
-        jobs: list[Job] = []
-        newer: list[tuple[JobRow, NewerFormat]] = []
-        for row in rows:
-            try:
-                jobs.append(self._handle(row, row.token))
-            except NewerFormat as error:
-                newer.append((row, error))
-            except ValueError as error:
-                self._trash_unreadable(row, error)
-            else:
-                self._tokens.remember(row.uuid, who, row.token)
-        if newer:
-            self._leave_to_newer(newer)
-        return jobs
-
-    def _trash_unreadable(self, row: JobRow, error: ValueError) -> None:
-        fence = Fence(row.uuid, row.owner or "", row.token)
-        self._ask(self._backend.trash, [Trashing(row.uuid, fence, reason=fault_of(error), by=row.owner)])
-
-    def _leave_to_newer(self, claimed: list[tuple[JobRow, NewerFormat]]) -> None:
-        """Give jobs back as they were; a claim that is lost by then is what we want, too."""
-        for row, error in claimed:
-            self._newer.meet("a job named", row.name, str(error))
-        returns = [
-            Abandonment(
-                Fence(row.uuid, row.owner or "", row.token), self._newer.delay_of(row.uuid), counted=False,
-                reason="it is of a newer format than its owner reads",
-            )
-            for row, _ in claimed
-        ]  # fmt: skip
-        self._ask(self._backend.abandon, returns)
-
-    def _hold(self, job: Job | str, who: str, token: int | None) -> Fence:
-        uuid = self._uuid_of(job)
+    def _fence(self, job: Job | str, who: str, token: int | None) -> Fence:
+        uuid = self._handles.uuid_of(job)
         check_text("who", who)
         if token is not None:
-            check_count("token", token, most=_LARGEST_TOKEN)
+            check_count("token", token, most=_MAX_TOKEN)
         held = job.token if isinstance(job, Job) else None
         if held is None:
-            held = self._tokens.recall(uuid, who)
+            held = self._client.tokens.recall(uuid, who)
         if held is None:
             held = token
         if held is None:
@@ -320,7 +293,7 @@ class Consuming(Handles):
 
     def _end_of(self, fence: Fence, verdict: Verdict, repeated: bool) -> ClaimLost | None:
         """A repeat that finds its own effect is a success; without a repeat, the claim had ended before."""
-        self._tokens.forget(fence.uuid, fence.who, fence.token)
+        self._client.tokens.forget(fence.uuid, fence.who, fence.token)
         if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
             return _claim_lost(fence)
         return None
@@ -332,7 +305,7 @@ class Consuming(Handles):
 
     def _raise_if_lost(self, fence: Fence, verdict: Verdict) -> None:
         if verdict is Verdict.LOST:
-            self._tokens.forget(fence.uuid, fence.who, fence.token)
+            self._client.tokens.forget(fence.uuid, fence.who, fence.token)
             raise _claim_lost(fence)
 
 

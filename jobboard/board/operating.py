@@ -6,11 +6,12 @@ import logging
 import math
 from collections.abc import Iterator
 
-from jobboard.backends.base import Capabilities
+from jobboard.backends.base import Backend
 from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 from jobboard.backends.text import in_one_line
-from jobboard.board.watching import Watching
-from jobboard.codec import decode, encode
+from jobboard.board.handles import JobHandles
+from jobboard.client import BackendClient
+from jobboard.codec import decode
 from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
@@ -23,13 +24,12 @@ logger = logging.getLogger("jobboard.board")
 _FOR_EVER = 2 * LONGEST_TIME
 
 
-class Operating(Watching):
+class Operating:
     """The operators' side of a board."""
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the store behind the board can do, as data."""
-        return self._backend.capabilities
+    _client: BackendClient
+    _backend: Backend
+    _handles: JobHandles
 
     def release(self, job: Job | str, *, reason: str) -> None:
         """Break the present claim of a job, which is claimable at once; the claim's token goes stale. Atomic.
@@ -37,21 +37,22 @@ class Operating(Watching):
         :raises ClaimLost: there is no claim to break.
         :raises NotFound: there is no such job.
         """
-        uuid = self._uuid_of(job)
+        uuid = self._handles.uuid_of(job)
         text = check_reason(reason)
         if not text:
             raise ValueError("a release needs a reason, which goes into the job's history")
         # The claim that was seen is the one to break: a repeat must not break a later one.
-        row = self.look(uuid)
+        row = self._handles.reader.row(uuid)
         if row.state is not JobState.CLAIMED:
             raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break")
-        verdict, repeated = self._insist(self._backend.release, uuid, row.token, text)
+        verdict, repeated = self._client.call_until_certain(self._backend.release, uuid, row.token, text)
         if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
     def trashed(self) -> Iterator[Job]:
         """Iterate over the trash in claim order; what can't be decoded has no details, but its ``raw`` bytes."""
-        return self.iterjobs(states={JobState.TRASHED})
+        self._client.check_open()
+        return self._handles.iterate(frozenset({JobState.TRASHED}), None)
 
     def restore(self, uuid: str) -> Job:
         """Bring a job back from the trash to its old place, with no attempts used. Atomic.
@@ -60,61 +61,63 @@ class Operating(Watching):
         :raises AlreadyPosted: another live job has its key by now.
         """
         known = check_uuid(uuid)
-        (outcome,), repeated = self._insist(self._backend.restore, [known])
+        (outcome,), repeated = self._client.call_until_certain(self._backend.restore, [known])
         if outcome is TrashOutcome.TAKEN:
             raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
         if outcome is TrashOutcome.MISSING or (outcome is TrashOutcome.REPEATED and not repeated):
-            raise NotFound(f"no job {known} in the trash of board {self._name!r}")
-        return self.get(known)
+            raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
+        return self._handles.get(known)
 
     def purge(self, uuid: str) -> None:
         """Delete a job from the trash for good; raises :class:`NotFound` if it is not there. Atomic."""
         known = check_uuid(uuid)
-        (outcome,), repeated = self._insist(self._backend.purge, [known])
+        (outcome,), repeated = self._client.call_until_certain(self._backend.purge, [known])
         if outcome is TrashOutcome.DONE:
             return
         # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
-        if not repeated or self._ask(self._backend.read, [known])[0] is not None:
-            raise NotFound(f"no job {known} in the trash of board {self._name!r}")
+        if not repeated or self._client.call(self._backend.read, [known])[0] is not None:
+            raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
 
     def pause(self, name: str | None = None) -> None:
         """Grant no more claims of this name (None: of any job) until resumed; claims that hold go on. Idempotent."""
-        self._ask(self._backend.pause, None if name is None else check_text("name", name))
+        self._client.call(self._backend.pause, None if name is None else check_text("name", name))
 
     def resume(self, name: str | None = None) -> None:
         """Undo exactly that pause. Idempotent."""
-        self._ask(self._backend.resume, None if name is None else check_text("name", name))
+        self._client.call(self._backend.resume, None if name is None else check_text("name", name))
 
     def paused(self) -> set[str | None]:
         """Return the paused names; None among them means the whole board."""
-        return set(self._ask(self._backend.paused))
+        return set(self._client.call(self._backend.paused))
 
     def audit(self, *, repair: bool = False) -> list[AuditFinding]:
         """Look for records that contradict each other, and mend them (each atomically) if told to."""
-        return self._ask(self._backend.audit, bool(repair))
+        return self._client.call(self._backend.audit, bool(repair))
 
     def register_entity(self, entity: Entity) -> None:
         """Make a participant visible as alive for its ``ttl``; register it again to stay. Idempotent."""
         if not isinstance(entity, Entity):
             raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
-        body = encode("metadata", entity.metadata, largest=self._largest)
-        self._ask(self._backend.put_entity, EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER)))
+        body = self._client.encode("metadata", entity.metadata)
+        self._client.call(
+            self._backend.put_entity, EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER))
+        )
 
     def remove_entity(self, entity: Entity) -> None:
         """Forget a participant that stopped in good order. Idempotent."""
-        self._ask(self._backend.remove_entity, entity.kind, entity.name)
+        self._client.call(self._backend.remove_entity, entity.kind, entity.name)
 
     def entities(self) -> list[Entity]:
         """Return every participant, those that are gone too (for a day), by kind and name."""
-        rows = sorted(self._ask(self._backend.entities), key=lambda row: (row.kind, row.name))
+        rows = sorted(self._client.call(self._backend.entities), key=lambda row: (row.kind, row.name))
         return [entity for row in rows if (entity := _entity_of(row)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
         """Delete a logbook; raises :class:`NotFound` if there is none. Atomic."""
         known = check_uuid(uuid)
-        destroyed, repeated = self._insist(self._backend.destroy_book, known)
+        destroyed, repeated = self._client.call_until_certain(self._backend.destroy_book, known)
         if not destroyed and not repeated:
-            raise NotFound(f"no logbook {known} on board {self._name!r}")
+            raise NotFound(f"no logbook {known} on board {self._client.name!r}")
 
 
 def _entity_of(row: EntityRow) -> Entity | None:

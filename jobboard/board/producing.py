@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
-from jobboard.codec import encode
+from jobboard.board.handles import JobHandles
+from jobboard.client import BackendClient
 from jobboard.errors import AlreadyPosted, NotFound, StaleBook
-from jobboard.handles import Handles
 from jobboard.job import Job, Posting
 from jobboard.logbook import LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
@@ -21,8 +21,12 @@ from jobboard.validation import check_count, check_delay, check_moment, check_te
 _PAGE = 500
 
 
-class Producing(Handles):
+class Producing:
     """The producers' side of a board."""
+
+    _client: BackendClient
+    _backend: Backend
+    _handles: JobHandles
 
     def post(
         self,
@@ -71,11 +75,11 @@ class Producing(Handles):
         for posting in batch:
             if not isinstance(posting, Posting):
                 raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
-        rows = [self._entry_of(posting) for posting in batch]
-        self._check_open()
-        backend = self._backend_within(connection)
+        rows = [self._new_job(posting) for posting in batch]
+        self._client.check_open()
+        backend = self._client.within(connection)
         self._save_new_books(batch, backend)
-        return [job for part in self._batches(rows) for job in self._post(part, backend)]
+        return [job for part in self._client.batches(rows) for job in self._post(part, backend)]
 
     def cancel(self, job: Job | str) -> bool:
         """Take a job off the board, or tell its owner that it should end.
@@ -86,11 +90,11 @@ class Producing(Handles):
         :returns: True if it is gone, False if it is claimed and its owner is told.
         :raises NotFound: it is not on the board.
         """
-        uuid = self._uuid_of(job)
-        (outcome,), repeated = self._insist(self._backend.cancel, [uuid])
+        uuid = self._handles.uuid_of(job)
+        (outcome,), repeated = self._client.call_until_certain(self._backend.cancel, [uuid])
         if outcome is CancelOutcome.MISSING or (outcome is CancelOutcome.REPEATED and not repeated):
-            raise NotFound(f"no job {uuid} is waiting or claimed on board {self._name!r}")
-        self._tidy_when_due()
+            raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
+        self._client.tidy_when_due()
         return outcome is not CancelOutcome.ASKED
 
     def cancel_by_key(self, name: str, prefix: str) -> int:
@@ -104,21 +108,21 @@ class Producing(Handles):
         :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
         """
         names, beginning = frozenset({check_text("name", name)}), check_text("prefix", prefix)
-        self._check_open()
-        self._ask(self._backend.refresh)
+        self._client.check_open()
+        self._client.call(self._backend.refresh)
         cancelled, cursor = 0, None
         while True:
-            page = self._ask(self._backend.page, LIVE, names, cursor, _PAGE)
+            page = self._client.call(self._backend.page, LIVE, names, cursor, _PAGE)
             found = [row.uuid for row in page.rows if row.key is not None and row.key.startswith(beginning)]
-            cancelled += sum(self._cancel_some(part) for part in self._batches(found))
+            cancelled += sum(self._cancel_some(part) for part in self._client.batches(found))
             cursor = page.cursor
             if cursor is None:
                 break
-        self._tidy_when_due()
+        self._client.tidy_when_due()
         return cancelled
 
     def _cancel_some(self, uuids: Sequence[str]) -> int:
-        outcomes, repeated = self._insist(self._backend.cancel, uuids)
+        outcomes, repeated = self._client.call_until_certain(self._backend.cancel, uuids)
         return sum(
             outcome in (CancelOutcome.CANCELLED, CancelOutcome.ASKED)
             or (repeated and outcome is CancelOutcome.REPEATED)
@@ -136,9 +140,9 @@ class Producing(Handles):
     def _save_book(self, book: LogBook, backend: Backend) -> None:
         if not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
-        body = encode("book", {"name": book.name, "meta": book.meta, "entries": book.rows}, largest=self._largest)
+        body = self._client.encode("book", {"name": book.name, "meta": book.meta, "entries": book.rows})
         version = str(uuids.uuid4())
-        if not self._ask(backend.save_book, book.uuid, body, version, book.version):
+        if not self._client.call(backend.save_book, book.uuid, body, version, book.version):
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
         book.version = version
 
@@ -149,23 +153,23 @@ class Producing(Handles):
                 self._save_book(posting.book, backend)
 
     def _post(self, rows: Any, backend: Backend) -> list[Job]:
-        posted: list[Posted] = self._ask(backend.post, rows)
+        posted: list[Posted] = self._client.call(backend.post, rows)
         for row, answer in zip(rows, posted, strict=True):
             if answer.outcome is PostOutcome.TAKEN:
                 raise AlreadyPosted(
                     f"a live job {row.name!r} has the key {row.key!r}: {answer.row.uuid} ({answer.row.state})",
                     uuid=answer.row.uuid,
                 )
-        return [self._handle_of_anything(answer.row) for answer in posted]
+        return [self._handles.any(answer.row) for answer in posted]
 
-    def _entry_of(self, posting: Posting) -> NewJob:
+    def _new_job(self, posting: Posting) -> NewJob:
         if posting.run_at is not None and posting.delay is not None:
             raise ValueError("give run_at or delay, not both")
         return NewJob(
             uuid=new_uuid() if posting.uuid is None else check_uuid(posting.uuid),
             name=check_text("name", posting.name),
             priority=int(JobPriority.convert(posting.priority)),
-            body=self._body_of(posting),
+            body=self._payload_of(posting),
             key=None if posting.key is None else check_text("key", posting.key),
             if_exists=_check_if_exists(posting.if_exists),
             run_at=None if posting.run_at is None else check_moment("run_at", posting.run_at),
@@ -173,7 +177,7 @@ class Producing(Handles):
             max_attempts=None if posting.max_attempts is None else check_count("max_attempts", posting.max_attempts),
         )
 
-    def _body_of(self, posting: Posting) -> bytes:
+    def _payload_of(self, posting: Posting) -> bytes:
         book = posting.book
         if book is not None and not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
@@ -181,7 +185,7 @@ class Producing(Handles):
             return EMPTY_PAYLOAD
         details = {} if posting.details is None else posting.details
         body = Payload(details, book.uuid if book else None, book.name if book else None)
-        return pack_payload(body, largest=self._largest)
+        return pack_payload(body, largest=self._client.largest_details)
 
 
 def _check_if_exists(value: object) -> IfExists:

@@ -3,72 +3,61 @@
 from __future__ import annotations
 
 import itertools
-import math
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from typing import Any
 
-from jobboard.backends.base import Waiter
-from jobboard.backends.rows import JobRow
-from jobboard.backends.timelimit import time_limit
+from jobboard.backends.base import Backend
+from jobboard.board.handles import JobHandles
+from jobboard.client import BackendClient
+from jobboard.client.reader import wait_limit
 from jobboard.codec import decode
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
-from jobboard.handles import Handles
 from jobboard.job import Job
 from jobboard.logbook import LogBook
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
 from jobboard.validation import check_names, check_text, check_timeout, check_uuid
 
-_PAGE = 500
-_ENDS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
-
-#: Who waits no longer still gets so many seconds for the last answer of the store.
-_LAST_ANSWER = 3.0
-
-#: Events may get lost, so who waits for a job's end looks for itself this often, in seconds.
-_LOOK_EVERY = 2.0
-
 #: While all that is ready is of a newer format, something else is noticed this much later at most, in seconds.
-_LOOK_PAST_NEWER = 0.2
+_PAUSE_AFTER_NEWER = 0.2
 
 
-class Watching(Handles):
+class Watching:
     """The side of a board that changes nothing."""
+
+    _client: BackendClient
+    _backend: Backend
+    _handles: JobHandles
 
     def get(self, uuid: str) -> Job:
         """Return a job in any state, with its record and history as they are now.
 
         :raises NotFound: there is no such job, or its retention is over.
         """
-        row = self.look(check_uuid(uuid))
-        row.history = self.look_back(row.uuid)
-        return self._handle_of_anything(row)
+        return self._handles.get(check_uuid(uuid))
 
     def find(self, name: str, key: str) -> Job:
         """Return the live job of this name that has this key; raises :class:`NotFound` if there is none."""
-        row = self._ask(self._backend.find, check_text("name", name), check_text("key", key))
+        row = self._client.call(self._backend.find, check_text("name", name), check_text("key", key))
         if row is None:
-            raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._name!r}")
-        return self._handle_of_anything(row)
+            raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._client.name!r}")
+        return self._handles.any(row)
 
     def find_owner(self, job: Job | str) -> str | None:
         """Return who holds the job now, or None; raises :class:`NotFound` if there is no such job."""
-        row = self.look(self._uuid_of(job))
+        row = self._handles.reader.row(self._handles.uuid_of(job))
         return row.owner if row.state is JobState.CLAIMED else None
 
     @property
     def job_count(self) -> int:
         """The number of jobs on the board: delayed, unclaimed and claimed."""
-        return self._ask(self._backend.count)
+        return self._client.call(self._backend.count)
 
     def stats(self) -> BoardStats:
         """Count the jobs by state and name; one consistent look."""
-        return self._ask(self._backend.stats)
+        return self._client.call(self._backend.stats)
 
     def iterjobs(
         self,
@@ -89,10 +78,10 @@ class Watching(Handles):
         """
         wanted = _check_states(only_unclaimed, states)
         filtered = check_names(names)
-        self._check_open()
+        self._client.check_open()
         if ensure_fresh:
-            self._ask(self._backend.refresh)
-        return self._readable(self._entries(wanted, filtered))
+            self._client.call(self._backend.refresh)
+        return self._handles.iterate(wanted, filtered)
 
     def wait(self, timeout: float | None = None, names: Collection[str] | None = None) -> Iterator[Job]:
         """Block until a job can be claimed, and iterate over those that can; empty after ``timeout`` seconds.
@@ -103,28 +92,24 @@ class Watching(Handles):
         """
         seconds, wanted = check_timeout(timeout), check_names(names)
         deadline = None if seconds is None else time.monotonic() + seconds
-        with _limit_of(seconds), self.waiter(wanted) as waiter:
-            self._tidy_when_due()
+        with wait_limit(seconds), self._client.waiter(wanted) as waiter:
+            self._client.tidy_when_due()
             while True:
-                due = self._ask(waiter.ready_in)
+                due = self._client.call(waiter.ready_in)
                 if due is not None and due <= 0:
-                    met = self._newer.meetings
+                    met = self._client.newer_formats.meetings
                     jobs = self._claimable(wanted)
                     first = next(jobs, None)
                     if first is not None:
                         return itertools.chain([first], jobs)
-                    if self._newer.meetings > met:
+                    if self._client.newer_formats.meetings > met:
                         # What only newer clients can read stays ready, so that the waiter would not block.
-                        self._closed.wait(_LOOK_PAST_NEWER)
+                        self._client.sleep(_PAUSE_AFTER_NEWER)
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return iter(())
                 waiter.wait(_soonest(due, left))
-                self._check_open()
-
-    def waiter(self, names: Collection[str] | None = None) -> Waiter:
-        """Begin to wait for claimable jobs; for those who need to interrupt the waiting, such as a conductor."""
-        return self._ask(self._backend.waiter, check_names(names))
+                self._client.check_open()
 
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None
@@ -138,58 +123,13 @@ class Watching(Handles):
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {type(callback).__name__}")
         wanted = frozenset(EventKind) if kinds is None else frozenset(EventKind(kind) for kind in kinds)
-        self._check_open()
-        ended = threading.Event()
-
-        def tell_unless_ended(event: JobEvent) -> None:
-            if not ended.is_set():
-                callback(event)
-
-        unlisten = self._backend.listen(self._subscriptions.teller(tell_unless_ended), wanted)
-
-        def unsubscribe() -> None:
-            ended.set()
-            unlisten()
-
-        return unsubscribe
-
-    def wait_for_end(self, known: JobRow, timeout: float | None) -> tuple[bool, JobRow]:
-        """Block until a job has ended, or ``timeout`` seconds; whether it is complete, and what is known of it then.
-
-        :param known: what the caller knows of the job.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        changed, told = threading.Event(), list[JobEvent]()
-
-        def tell(event: JobEvent) -> None:
-            if event.uuid == known.uuid:
-                told.append(event)
-                changed.set()
-
-        self._check_open()
-        with ExitStack() as leaving:
-            leaving.enter_context(_limit_of(timeout))
-            leaving.callback(self._backend.listen(tell, _ENDS))
-            was_seen = False
-            while True:
-                changed.clear()
-                (row,) = self._ask(self._backend.read, [known.uuid])
-                left = None if deadline is None else deadline - time.monotonic()
-                if row is None:
-                    if was_seen and not told:
-                        # Only its event tells how it ended, and may still be on its way.
-                        changed.wait(_LOOK_EVERY if left is None else min(max(left, 0.0), _LOOK_EVERY))
-                    return _gone(known, told[-1] if told else None)
-                known, was_seen = row, True
-                if row.state not in LIVE or (left is not None and left <= 0):
-                    return row.state is JobState.COMPLETE, row
-                changed.wait(_LOOK_EVERY if left is None else min(left, _LOOK_EVERY))
+        return self._client.subscribe(callback, wanted)
 
     def load_book(self, uuid: str) -> LogBook:
         """Return a logbook as it was saved last; raises :class:`NotFound` if there is none."""
-        found = self._ask(self._backend.load_book, check_uuid(uuid))
+        found = self._client.call(self._backend.load_book, check_uuid(uuid))
         if found is None:
-            raise NotFound(f"no logbook {uuid} on board {self._name!r}")
+            raise NotFound(f"no logbook {uuid} on board {self._client.name!r}")
         body, version = found
         try:
             return _book_of(uuid, decode(body), version)
@@ -198,36 +138,12 @@ class Watching(Handles):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _entries(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
-        cursor: object | None = None
-        while True:
-            page = self._ask(self._backend.page, states, names, cursor, _PAGE)
-            yield from page.rows
-            cursor = page.cursor
-            if cursor is None:
-                return
-
     def _claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
-        paused = self._ask(self._backend.paused)
+        paused = self._client.call(self._backend.paused)
         if None in paused:
             return iter(())
         jobs = self.iterjobs(only_unclaimed=True, names=names)
         return (job for job in jobs if job.name not in paused) if paused else jobs
-
-
-def _gone(known: JobRow, end: JobEvent | None) -> tuple[bool, JobRow]:
-    """Whether a job is complete that the store shows no more, and what it was in the end, as far as its event tells."""
-    gone = replace(known, owner=None, claim_id=None, expires_at=None, state=JobState.COMPLETE)
-    if end is not None:
-        gone.last_modified, gone.reason = end.at.timestamp(), end.reason
-        gone.cancel_asked = end.kind is EventKind.CANCELLED
-        if end.kind in (EventKind.TRASHED, EventKind.PURGED):
-            gone.state = JobState.TRASHED
-    return end is not None and end.kind is EventKind.CONSUMED, gone
-
-
-def _limit_of(timeout: float | None) -> AbstractContextManager[None]:
-    return time_limit(math.inf if timeout is None else timeout + _LAST_ANSWER)
 
 
 def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> frozenset[JobState]:

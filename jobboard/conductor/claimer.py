@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from jobboard.backends.base import Waiter
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
 from jobboard.errors import BoardUnavailable, ClaimLost
@@ -91,7 +91,7 @@ class Claimer:
                 self._idle_for(_NO_NAMES_POLL)
                 continue
             try:
-                with self._board.waiter(names) as waiter:
+                with client_of(self._board).waiter(names) as waiter:
                     with self._lock:
                         self._waiter = waiter
                     self._claim_until_stopped(waiter, names)

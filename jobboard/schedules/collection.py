@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import Any, Literal
 
 from jobboard.backends.rows import JobRow, NewJob, ScheduleStep, Verdict
+from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, NotFound, UnreadableSchedule
 from jobboard.job import Job
@@ -39,11 +40,18 @@ _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "prog
 Decide = Callable[[Stored | None, float], ScheduleStep | None]
 
 
-class Schedules(Firing, ScheduleList):
+class Schedules(ScheduleList):
     """The schedules that live on a board, as :attr:`JobBoard.schedules`; thread-safe, shared by all clients.
 
     Every change is atomic, and made again on top of what a scheduler did meanwhile.
+
+    :param handle_of: makes the handle on a job that was posted.
     """
+
+    def __init__(self, client: BackendClient, handle_of: Callable[[JobRow], Job]) -> None:
+        super().__init__(client)
+        self._firing = Firing(client)
+        self._handle_of = handle_of
 
     def add(self, schedule: Schedule, if_exists: Literal["raise", "keep", "replace"] = "raise") -> Schedule:
         """Put a schedule on the board; its first fire time is the first one after this moment.
@@ -61,8 +69,8 @@ class Schedules(Firing, ScheduleList):
             raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
         if if_exists not in ("raise", "keep", "replace"):
             raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {if_exists!r}')
-        check_details(schedule, self._board._largest)
-        check_interval(schedule.trigger, self._board._least_interval)
+        check_details(schedule, self._client.largest_details)
+        check_interval(schedule.trigger, self._client.least_interval)
         fresh = replace(schedule, progress=None)
 
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
@@ -70,7 +78,7 @@ class Schedules(Firing, ScheduleList):
                 return change_of(fresh, None, _first_progress(fresh, now), now, "added")
             if if_exists == "raise":
                 raise AlreadyScheduled(
-                    f"there is a schedule {fresh.id!r} on board {self._board.name!r}; "
+                    f"there is a schedule {fresh.id!r} on board {self._client.name!r}; "
                     'add it with if_exists="keep" or "replace"'
                 )
             if if_exists == "keep":
@@ -100,8 +108,8 @@ class Schedules(Firing, ScheduleList):
         def decide(old: Stored | None, now: float) -> ScheduleStep:
             stored = self._there(old, id)
             schedule = replace(stored.schedule, progress=None, **changes)
-            check_details(schedule, self._board._largest)
-            check_interval(schedule.trigger, self._board._least_interval)
+            check_details(schedule, self._client.largest_details)
+            check_interval(schedule.trigger, self._client.least_interval)
             return change_of(schedule, stored.version, _kept_progress(stored.schedule, schedule, now), now, "modified")
 
         return self._change(id, decide)
@@ -142,7 +150,7 @@ class Schedules(Firing, ScheduleList):
         for _ in range(_MOST_TRIES):
             row = self._entry(id)
             if row is None:
-                raise NotFound(f"no schedule {id!r} on board {self._board.name!r}")
+                raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
             if self._take_one(removal_of(row)):
                 return
         raise self._too_busy(id)
@@ -181,8 +189,8 @@ class Schedules(Firing, ScheduleList):
         return self._fire_for(id, times)
 
     def _fire_for(self, id: str, times: Callable[[Schedule, float], list[float]]) -> list[Job]:
-        schedule, now = self.get(id), self._board._ask(self._backend.now)
-        wanted, size = times(schedule, now), self._most_of(schedule)
+        schedule, now = self.get(id), self._client.call(self._backend.now)
+        wanted, size = times(schedule, now), self._firing.most_of(schedule)
         return [
             job for start in range(0, len(wanted), size) for job in self._post_for(id, wanted[start : start + size])
         ]
@@ -192,7 +200,7 @@ class Schedules(Firing, ScheduleList):
 
         def decide(old: Stored | None, now: float) -> ScheduleStep:
             stored = self._there(old, id)
-            postings[:] = [posting_of(stored.schedule, time, self._board._largest) for time in wanted]
+            postings[:] = [posting_of(stored.schedule, time, self._client.largest_details) for time in wanted]
             records = fired(wanted, postings, now, "by hand")
             return step_with(stored, self._progress_now(stored), tuple(postings), records, now)
 
@@ -203,19 +211,19 @@ class Schedules(Firing, ScheduleList):
         """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""
         progress = stored.progress.copy()
         if len(progress.live) <= _MOST_LOOKED_FOR:
-            live = self._live_among(progress.live)
+            live = self._firing.live_among(progress.live)
             progress.live = [uuid for uuid in progress.live if uuid in live]
         return progress
 
     def _job_of(self, posting: NewJob) -> Job:
         """Return a handle on what was posted, or on the live job that has its key; it may have ended by now."""
-        row = self._board._ask(self._backend.read, [posting.uuid])[0]
+        row = self._client.call(self._backend.read, [posting.uuid])[0]
         if row is None and posting.key is not None:
-            row = self._board._ask(self._backend.find, posting.name, posting.key)
+            row = self._client.call(self._backend.find, posting.name, posting.key)
         if row is None:
-            now = self._board._ask(self._backend.now)
+            now = self._client.call(self._backend.now)
             row = JobRow(posting.uuid, posting.name, posting.priority, 0, now, posting.body, posting.key)
-        return self._board._handle_of_anything(row)
+        return self._handle_of(row)
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
@@ -237,13 +245,13 @@ class Schedules(Firing, ScheduleList):
         check_schedule_id(id)
         for _ in range(_MOST_TRIES):
             stored = self._stored(id)
-            step = decide(stored, self._board._ask(self._backend.now))
+            step = decide(stored, self._client.call(self._backend.now))
             if step is None or self._take_one(step):
                 return self.get(id) if step is None or step.row is None else self._readable_of(step.row)
         raise self._too_busy(id)
 
     def _take_one(self, step: ScheduleStep) -> bool:
-        (verdict,) = self._board._ask(self._backend.step_schedules, [step])
+        (verdict,) = self._client.call(self._backend.step_schedules, [step])
         return verdict is not Verdict.LOST
 
     def _remove_unreadable(self, id: str) -> None:
@@ -260,7 +268,7 @@ class Schedules(Firing, ScheduleList):
 
     def _there(self, stored: Stored | None, id: str) -> Stored:
         if stored is None:
-            raise NotFound(f"no schedule {id!r} on board {self._board.name!r}")
+            raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
         return stored
 
     def _too_busy(self, id: str) -> BoardUnavailable:

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from jobboard.backends.base import Backend
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import in_one_line
+from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import MissingExtra
-from jobboard.handles import Handles
 from jobboard.schedules.planning import plan
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.stored import unpack_schedule
@@ -53,12 +52,13 @@ class Firing:
     step exactly one takes it, and posting and stepping on are one.
     """
 
-    _board: Handles
-    _backend: Backend
+    def __init__(self, client: BackendClient) -> None:
+        self._client = client
+        self._backend = client.backend
 
     def fire_due(self, limit: int) -> Round:
         """Post the jobs of up to ``limit`` schedules that are due."""
-        due = self._board._ask(self._backend.due_schedules, limit)
+        due = self._client.call(self._backend.due_schedules, limit)
         made = self._fire(due.rows, due.now)
         # What was just stepped on may be the next one again, which a new look tells; what this host must leave to
         # others stays due, and is no reason to look at once.
@@ -67,10 +67,10 @@ class Firing:
 
     def fire_waiting(self, ids: Sequence[str]) -> Round:
         """Look again at schedules that wait for room; some of their jobs have ended."""
-        rows = self._board._ask(self._backend.read_schedules, ids)
+        rows = self._client.call(self._backend.read_schedules, ids)
         # Those that have been paused, set aside or finished meanwhile are due no more.
         waiting = [row for row in rows if row is not None and row.next_at is not None]
-        made = self._fire(waiting, self._board._ask(self._backend.now))
+        made = self._fire(waiting, self._client.call(self._backend.now))
         made.looked_at.update(ids)
         return made
 
@@ -106,7 +106,7 @@ class Firing:
         """Take steps; False if most of them were somebody else's by then, so that a new look tells more."""
         lost = made.lost
         for group in _by_size(steps, self._backend.capabilities.largest_step):
-            verdicts = self._board._ask(self._backend.step_schedules, group)
+            verdicts = self._client.call(self._backend.step_schedules, group)
             for step, verdict in zip(group, verdicts, strict=True):
                 if verdict is Verdict.LOST:
                     made.lost += 1
@@ -126,13 +126,13 @@ class Firing:
                 logger.error("schedule %r is left to other schedulers: %s", row.id, error)
                 made.left += 1
             except NewerFormat as error:
-                self._board._newer.meet("schedule", row.id, str(error))
+                self._client.newer_formats.meet("schedule", row.id, str(error))
                 made.left += 1
             except ValueError as error:
                 fault = in_one_line(f"it can't be decoded: {error}")
                 logger.warning("schedule %r is set aside: %s", row.id, fault)
                 steps.append(set_aside_unreadable(row, fault))
-        live = self._live_among(uuid for stored in readable for uuid in stored.progress.live)
+        live = self.live_among(uuid for stored in readable for uuid in stored.progress.live)
         for stored in readable:
             stored.progress.live = [uuid for uuid in stored.progress.live if uuid in live]
             steps.append(self._step(stored, now, made))
@@ -141,11 +141,11 @@ class Firing:
     def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
         made.looked_at.add(stored.schedule.id)
         try:
-            check_interval(stored.schedule.trigger, self._board._least_interval)
+            check_interval(stored.schedule.trigger, self._client.least_interval)
             # Otherwise it posts one or two.
-            most = self._most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
+            most = self.most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
             planned = plan(stored.schedule, stored.progress, now, most)
-            step = step_of(stored, planned, now, self._board._largest)
+            step = step_of(stored, planned, now, self._client.largest_details)
             if planned.progress.buffered is not None:
                 made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
             return step
@@ -154,19 +154,19 @@ class Firing:
             logger.exception("schedule %r is set aside", stored.schedule.id)
             return set_aside(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
 
-    def _most_of(self, schedule: Schedule) -> int:
+    def most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""
-        return most_postings(schedule, self._backend.capabilities.largest_step, self._board._largest)
+        return most_postings(schedule, self._backend.capabilities.largest_step, self._client.largest_details)
 
-    def _live_among(self, uuids: Iterable[str]) -> set[str]:
+    def live_among(self, uuids: Iterable[str]) -> set[str]:
         """Return those of these jobs that are still on the board.
 
         A job that ends just after this look only makes its schedule wait for the next one.
         """
         wanted = list(uuids)
         found: set[str] = set()
-        for part in self._board._batches(wanted):
-            rows = self._board._ask(self._backend.read, part)
+        for part in self._client.batches(wanted):
+            rows = self._client.call(self._backend.read, part)
             found.update(row.uuid for row in rows if row is not None and row.state in LIVE)
         return found
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from itertools import islice
 
 from jobboard.backends.rows import ScheduleRow
+from jobboard.client import BackendClient
 from jobboard.errors import NotFound, UnreadableSchedule
-from jobboard.handles import Handles
 from jobboard.schedules.planning import due_at, fire_times
 from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import Schedule, check_schedule_id
@@ -34,9 +34,9 @@ class Unreadable:
 class ScheduleList:
     """The reading side of :class:`~jobboard.schedules.collection.Schedules`."""
 
-    def __init__(self, board: Handles) -> None:
-        self._board = board
-        self._backend = board._backend
+    def __init__(self, client: BackendClient) -> None:
+        self._client = client
+        self._backend = client.backend
 
     def get(self, id: str) -> Schedule:
         """Return a schedule with its progress as it is now.
@@ -46,7 +46,7 @@ class ScheduleList:
         """
         row = self._entry(id)
         if row is None:
-            raise NotFound(f"no schedule {id!r} on board {self._board.name!r}")
+            raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
         return self._readable_of(row)
 
     def __iter__(self) -> Iterator[Schedule]:
@@ -81,7 +81,7 @@ class ScheduleList:
         assert progress is not None
         if schedule.max_runs is not None:
             count = min(count, max(0, schedule.max_runs - progress.runs))
-        after = self._board._ask(self._backend.now) if schedule.paused else progress.settled
+        after = self._client.call(self._backend.now) if schedule.paused else progress.settled
         return [moment(time) for time in islice(fire_times(schedule, after), count)]
 
     def due_at(self, id: str) -> datetime | None:
@@ -97,7 +97,7 @@ class ScheduleList:
         return list(progress.history)
 
     def _entry(self, id: str) -> ScheduleRow | None:
-        return self._board._ask(self._backend.read_schedules, [check_schedule_id(id)])[0]
+        return self._client.call(self._backend.read_schedules, [check_schedule_id(id)])[0]
 
     def _stored(self, id: str) -> Stored | None:
         row = self._entry(id)
@@ -116,7 +116,7 @@ class ScheduleList:
     def _entries(self) -> Iterator[ScheduleRow]:
         cursor: object | None = None
         while True:
-            page = self._board._ask(self._backend.page_schedules, cursor, _PAGE)
+            page = self._client.call(self._backend.page_schedules, cursor, _PAGE)
             yield from page.rows
             cursor = page.cursor
             if cursor is None:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobboard.backends.rows import ScheduleEvent, ScheduleRow, ScheduleStep, Verdict
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
+from jobboard.schedules.firing import Firing
 from jobboard.schedules.planning import fire_times, next_due
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.stored import pack_schedule, unpack_schedule
@@ -62,11 +63,16 @@ def overdue(board: JobBoard, schedule: Schedule, hours: float = 3.0) -> list[dat
     return times
 
 
+def firing(board: JobBoard) -> Firing:
+    """Return what a scheduler fires with."""
+    return Firing(client_of(board))
+
+
 def fire(board: JobBoard) -> int:
     """Post all that is due, and return how many jobs it were."""
     posted = 0
     while True:
-        made = board.schedules.fire_due(100)
+        made = firing(board).fire_due(100)
         posted += made.posted
         if made.next_in is None or made.next_in > 0:
             return posted

@@ -23,6 +23,7 @@ from jobboard.testing.contract.clockwork import (
     HOUR,
     fire,
     fires_of,
+    firing,
     hourly,
     kinds_of,
     overdue,
@@ -52,22 +53,22 @@ class FiringCases(Case):
 
     def test_what_is_not_due_is_not_posted(self, board: JobBoard) -> None:
         board.schedules.add(Schedule("late", At(datetime.now(UTC) + timedelta(hours=1)), "write"))
-        made = board.schedules.fire_due(10)
+        made = firing(board).fire_due(10)
         assert (made.posted, made.taken) == (0, 0)
         assert made.next_in is not None
         assert 3500 < made.next_in <= 3660
 
     def test_nothing_is_in_sight_of_an_empty_board(self, board: JobBoard) -> None:
-        assert board.schedules.fire_due(10).next_in is None
+        assert firing(board).fire_due(10).next_in is None
         board.schedules.add(hourly(paused=True))
-        assert board.schedules.fire_due(10).next_in is None
+        assert firing(board).fire_due(10).next_in is None
 
     def test_a_schedule_that_fired_for_the_last_time_is_finished(self, board: JobBoard) -> None:
         board.schedules.add(Schedule("once", At(datetime.now(UTC) + timedelta(seconds=1)), "write"))
         eventually(lambda: fire(board) == 1)
         seen = board.schedules.get("once")
         assert (seen.state, seen.next_fire_time, board.schedules.upcoming("once", 3)) == ("finished", None, [])
-        assert board.schedules.fire_due(10).next_in is None
+        assert firing(board).fire_due(10).next_in is None
 
     def test_the_latest_of_what_was_missed_is_posted(self, board: JobBoard) -> None:
         times = overdue(board, hourly())
@@ -98,7 +99,7 @@ class FiringCases(Case):
         else:
             assert fires == [times[-1] if coalesce == "latest" else times[0]]
         assert kinds_of(board)[0][0] is MISSED or len(kinds_of(board)) == 20
-        assert board.schedules.fire_due(10).posted == 0
+        assert firing(board).fire_due(10).posted == 0
 
     def test_what_is_later_than_its_grace_is_told_and_not_posted(self, board: JobBoard, other: JobBoard) -> None:
         events: list[JobEvent] = []
@@ -143,14 +144,14 @@ class FiringCases(Case):
 
     def test_one_that_found_no_room_waits_for_it(self, board: JobBoard, other: JobBoard) -> None:
         times = overdue(board, hourly(overlap="buffer_one", coalesce="all"), hours=4)
-        made = board.schedules.fire_due(10)
+        made = firing(board).fire_due(10)
         [first] = board.iterjobs()
         assert (made.posted, made.waiting, first.fire_time) == (1, {first.uuid: "report"}, times[0])
-        assert board.schedules.fire_waiting(["report"]).posted == 0
+        assert firing(board).fire_waiting(["report"]).posted == 0
         claimed = claim_one(other)
-        assert board.schedules.fire_waiting(["report"]).posted == 0
+        assert firing(board).fire_waiting(["report"]).posted == 0
         other.consume(claimed, "alice")
-        assert board.schedules.fire_waiting(["report"]).posted == 1
+        assert firing(board).fire_waiting(["report"]).posted == 1
         assert fires_of(board.iterjobs()) == [times[1]]
         assert [kind for kind, _ in kinds_of(board)] == [SKIPPED, FIRED, FIRED]
 
@@ -216,7 +217,7 @@ class FiringCases(Case):
         seen = other.schedules.get("report")
         assert (seen.state, seen.next_fire_time) == ("set aside", None)
         assert other.schedules.resume("report").state == board.schedules.get("report").state == "active"
-        next_in = board.schedules.fire_due(10).next_in
+        next_in = firing(board).fire_due(10).next_in
         assert next_in is not None
         assert 0 < next_in <= HOUR
 
@@ -245,7 +246,7 @@ class FiringCases(Case):
         due = board.schedules.due_at("report")
         assert due is not None
         assert nominal <= due < nominal + timedelta(seconds=1800)
-        next_in = board.schedules.fire_due(10).next_in
+        next_in = firing(board).fire_due(10).next_in
         assert next_in is not None
         assert abs(next_in - (due - datetime.now(UTC)).total_seconds()) < 60
 
@@ -266,7 +267,7 @@ class FiringCases(Case):
         assert (len(jobs), board.job_count) == (30, 70)
 
     def test_the_largest_details_are_posted(self, board: JobBoard) -> None:
-        largest = {"text": "x" * (board._largest - 100)}
+        largest = {"text": "x" * (board._client.largest_details - 100)}
         overdue(board, hourly(details=largest, max_instances=2, overlap="buffer_one"), hours=1)
         assert fire(board) == 1
         board.schedules.fire_now("report")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
@@ -181,7 +181,7 @@ class LifecycleCases(Case):
     def test_waiting_and_subscribing_leave_no_threads_and_no_handles(self, harness: Harness, board: JobBoard) -> None:
         def use() -> None:
             unsubscribe = board.subscribe(lambda event: None, [EventKind.POSTED])
-            with board.waiter(["resize"]) as waiter:
+            with client_of(board).waiter(frozenset(["resize"])) as waiter:
                 waiter.interrupt()
                 waiter.wait(60)
             assert list(board.wait(0, names=["resize"])) == []

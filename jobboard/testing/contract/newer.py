@@ -39,7 +39,7 @@ def claim_as_newer(board: JobBoard, uuid: str) -> bool:
 class NewerCases(Case):
     @pytest.fixture(autouse=True)
     def _short_delays(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobboard.newer._FIRST_DELAY", 0.05)
+        monkeypatch.setattr("jobboard.client.newer_formats._FIRST_DELAY", 0.05)
 
     @pytest.mark.parametrize("read", READS)
     def test_a_posting_of_a_newer_format_is_left_to_newer_clients(self, board: JobBoard, read: str) -> None:

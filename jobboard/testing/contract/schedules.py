@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobboard.board import JobBoard, Schedules
+from jobboard.board import JobBoard
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, InvalidPosting, NotFound, UnreadableSchedule
 from jobboard.events import EventKind, JobEvent
 from jobboard.schedules.schedule import Schedule
@@ -22,6 +22,7 @@ from jobboard.testing.contract.clockwork import (
     HOURLY,
     fire,
     fires_of,
+    firing,
     hourly,
     in_an_hour,
     kinds_of,
@@ -37,24 +38,24 @@ from jobboard.testing.harness import Harness
 each_fault = pytest.mark.parametrize("fault", ["reply", "request"])
 
 
-#: Every public call of a board's schedules.
-CALLS: dict[str, Callable[[Schedules], Any]] = {
-    "add": lambda schedules: schedules.add(hourly("other")),
-    "get": lambda schedules: schedules.get("report"),
-    "modify": lambda schedules: schedules.modify("report", job="other"),
-    "pause": lambda schedules: schedules.pause("report"),
-    "resume": lambda schedules: schedules.resume("report"),
-    "remove": lambda schedules: schedules.remove("report"),
-    "fire_now": lambda schedules: schedules.fire_now("report"),
-    "backfill": lambda schedules: schedules.backfill("report", *([datetime(2020, 1, 1, tzinfo=UTC)] * 2)),
-    "export": lambda schedules: schedules.export(),
-    "load": lambda schedules: schedules.load([hourly("other").to_plain()]),
-    "unreadable": lambda schedules: schedules.unreadable(),
-    "upcoming": lambda schedules: schedules.upcoming("report", 1),
-    "due_at": lambda schedules: schedules.due_at("report"),
-    "history": lambda schedules: schedules.history("report"),
-    "fire_due": lambda schedules: schedules.fire_due(1),
-    "fire_waiting": lambda schedules: schedules.fire_waiting(["report"]),
+#: Every public call of a board's schedules, and what a scheduler asks.
+CALLS: dict[str, Callable[[JobBoard], Any]] = {
+    "add": lambda board: board.schedules.add(hourly("other")),
+    "get": lambda board: board.schedules.get("report"),
+    "modify": lambda board: board.schedules.modify("report", job="other"),
+    "pause": lambda board: board.schedules.pause("report"),
+    "resume": lambda board: board.schedules.resume("report"),
+    "remove": lambda board: board.schedules.remove("report"),
+    "fire_now": lambda board: board.schedules.fire_now("report"),
+    "backfill": lambda board: board.schedules.backfill("report", *([datetime(2020, 1, 1, tzinfo=UTC)] * 2)),
+    "export": lambda board: board.schedules.export(),
+    "load": lambda board: board.schedules.load([hourly("other").to_plain()]),
+    "unreadable": lambda board: board.schedules.unreadable(),
+    "upcoming": lambda board: board.schedules.upcoming("report", 1),
+    "due_at": lambda board: board.schedules.due_at("report"),
+    "history": lambda board: board.schedules.history("report"),
+    "fire_due": lambda board: firing(board).fire_due(1),
+    "fire_waiting": lambda board: firing(board).fire_waiting(["report"]),
 }
 
 
@@ -64,7 +65,7 @@ class ScheduleCases(Case):
         added = board.schedules.add(hourly())
         board.close()
         with pytest.raises(BoardUnavailable):
-            CALLS[call](board.schedules)
+            CALLS[call](board)
         assert list(other.schedules) == [added]
 
     def test_a_schedule_is_seen_by_any_client(self, board: JobBoard, other: JobBoard) -> None:
@@ -119,11 +120,11 @@ class ScheduleCases(Case):
             overdue(board, hourly(overlap="buffer_one", coalesce="all"), hours=2)
             assert fire(board) == 1
             pause("report")
-            made = board.schedules.fire_waiting(["report"])
+            made = firing(board).fire_waiting(["report"])
             assert (made.taken, made.waiting) == (0, {})
             board.schedules.resume("report")
             board.cancel(next(board.iterjobs()))
-            assert (fire(board), board.schedules.fire_waiting(["report"]).posted, board.job_count) == (0, 0, 0)
+            assert (fire(board), firing(board).fire_waiting(["report"]).posted, board.job_count) == (0, 0, 0)
             board.schedules.remove("report")
 
     def test_fewer_runs_than_there_were_finish_it(self, board: JobBoard) -> None:
@@ -268,7 +269,7 @@ class ScheduleCases(Case):
         lossy.lose(primitive, "reply")
         assert board.schedules.get("report").id == "report"
         assert [found.id for found in board.schedules] == ["report"]
-        assert board.schedules.fire_due(10).posted == 0
+        assert firing(board).fire_due(10).posted == 0
 
     def test_fire_now_leaves_the_schedule_where_it_is(self, board: JobBoard, other: JobBoard) -> None:
         before = board.schedules.add(hourly(max_runs=1))
@@ -352,7 +353,7 @@ class ScheduleCases(Case):
         with pytest.raises(UnreadableSchedule):
             other.schedules.get("spoilt")
         eventually(lambda: [event.who for event in events] == ["spoilt"])
-        assert board.schedules.fire_due(10).next_in != 0.0
+        assert firing(board).fire_due(10).next_in != 0.0
         other.schedules.add(hourly("spoilt"), "replace")
         assert board.schedules.get("spoilt").trigger == HOURLY
         spoil(board, "spoilt")

@@ -1,10 +1,10 @@
-"""The tokens that this board object got, for those who end a claim without the handle that claimed."""
+"""The tokens that one board object got, for those who end a claim without the handle that claimed."""
 
 from __future__ import annotations
 
 import threading
 
-_MOST = 100_000
+_MAX_TOKENS = 100_000
 
 
 class Tokens:
@@ -17,7 +17,7 @@ class Tokens:
     def remember(self, uuid: str, who: str, token: int) -> None:
         with self._lock:
             self._tokens[uuid, who] = token
-            if len(self._tokens) > _MOST:
+            if len(self._tokens) > _MAX_TOKENS:
                 del self._tokens[next(iter(self._tokens))]
 
     def recall(self, uuid: str, who: str) -> int | None:

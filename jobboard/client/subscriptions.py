@@ -1,4 +1,4 @@
-"""Who wants to hear of events: one thread tells them, so that no callback can hold up a store."""
+"""The subscriptions of one board object: one thread calls them, so that no callback can hold up a store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ logger = logging.getLogger("jobboard.board")
 Callback = Callable[[JobEvent], None]
 
 #: Events are hints: when callbacks are this far behind, further ones are dropped.
-_LONGEST_QUEUE = 10_000
+_MAX_QUEUED = 10_000
+_STOP_TIMEOUT = 5.0
 
 
 class Subscriptions:
@@ -26,35 +27,35 @@ class Subscriptions:
         self._thread: threading.Thread | None = None
         self._dropped = 0
 
-    def teller(self, callback: Callback) -> Callable[[JobEvent], None]:
-        """Return what hands an event on to this callback, and returns at once."""
+    def queued(self, callback: Callback) -> Callback:
+        """Return a function that hands an event over to the thread, which calls ``callback``; it returns at once."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobboard-events", daemon=True)
                 self._thread.start()
 
-        def tell(event: JobEvent) -> None:
-            if self._events.qsize() < _LONGEST_QUEUE:
+        def enqueue(event: JobEvent) -> None:
+            if self._events.qsize() < _MAX_QUEUED:
                 self._events.put((callback, event))
             else:
                 self._warn_of_drop()
 
-        return tell
+        return enqueue
 
     def _warn_of_drop(self) -> None:
         self._dropped += 1
         if self._dropped == 1:
-            logger.warning("event callbacks are %d events behind; further events are dropped", _LONGEST_QUEUE)
+            logger.warning("event callbacks are %d events behind; further events are dropped", _MAX_QUEUED)
 
     def close(self) -> None:
-        """End the thread; what was not told by then stays untold."""
+        """End the thread; events that wait in the queue are dropped."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is None:
             return
         self._events.put(None)
         if thread is not threading.current_thread():
-            thread.join(timeout=5.0)
+            thread.join(timeout=_STOP_TIMEOUT)
 
     def _run(self) -> None:
         while (item := self._events.get()) is not None:

@@ -1,0 +1,108 @@
+"""The board itself: opened and closed."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from jobboard.backends.base import Backend, Capabilities
+from jobboard.backends.rows import Migration
+from jobboard.board.consuming import Consuming
+from jobboard.board.handles import JobHandles
+from jobboard.board.operating import Operating
+from jobboard.board.producing import Producing
+from jobboard.board.watching import Watching
+from jobboard.client import BackendClient
+from jobboard.schedules.collection import Schedules
+from jobboard.validation import check_number
+
+
+class JobBoard(Producing, Consuming, Watching, Operating):
+    """A board where jobs are posted, claimed by exactly one owner, and consumed.
+
+    Get one from :func:`jobboard.fetch` or :func:`jobboard.backend`. Thread-safe; a context manager that connects and
+    closes. After ``close`` every call but ``connect`` raises :class:`~jobboard.BoardUnavailable`, as does every call
+    while the store can't be reached.
+
+    :param name: the board's name; boards of two names share nothing.
+    :param options: those of every board; :func:`jobboard.fetch` says which.
+    """
+
+    def __init__(self, name: str, backend: Backend, **options: Any) -> None:
+        self._client = BackendClient(name, backend, **options)
+        self._backend = backend
+        self._handles = JobHandles(self, self._client)
+        self._schedules = Schedules(self._client, self._handles.any)
+
+    @property
+    def name(self) -> str:
+        """The board's name."""
+        return self._client.name
+
+    @property
+    def store(self) -> str:
+        """The kind of store behind the board, such as ``"sqlite"``."""
+        return self._backend.scheme
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store behind the board can do, as data."""
+        return self._backend.capabilities
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store can be reached, as far as this client knows; no request."""
+        return self._client.connected
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules that live on this board."""
+        return self._schedules
+
+    def connect(self, timeout: float = 10.0) -> None:
+        """Open the board; nothing happens if it is open. Also after a ``close``, and in a child after a fork.
+
+        :param timeout: seconds, more than 0, for all of it.
+        :raises BoardUnavailable: the store can't be reached or used, and why.
+        :raises NotFound: with ``create=False``: there is no such board; says which there are. In memory nobody can
+            tell.
+        """
+        seconds = check_number("timeout", timeout)
+        if seconds <= 0:
+            raise ValueError(f"timeout must be more than 0 seconds; got {timeout!r}")
+        self._client.connect(seconds)
+
+    def close(self) -> None:
+        """Release the store; claims stay as they are, subscriptions end. Idempotent."""
+        self._client.close()
+
+    def migrate(self, timeout: float = 10.0) -> Migration:
+        """Create the store's schema, or bring it to the version that this code reads; the board need not be connected.
+
+        A board does so too when it is connected, unless its option ``migrate=false`` keeps it from that. Idempotent,
+        also while other clients do the same.
+
+        :param timeout: seconds.
+        :returns: the version that was found, and the one that the schema has now.
+        :raises BoardUnavailable: the store can't be reached, lacks a right, or was made by a newer jobboard.
+        :raises NotSupported: the store has no schema.
+        """
+        return self._backend.migrate(check_number("timeout", timeout))
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "connected" if self.connected else "closed"
+        return f"<JobBoard {self.name!r} on {self.store}, {state}>"
+
+
+def client_of(board: JobBoard) -> BackendClient:
+    """Return the client of a board, for the parts of jobboard that need more than users do."""
+    return board._client

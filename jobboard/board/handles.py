@@ -1,0 +1,124 @@
+"""From the rows of a store to the handles that users hold; what can't be read is quarantined on the way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from jobboard.backends.rows import Abandonment, Fence, JobRow, Trashing
+from jobboard.backends.text import in_one_line
+from jobboard.client import BackendClient, JobReader
+from jobboard.codec import NewerFormat
+from jobboard.job import Board, Job
+from jobboard.payload import unpack_payload
+from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.validation import check_uuid
+
+logger = logging.getLogger("jobboard.board")
+
+_PAGE = 500
+
+
+class JobHandles:
+    """Makes handles on jobs.
+
+    A posting that can't be decoded goes to the trash, bytes and all. One of a newer format stays on the board, for
+    newer clients.
+    """
+
+    def __init__(self, board: Board, client: BackendClient) -> None:
+        self._board = board
+        self._client = client
+        self.reader = JobReader(client)
+
+    def uuid_of(self, job: Job | str) -> str:
+        """Return the uuid of an argument ``job``."""
+        if not isinstance(job, Job):
+            return check_uuid(job)
+        if job.board.name != self._client.name:
+            raise ValueError(f"job {job.uuid} is of board {job.board.name!r}, not of {self._client.name!r}")
+        return job.uuid
+
+    def readable(self, row: JobRow, token: int | None = None) -> Job:
+        """Return a handle.
+
+        :raises NewerFormat: a newer client posted it.
+        :raises ValueError: the posting can't be decoded.
+        """
+        return Job(self._board, self.reader, row, unpack_payload(row.body), token)
+
+    def any(self, row: JobRow) -> Job:
+        """Return a handle also on what can't be decoded: without details, but with its raw bytes."""
+        try:
+            return self.readable(row)
+        except ValueError:
+            is_known = row.priority in set(JobPriority)
+            known = row if is_known else replace(row, priority=JobPriority.NORMAL)
+            return Job(self._board, self.reader, known, None)
+
+    def get(self, uuid: str) -> Job:
+        """Read a job and its history."""
+        row = self.reader.row(uuid)
+        row.history = self.reader.history(uuid)
+        return self.any(row)
+
+    def iterate(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[Job]:
+        """Iterate over jobs in claim order, a page a request; quarantine what can't be read."""
+        for row in self.rows(states, names):
+            try:
+                yield self.readable(row)
+            except ValueError as error:
+                if row.state not in LIVE:
+                    yield self.any(row)
+                elif isinstance(error, NewerFormat):
+                    self._meet(row, error)
+                else:
+                    self._quarantine(row, None, error)
+
+    def rows(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
+        """Iterate over rows in claim order, a page a request."""
+        cursor: object | None = None
+        while True:
+            page = self._client.call(self._client.backend.page, states, names, cursor, _PAGE)
+            yield from page.rows
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def claimed(self, rows: Iterable[JobRow]) -> tuple[list[Job], list[ValueError]]:
+        """Return handles on what was just claimed, with their tokens, and why the others can't be read.
+
+        Those are quarantined, or returned if they are of a newer format.
+        """
+        jobs: list[Job] = []
+        faults: list[ValueError] = []
+        newer: list[Abandonment] = []
+        for row in rows:
+            try:
+                jobs.append(self.readable(row, row.token))
+                self._client.tokens.remember(row.uuid, row.owner or "", row.token)
+            except ValueError as error:
+                faults.append(error)
+                fence = Fence(row.uuid, row.owner or "", row.token)
+                if isinstance(error, NewerFormat):
+                    self._meet(row, error)
+                    delay = self._client.newer_formats.delay_of(row.uuid)
+                    reason = "it is of a newer format than its owner reads"
+                    newer.append(Abandonment(fence, delay, reason=reason, counted=False))
+                else:
+                    self._quarantine(row, fence, error)
+        if newer:
+            # A claim that is lost by then is what we want, too.
+            self._client.call(self._client.backend.abandon, newer)
+        return jobs, faults
+
+    def _meet(self, row: JobRow, error: NewerFormat) -> None:
+        self._client.newer_formats.meet("a job named", row.name, str(error))
+
+    def _quarantine(self, row: JobRow, fence: Fence | None, error: ValueError) -> None:
+        if fence is None:
+            logger.warning("board %s: job %s can't be decoded and goes to the trash", self._client.name, row.uuid)
+        reason = in_one_line(f"the posting can't be decoded: {error}")
+        trashing = Trashing(row.uuid, fence, reason=reason, by=fence.who if fence else None)
+        self._client.call(self._client.backend.trash, [trashing])

@@ -1,0 +1,227 @@
+"""The connection of one board object to its backend, and requests that are sent until their answer is known."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.timelimit import is_time_over, time_limit
+from jobboard.client.newer_formats import NewerFormats
+from jobboard.client.subscriptions import Callback, Subscriptions
+from jobboard.client.tokens import Tokens
+from jobboard.codec import LARGEST, LARGEST_DETAILS, encode
+from jobboard.errors import BoardUnavailable, NotFound, ReplyLost
+from jobboard.events import EventKind, JobEvent
+from jobboard.validation import check_count, check_delay, check_expiry, check_text
+
+logger = logging.getLogger("jobboard.board")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
+#: How many boards an error names.
+_MAX_NAMED = 20
+#: Seconds between two tidyings, and to the next one if there was more to tidy than one takes.
+_TIDY_INTERVAL, _TIDY_AGAIN_INTERVAL = 5.0, 0.1
+_TIDY_BATCH = 1000
+
+
+class BackendClient:
+    """What all parts of a board ask the store through; thread-safe.
+
+    :param name: the board's name; boards of two names share nothing.
+    :param expiry: seconds that a claim lasts unless it says otherwise; ``math.inf`` for never.
+    :param retention: seconds that the record of a consumed job stays readable; 0 for none.
+    :param largest_details: bytes that details, a result or a checkpoint may take once encoded; at most 8 MiB.
+    :param patience: seconds for which a request is repeated after its reply was lost.
+    :param least_interval: seconds of the shortest ``Every`` that a schedule may have to be added or fired.
+    :param create: False: ``connect`` refuses a board that nobody has opened or used before, instead of making it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        *,
+        expiry: float = 30.0,
+        retention: float = 3600.0,
+        largest_details: int = LARGEST_DETAILS,
+        patience: float = 5.0,
+        least_interval: float = 1.0,
+        create: bool = True,
+    ) -> None:
+        self.name = check_text("a board's name", name)
+        self.backend = backend
+        self.expiry = check_expiry(expiry)
+        self.retention = check_delay(retention, "retention")
+        self.largest_details = check_count("largest_details", largest_details)
+        if largest_details > LARGEST:
+            raise ValueError(f"largest_details must be at most {LARGEST} bytes, since no client reads more")
+        self.patience = check_delay(patience, "patience")
+        self.least_interval = check_delay(least_interval, "least_interval")
+        self.tokens = Tokens()
+        self.newer_formats = NewerFormats(self.name)
+        self._create = create
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._closed.set()
+        self._pid = os.getpid()
+        self._subscriptions = Subscriptions()
+        self._tidied_at = time.monotonic()
+        _clients.add(self)
+
+    # -- open and closed -------------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store can be reached, as far as this client knows; no request."""
+        return self._is_open() and self.backend.connected
+
+    def connect(self, timeout: float) -> None:
+        """Open the backend within ``timeout`` seconds, unless it is open."""
+        with self._lock:
+            if self._is_open():
+                return
+            with time_limit(timeout):
+                if not self._create:
+                    self._check_that_board_exists(timeout)
+                self.backend.open(timeout)
+            self._pid = os.getpid()
+            self._subscriptions = Subscriptions()
+            self._closed.clear()
+
+    def _check_that_board_exists(self, timeout: float) -> None:
+        names = self.backend.boards(timeout)
+        if names is None or self.name in names:
+            return
+        shown = ", ".join(repr(name) for name in sorted(names)[:_MAX_NAMED])
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        raise NotFound(f"there is no board {self.name!r} in this store; there are: {shown or 'none'}{more}")
+
+    def close(self) -> None:
+        """Close the backend, and end the subscriptions; idempotent."""
+        with self._lock:
+            if not self._is_open():
+                return
+            self._closed.set()
+            self.backend.close()
+            self._subscriptions.close()
+
+    def _restart_in_child(self) -> None:
+        # A thread of the parent may hold it in a connect, and no thread of the child would release it.
+        self._lock = threading.Lock()
+
+    def _is_open(self) -> bool:
+        return not self._closed.is_set() and self._pid == os.getpid()
+
+    def check_open(self) -> None:
+        """Raise :class:`BoardUnavailable` unless this process has opened the board, and not closed it."""
+        if self._closed.is_set():
+            raise BoardUnavailable(f"board {self.name!r} is closed; call connect() first")
+        if self._pid != os.getpid():
+            raise BoardUnavailable(f"board {self.name!r} was opened by another process; call connect() in this one")
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, but no longer than until ``close``."""
+        self._closed.wait(seconds)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def call(self, primitive: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the answer to a request whose repeat does no harm and says the same."""
+        return self.call_until_certain(primitive, *args, **kwargs)[0]
+
+    def call_until_certain(self, primitive: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, bool]:
+        """Send a request again while its reply gets lost, at most for the seconds of ``patience``.
+
+        Returns the answer, and whether an earlier try may have had the effect. A failure is certain only if no
+        earlier reply was lost; otherwise the outcome stays unknown, whatever the last error says.
+        """
+        self.check_open()
+        delay, deadline, repeated = _FIRST_RETRY_DELAY, 0.0, False
+        last: BoardUnavailable | None = None
+        while True:
+            try:
+                if not repeated:
+                    return primitive(*args, **kwargs), False
+                with time_limit(deadline - time.monotonic()):
+                    return primitive(*args, **kwargs), True
+            except BoardUnavailable as error:
+                if not repeated and not isinstance(error, ReplyLost):
+                    raise
+                now = time.monotonic()
+                deadline = deadline if repeated else now + self.patience
+                repeated = True
+                # A try that the limit cut short says less than the one before.
+                last = error if last is None or now < deadline else last
+                if now + delay > deadline or is_time_over() or self._closed.wait(delay):
+                    raise ReplyLost(
+                        f"whether this request took effect is unknown, since its reply was lost: {last}"
+                    ) from last
+            delay = min(delay * 2, _MAX_RETRY_DELAY)
+
+    def within(self, connection: Any) -> Backend:
+        """Return the backend, inside a transaction of the user's if there is one."""
+        return self.backend if connection is None else self.backend.within(connection)
+
+    def batches(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Cut what is longer than the store takes at once."""
+        size = self.backend.capabilities.largest_batch
+        for start in range(0, len(items), size):
+            yield items[start : start + size]
+
+    def encode(self, what: str, value: Any) -> bytes:
+        """Return the value's bytes; raises :class:`InvalidPosting` if they would be more than ``largest_details``."""
+        return encode(what, value, largest=self.largest_details)
+
+    def waiter(self, names: frozenset[str] | None = None) -> Waiter:
+        """Begin to wait for claimable jobs of these names (None: of any)."""
+        return self.call(self.backend.waiter, names)
+
+    def subscribe(self, callback: Callback, kinds: frozenset[EventKind]) -> Callable[[], None]:
+        """Call ``callback`` with later events of these kinds, from one thread; return what ends it, idempotent."""
+        self.check_open()
+        ended = threading.Event()
+
+        def call_unless_ended(event: JobEvent) -> None:
+            if not ended.is_set():
+                callback(event)
+
+        unlisten = self.backend.listen(self._subscriptions.queued(call_unless_ended), kinds)
+
+        def unsubscribe() -> None:
+            ended.set()
+            unlisten()
+
+        return unsubscribe
+
+    def tidy_when_due(self) -> None:
+        """Every few seconds one call deletes the records whose retention is over."""
+        now = time.monotonic()
+        if now - self._tidied_at < _TIDY_INTERVAL:
+            return
+        self._tidied_at = now
+        try:
+            if self.backend.tidy(_TIDY_BATCH) >= _TIDY_BATCH:
+                # There is more than one batch; so that no call pays for all of it, a later one goes on.
+                self._tidied_at = now - _TIDY_INTERVAL + _TIDY_AGAIN_INTERVAL
+        except BoardUnavailable as error:
+            logger.debug("board %s: tidying is put off: %s", self.name, error)
+
+
+_clients: weakref.WeakSet[BackendClient] = weakref.WeakSet()
+
+
+def _restart_in_child() -> None:
+    for client in list(_clients):
+        client._restart_in_child()
+
+
+os.register_at_fork(after_in_child=_restart_in_child)
