@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zoneinfo
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
@@ -227,6 +229,15 @@ def test_a_whole_call_of_add_job() -> None:
 def test_what_has_no_equivalent_is_refused(kind, keywords, error, fault) -> None:
     with pytest.raises(error, match=fault):
         convert_job(kind, timezone="UTC", **keywords)
+
+
+def test_without_its_extra_the_converter_says_which_one_to_install() -> None:
+    code = (
+        "import sys; sys.modules['cronsim'] = None\nfrom jobboard import MissingExtra\n"
+        "try:\n    import jobboard.schedules.apscheduler\nexcept MissingExtra as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.endswith("pip install 'jobboard[apscheduler]'\n")
 
 
 @pytest.mark.parametrize(

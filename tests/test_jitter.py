@@ -7,7 +7,7 @@ from datetime import timedelta, timezone
 import pytest
 from helpers.minute_walk import utc
 
-from jobboard.schedules.jitter import jitter_of
+from jobboard.schedules.planning import jitter_of
 
 NOON = utc(2026, 12, 1, 12)
 

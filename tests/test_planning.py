@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from jobboard.events import EventKind
 from jobboard.schedules.planning import MOST_CAUGHT_UP, MOST_COUNTED, first_fire_time, next_due, plan
 from jobboard.schedules.progress import FireRecord, Progress
-from jobboard.schedules.schedule import Schedule, schedule_from_plain
-from jobboard.schedules.stored import pack_schedule, unpack_schedule
+from jobboard.schedules.schedule import Schedule, pack_schedule, schedule_from_plain, unpack_schedule
 from jobboard.schedules.triggers import At, Cron, Every
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -20,8 +20,7 @@ from jobboard.events import EventKind
 from jobboard.job import record_of
 from jobboard.payload import Payload, pack_payload, unpack_payload
 from jobboard.schedules.progress import FireRecord, Progress
-from jobboard.schedules.schedule import Schedule
-from jobboard.schedules.stored import pack_schedule, unpack_schedule
+from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
 from jobboard.schedules.triggers import AnyOf, At, Every
 from jobboard.states import JobPriority
 from jobboard.testing.contract.poison import BAD_BODIES, BAD_VALUES, mutated

@@ -1,14 +1,19 @@
-"""From the keywords of APScheduler 3 to triggers and schedules. Needs no APScheduler."""
+"""From the keywords of APScheduler 3 to triggers and schedules. Needs the extra ``apscheduler``, but no APScheduler."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, NamedTuple
 
+from jobboard.errors import MissingExtra
 from jobboard.schedules.apscheduler_cron import cron_of
 from jobboard.schedules.triggers import At, Calendar, Every
 from jobboard.schedules.triggers.zones import check_zone, zone_named
+
+if importlib.util.find_spec("cronsim") is None:
+    raise MissingExtra("the converter needs the Python package 'cronsim': pip install 'jobboard[apscheduler]'")
 
 
 class Converted(NamedTuple):

@@ -2,45 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, Literal
 
-from jobboard.backends.rows import JobRow, NewJob, ScheduleStep, Verdict
+from jobboard.backends.rows import JobRow, NewJob, ScheduleRow, ScheduleStep, Verdict
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, NotFound, UnreadableSchedule
 from jobboard.job import Job
 from jobboard.schedules.firing import Firing
-from jobboard.schedules.listing import ScheduleList
-from jobboard.schedules.planning import fire_times, first_fire_time
-from jobboard.schedules.progress import Progress
-from jobboard.schedules.schedule import Schedule, check_details, check_schedule_id, schedule_from_plain
-from jobboard.schedules.stored import unpack_schedule
-from jobboard.schedules.transitions import Stored, change_of, fired, posting_of, removal_of, step_with
+from jobboard.schedules.planning import due_at, fire_times
+from jobboard.schedules.progress import FireRecord, Progress
+from jobboard.schedules.schedule import Schedule, check_details, check_schedule_id, schedule_from_plain, unpack_schedule
+from jobboard.schedules.transitions import (
+    Stored,
+    change_of,
+    fired,
+    first_progress,
+    kept_progress,
+    posting_of,
+    removal_of,
+    start_at,
+    step_with,
+)
 from jobboard.schedules.triggers.every import check_interval
-from jobboard.validation import check_moment, check_reason, moment
+from jobboard.validation import check_count, check_moment, check_reason, moment
+
+_PAGE = 500
 
 #: A change that lost its race to a scheduler is made again on what that one left, this often at most.
-_MOST_TRIES = 100
+_MAX_TRIES = 100
 
 #: A backfill of more fire times is more likely a slip than a wish.
-MOST_BACKFILLED = 10_000
+MAX_BACKFILLED = 10_000
 
 #: Of a schedule with more jobs, which a backfill left, those that have ended are dropped by its next step only.
-_MOST_LOOKED_FOR = 1000
+_MAX_READ_LIVE = 1000
 
-#: What the fire times depend on; after a change of these the progress starts anew.
-_TIMES = ("trigger", "start", "end")
 _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
 
 #: Given what is stored and the present moment, the step to take; None if nothing is to change.
 Decide = Callable[[Stored | None, float], ScheduleStep | None]
 
 
-class Schedules(ScheduleList):
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A schedule whose bytes can't be decoded, and why; it can be removed or replaced.
+
+    It is never due, but for one of a newer format, which newer schedulers fire.
+    """
+
+    id: str
+    fault: str
+
+
+class Schedules:
     """The schedules that live on a board, as :attr:`JobBoard.schedules`; thread-safe, shared by all clients.
 
     Every change is atomic, and made again on top of what a scheduler did meanwhile.
@@ -49,7 +68,8 @@ class Schedules(ScheduleList):
     """
 
     def __init__(self, client: BackendClient, handle_of: Callable[[JobRow], Job]) -> None:
-        super().__init__(client)
+        self._client = client
+        self._backend = client.backend
         self._firing = Firing(client)
         self._handle_of = handle_of
 
@@ -75,7 +95,7 @@ class Schedules(ScheduleList):
 
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
             if old is None:
-                return change_of(fresh, None, _first_progress(fresh, now), now, "added")
+                return change_of(fresh, None, first_progress(fresh, now), now, "added")
             if if_exists == "raise":
                 raise AlreadyScheduled(
                     f"there is a schedule {fresh.id!r} on board {self._client.name!r}; "
@@ -85,7 +105,7 @@ class Schedules(ScheduleList):
                 return None
             # Whoever paused it knew why; a program that adds its schedules whenever it starts does not.
             new = replace(fresh, paused=fresh.paused or old.schedule.paused)
-            return change_of(new, old.version, _kept_progress(old.schedule, new, now), now, "replaced")
+            return change_of(new, old.version, kept_progress(old.schedule, new, now), now, "replaced")
 
         if if_exists == "replace":
             self._remove_unreadable(fresh.id)
@@ -110,7 +130,7 @@ class Schedules(ScheduleList):
             schedule = replace(stored.schedule, progress=None, **changes)
             check_details(schedule, self._client.largest_details)
             check_interval(schedule.trigger, self._client.least_interval)
-            return change_of(schedule, stored.version, _kept_progress(stored.schedule, schedule, now), now, "modified")
+            return change_of(schedule, stored.version, kept_progress(stored.schedule, schedule, now), now, "modified")
 
         return self._change(id, decide)
 
@@ -137,7 +157,7 @@ class Schedules(ScheduleList):
             progress = stored.progress.copy()
             progress.note = progress.fault = None
             resumed = replace(stored.schedule, paused=False)
-            _begin_at(resumed, progress, now)
+            start_at(resumed, progress, now)
             return change_of(resumed, stored.version, progress, now, "resumed")
 
         return self._change(id, decide)
@@ -147,13 +167,73 @@ class Schedules(ScheduleList):
 
         :raises NotFound: there is no such schedule.
         """
-        for _ in range(_MOST_TRIES):
-            row = self._entry(id)
+        for _ in range(_MAX_TRIES):
+            row = self._row(id)
             if row is None:
                 raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
             if self._take_one(removal_of(row)):
                 return
         raise self._too_busy(id)
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def get(self, id: str) -> Schedule:
+        """Return a schedule with its progress as it is now.
+
+        :raises NotFound: there is none of this id.
+        :raises UnreadableSchedule: it can't be decoded.
+        """
+        row = self._row(id)
+        if row is None:
+            raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
+        return self._readable_of(row)
+
+    def __iter__(self) -> Iterator[Schedule]:
+        """Iterate over the schedules by next fire time, those without one last; a page of 500 a request.
+
+        Those that can't be decoded are left out; see :meth:`unreadable`.
+        """
+        for row in self._rows():
+            try:
+                yield self._readable_of(row)
+            except UnreadableSchedule:
+                continue
+
+    def unreadable(self) -> list[Unreadable]:
+        """Return the schedules that can't be decoded."""
+        found = []
+        for row in self._rows():
+            try:
+                self._readable_of(row)
+            except UnreadableSchedule as error:
+                found.append(Unreadable(row.id, str(error)))
+        return found
+
+    def upcoming(self, id: str, count: int) -> list[datetime]:
+        """Return the next ``count`` fire times, or fewer if there are no more; no jitter is in them.
+
+        A paused schedule has those that it would have if it were resumed now.
+        """
+        check_count("count", count)
+        schedule = self.get(id)
+        progress = schedule.progress
+        assert progress is not None
+        if schedule.max_runs is not None:
+            count = min(count, max(0, schedule.max_runs - progress.runs))
+        after = self._client.call(self._backend.now) if schedule.paused else progress.settled
+        return [moment(time) for time in islice(fire_times(schedule, after), count)]
+
+    def due_at(self, id: str) -> datetime | None:
+        """Return when the schedule is due next, its jitter included; None if it is not."""
+        schedule = self.get(id)
+        upcoming = schedule.next_fire_time
+        return None if upcoming is None else moment(due_at(schedule, upcoming.timestamp()))
+
+    def history(self, id: str) -> list[FireRecord]:
+        """Return what became of the last fire times, oldest first; the last 20 lines are kept."""
+        progress = self.get(id).progress
+        assert progress is not None
+        return list(progress.history)
 
     # -- firing by hand --------------------------------------------------------------------------------------------
 
@@ -179,10 +259,10 @@ class Schedules(ScheduleList):
         def times(schedule: Schedule, now: float) -> list[float]:
             whole = replace(schedule, start=None, end=None)
             found = takewhile(lambda time: time <= last, fire_times(whole, first - 1e-6))
-            wanted = list(islice(found, MOST_BACKFILLED + 1))
-            if len(wanted) > MOST_BACKFILLED:
+            wanted = list(islice(found, MAX_BACKFILLED + 1))
+            if len(wanted) > MAX_BACKFILLED:
                 raise ValueError(
-                    f"more than {MOST_BACKFILLED} fire times are from {start} to {end}; take a shorter time"
+                    f"more than {MAX_BACKFILLED} fire times are from {start} to {end}; take a shorter time"
                 )
             return wanted
 
@@ -210,7 +290,7 @@ class Schedules(ScheduleList):
     def _progress_now(self, stored: Stored) -> Progress:
         """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""
         progress = stored.progress.copy()
-        if len(progress.live) <= _MOST_LOOKED_FOR:
+        if len(progress.live) <= _MAX_READ_LIVE:
             live = self._firing.live_among(progress.live)
             progress.live = [uuid for uuid in progress.live if uuid in live]
         return progress
@@ -243,7 +323,7 @@ class Schedules(ScheduleList):
     def _change(self, id: str, decide: Decide) -> Schedule:
         """Make a change on what is stored, again and again until nobody else's came in between."""
         check_schedule_id(id)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             stored = self._stored(id)
             step = decide(stored, self._client.call(self._backend.now))
             if step is None or self._take_one(step):
@@ -255,7 +335,7 @@ class Schedules(ScheduleList):
         return verdict is not Verdict.LOST
 
     def _remove_unreadable(self, id: str) -> None:
-        row = self._entry(id)
+        row = self._row(id)
         if row is not None:
             try:
                 unpack_schedule(id, row.body)
@@ -271,41 +351,31 @@ class Schedules(ScheduleList):
             raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
         return stored
 
+    def _row(self, id: str) -> ScheduleRow | None:
+        return self._client.call(self._backend.read_schedules, [check_schedule_id(id)])[0]
+
+    def _stored(self, id: str) -> Stored | None:
+        row = self._row(id)
+        return None if row is None else Stored(self._readable_of(row), row.version)
+
+    def _readable_of(self, row: ScheduleRow) -> Schedule:
+        try:
+            schedule = unpack_schedule(row.id, row.body)
+        except ValueError as error:
+            raise UnreadableSchedule(f"schedule {row.id!r} can't be decoded: {error}") from None
+        if row.next_at is None and schedule.state == "active" and schedule.progress is not None:
+            # Whoever could not decode it took it out of the order of what is due, and left its bytes alone.
+            schedule.progress.fault = "a scheduler of another version could not decode it"
+        return schedule
+
+    def _rows(self) -> Iterator[ScheduleRow]:
+        cursor: object | None = None
+        while True:
+            page = self._client.call(self._backend.page_schedules, cursor, _PAGE)
+            yield from page.rows
+            cursor = page.cursor
+            if cursor is None:
+                return
+
     def _too_busy(self, id: str) -> BoardUnavailable:
-        return BoardUnavailable(f"schedule {id!r} changed {_MOST_TRIES} times while this change was made; try again")
-
-
-def _first_progress(schedule: Schedule, now: float) -> Progress:
-    progress = Progress(now)
-    _begin_at(schedule, progress, now)
-    if progress.upcoming is None:
-        raise ValueError(f"schedule {schedule.id!r} would never fire: its trigger has no time after {moment(now)}")
-    return progress
-
-
-def _begin_at(schedule: Schedule, progress: Progress, now: float) -> None:
-    """Let the first fire time after this moment be the next; what is settled stays so, if a clock was set back."""
-    progress.settled = max(now, progress.settled)
-    progress.upcoming = first_fire_time(schedule, progress.settled)
-
-
-def _kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
-    assert old.progress is not None
-    progress = old.progress.copy()
-    begins_anew = (
-        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
-        or (old.paused and not new.paused)
-        or (old.max_runs != new.max_runs and progress.upcoming is None)
-        or progress.fault is not None
-    )
-    if begins_anew:
-        _begin_at(new, progress, now)
-        progress.buffered = None
-    progress.fault = None
-    if new.paused:
-        progress.buffered = None
-    else:
-        progress.note = None
-    if new.max_runs is not None and progress.runs >= new.max_runs:
-        progress.upcoming = progress.buffered = None
-    return progress
+        return BoardUnavailable(f"schedule {id!r} changed {_MAX_TRIES} times while this change was made; try again")

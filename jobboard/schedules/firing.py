@@ -14,16 +14,15 @@ from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import MissingExtra
 from jobboard.schedules.planning import plan
-from jobboard.schedules.schedule import Schedule
-from jobboard.schedules.stored import unpack_schedule
-from jobboard.schedules.transitions import Stored, most_postings, set_aside, set_aside_unreadable, step_of
+from jobboard.schedules.schedule import Schedule, unpack_schedule
+from jobboard.schedules.transitions import Stored, most_postings, quarantine, quarantine_unreadable, step_of
 from jobboard.schedules.triggers.every import check_interval
 from jobboard.states import LIVE
 
 logger = logging.getLogger("jobboard.schedules")
 
 #: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
-_STEPS_AT_ONCE = 100
+_MAX_STEPS = 100
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ class Firing:
         made = Round()
         # In any order: of several schedulers each takes what the others have not come to yet.
         random.shuffle(rows)
-        parts = [rows[start : start + _STEPS_AT_ONCE] for start in range(0, len(rows), _STEPS_AT_ONCE)]
+        parts = [rows[start : start + _MAX_STEPS] for start in range(0, len(rows), _MAX_STEPS)]
         if len(parts) > 1 and self._backend.capabilities.processes:
             self._fire_ahead(parts, now, made)
             return made
@@ -131,7 +130,7 @@ class Firing:
             except ValueError as error:
                 fault = in_one_line(f"it can't be decoded: {error}")
                 logger.warning("schedule %r is set aside: %s", row.id, fault)
-                steps.append(set_aside_unreadable(row, fault))
+                steps.append(quarantine_unreadable(row, fault))
         live = self.live_among(uuid for stored in readable for uuid in stored.progress.live)
         for stored in readable:
             stored.progress.live = [uuid for uuid in stored.progress.live if uuid in live]
@@ -152,7 +151,7 @@ class Firing:
         except Exception as error:
             # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
             logger.exception("schedule %r is set aside", stored.schedule.id)
-            return set_aside(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
+            return quarantine(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
 
     def most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""

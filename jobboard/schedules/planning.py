@@ -5,23 +5,25 @@ Pure: the same schedule, progress and moment give the same plan in every schedul
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from jobboard.events import EventKind
-from jobboard.schedules.jitter import jitter_of
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.schedule import Schedule
-from jobboard.validation import moment
+from jobboard.schedules.triggers.instants import SECOND, instant_of
+from jobboard.validation import check_delay, check_text, moment
 
 #: At most so many overdue fire times of one schedule are posted one by one.
-MOST_CAUGHT_UP = 1000
+MAX_CAUGHT_UP = 1000
 
 #: Of more overdue fire times than this, of which only one is posted, the rest is neither walked through nor counted.
-MOST_COUNTED = 20
+MAX_COUNTED = 20
 
 #: What waits for room looks for it this often, in seconds, should the event of a job's end get lost.
-_LOOK_FOR_ROOM = 5.0
+_ROOM_INTERVAL = 5.0
 
 #: The step between two moments, in seconds: strictly later than this before ``start`` is ``start`` or later.
 _MICROSECOND = 1e-6
@@ -75,13 +77,29 @@ def due_at(schedule: Schedule, fire_time: float) -> float:
     return fire_time + jitter_of(schedule.id, moment(fire_time), schedule.jitter).total_seconds()
 
 
+def jitter_of(schedule_id: str, fire_time: datetime, jitter: float) -> timedelta:
+    """Return by how much a fire time of a schedule is posted later: from 0 to less than ``jitter`` seconds.
+
+    It is a hash of the schedule's id and the fire time: every scheduler computes the same one, again after a restart,
+    while schedules that are due together spread evenly. The fire time itself, which names the job, does not move.
+
+    :param fire_time: an aware datetime, before its jitter.
+    :param jitter: seconds, 0 or more.
+    """
+    most = round(check_delay(jitter, "jitter") * SECOND)
+    text = f"{check_text('schedule_id', schedule_id)}\0{instant_of('fire_time', fire_time)}"
+    # 64 bits of a hash as a fraction of one, in whole numbers: no two machines may round it differently.
+    fraction = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+    return timedelta(microseconds=fraction * most >> 64)
+
+
 def next_due(schedule: Schedule, progress: Progress, now: float) -> float | None:
     """Return when a scheduler must look at the schedule next; None for never."""
     if schedule.paused or progress.fault is not None or _is_run_out(schedule, progress):
         return None
     moments = [] if progress.upcoming is None else [due_at(schedule, progress.upcoming)]
     if progress.buffered is not None:
-        moments.append(now + _LOOK_FOR_ROOM)
+        moments.append(now + _ROOM_INTERVAL)
     return min(moments, default=None)
 
 
@@ -129,12 +147,12 @@ def _overdue(schedule: Schedule, made: Plan, now: float, most: int) -> list[floa
 
 def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
     """Return every fire time that is due; of too many the last ones, found by halving the time that they are from."""
-    times, upcoming = _walk(schedule, made.progress.upcoming, now, MOST_CAUGHT_UP)
+    times, upcoming = _walk(schedule, made.progress.upcoming, now, MAX_CAUGHT_UP)
     after = made.progress.settled
-    if len(times) > MOST_CAUGHT_UP:
-        while len(times) > MOST_CAUGHT_UP:
+    if len(times) > MAX_CAUGHT_UP:
+        while len(times) > MAX_CAUGHT_UP:
             after += (now - after) / 2
-            times, upcoming = _walk(schedule, first_fire_time(schedule, after), now, MOST_CAUGHT_UP)
+            times, upcoming = _walk(schedule, first_fire_time(schedule, after), now, MAX_CAUGHT_UP)
         made.progress.settled = after
         made.omit(EventKind.MISSED, [after], "more fire times were overdue than are posted one by one")
     return times, upcoming
@@ -142,8 +160,8 @@ def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], fl
 
 def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
     """Return the fire times that are due; of many the first and the last, of which one will be posted."""
-    times, upcoming = _walk(schedule, made.progress.upcoming, now, MOST_COUNTED)
-    if len(times) <= MOST_COUNTED:
+    times, upcoming = _walk(schedule, made.progress.upcoming, now, MAX_COUNTED)
+    if len(times) <= MAX_COUNTED:
         return times, upcoming
     made.omit(EventKind.MISSED, times[1:-1], "and those up to the next one told of, which were not counted")
     first: float | None = times[0]
@@ -151,7 +169,7 @@ def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], f
         first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - _MICROSECOND)
     certain = now - schedule.jitter
     latest = _last_fire_time(schedule, times[0], certain) or times[0]
-    rest, upcoming = _walk(schedule, first_fire_time(schedule, latest), now, MOST_CAUGHT_UP)
+    rest, upcoming = _walk(schedule, first_fire_time(schedule, latest), now, MAX_CAUGHT_UP)
     head = [first] if first is not None and first < latest else []
     return [*head, latest, *rest], upcoming
 

@@ -1,17 +1,25 @@
-"""What a schedule says: when to post which job, and what to do about the times that can't be kept."""
+"""A schedule: when to post which job, what to do about missed times, and how it is stored as bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
-from jobboard.codec import encode
+import msgpack
+
+from jobboard.codec import LARGEST, NewerFormat, check_format, decode, encode
+from jobboard.errors import MissingExtra
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
 from jobboard.states import JobPriority
 from jobboard.validation import check_count, check_delay, check_moment, check_text, moment
+
+#: Raise it with every change, also a new field or kind of trigger: an older reader leaves a newer format alone, and
+#: sets aside what it can't make sense of.
+_FORMAT = 1
 
 #: The longest id, in bytes of UTF-8: with a fire time it makes the key of the jobs that are posted.
 LONGEST_ID = 200
@@ -179,3 +187,43 @@ def check_details(schedule: Schedule, largest: int) -> None:
 def _check_one_of(what: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+
+
+def pack_schedule(schedule: Schedule, progress: Progress) -> bytes:
+    """Return the bytes of a schedule and how far it has come."""
+    return bytes(msgpack.packb([_FORMAT, schedule.to_plain(), progress.to_plain()], datetime=True))
+
+
+def unpack_schedule(id: str, data: bytes) -> Schedule:
+    """Return the schedule of this id with its progress.
+
+    ``MissingExtra`` is raised as such: nothing is wrong with a schedule of which this host lacks the trigger's package.
+
+    :raises NewerFormat: a newer jobboard packed it.
+    :raises ValueError: :func:`pack_schedule` can't have made it.
+    """
+    try:
+        # Its progress may take about as much as the largest details.
+        content = decode(data, largest=2 * LARGEST)
+        check_format("a schedule", content[0], _FORMAT)
+        _, plain, progress = content
+        schedule = schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
+    except (NewerFormat, MissingExtra):
+        raise
+    except Exception as error:
+        # Whatever bytes do to a decoder, a bad entry must harm nobody.
+        fault = str(error) if isinstance(error, ValueError) else repr(error)
+        raise ValueError(f"not a schedule: {fault}") from None
+    if schedule.id != id:
+        raise ValueError("not a schedule: it has another one's id")
+    return schedule
+
+
+def _trigger_of(plain: object) -> Trigger:
+    return _known_trigger(msgpack.packb(plain))
+
+
+@lru_cache(maxsize=1000)
+def _known_trigger(packed: bytes) -> Trigger:
+    """Return a trigger, which is immutable: many schedules have the same one, and each is read again and again."""
+    return trigger_from_plain(msgpack.unpackb(packed))

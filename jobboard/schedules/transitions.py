@@ -1,4 +1,4 @@
-"""From plans to what the store is asked to do: one schedule's step, with the jobs that it posts."""
+"""The steps of schedules: what the store is asked to change, and the jobs that it posts in the same moment."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from functools import lru_cache
 from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.events import EventKind
 from jobboard.payload import Payload, pack_payload
-from jobboard.schedules.planning import Plan, next_due
+from jobboard.schedules.planning import Plan, first_fire_time, next_due
 from jobboard.schedules.progress import FireRecord, Progress
-from jobboard.schedules.schedule import Schedule
-from jobboard.schedules.stored import pack_schedule
+from jobboard.schedules.schedule import Schedule, pack_schedule
 from jobboard.states import JobPriority
 from jobboard.validation import moment, new_uuid
 
 #: How many bytes of jobs one step posts at most, unless a single one has more.
-_BYTES_AT_ONCE = 500_000
+_MAX_STEP_BYTES = 500_000
+
+
+#: What the fire times depend on; after a change of these the progress starts anew.
+_TIMES = ("trigger", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,42 @@ class Stored:
     def progress(self) -> Progress:
         assert self.schedule.progress is not None
         return self.schedule.progress
+
+
+def first_progress(schedule: Schedule, now: float) -> Progress:
+    progress = Progress(now)
+    start_at(schedule, progress, now)
+    if progress.upcoming is None:
+        raise ValueError(f"schedule {schedule.id!r} would never fire: its trigger has no time after {moment(now)}")
+    return progress
+
+
+def start_at(schedule: Schedule, progress: Progress, now: float) -> None:
+    """Let the first fire time after this moment be the next; what is settled stays so, if a clock was set back."""
+    progress.settled = max(now, progress.settled)
+    progress.upcoming = first_fire_time(schedule, progress.settled)
+
+
+def kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
+    assert old.progress is not None
+    progress = old.progress.copy()
+    starts_anew = (
+        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
+        or (old.paused and not new.paused)
+        or (old.max_runs != new.max_runs and progress.upcoming is None)
+        or progress.fault is not None
+    )
+    if starts_anew:
+        start_at(new, progress, now)
+        progress.buffered = None
+    progress.fault = None
+    if new.paused:
+        progress.buffered = None
+    else:
+        progress.note = None
+    if new.max_runs is not None and progress.runs >= new.max_runs:
+        progress.upcoming = progress.buffered = None
+    return progress
 
 
 def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewJob:
@@ -54,7 +93,7 @@ def most_postings(schedule: Schedule, most: int, largest: int) -> int:
     if not schedule.details:
         return most
     size = len(pack_payload(Payload(schedule.details, schedule_id=schedule.id, fire_time=0.0), largest=largest))
-    return max(1, min(most, _BYTES_AT_ONCE // size))
+    return max(1, min(most, _MAX_STEP_BYTES // size))
 
 
 def key_of(schedule_id: str, fire_time: float) -> str:
@@ -91,7 +130,7 @@ def step_with(
         progress.note_down(record)
     if schedule.max_instances is not None:
         progress.live += [posting.uuid for posting in postings]
-    row = _entry_of(schedule, progress, now)
+    row = _row_of(schedule, progress, now)
     told = tuple(_told(schedule, record) for record in records)
     return ScheduleStep(schedule.id, stored.version, row, tuple(postings), told)
 
@@ -99,7 +138,7 @@ def step_with(
 def change_of(schedule: Schedule, after: str | None, progress: Progress, now: float, reason: str) -> ScheduleStep:
     """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it."""
     told = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
-    return ScheduleStep(schedule.id, after, _entry_of(schedule, progress, now), (), (told,))
+    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (told,))
 
 
 def removal_of(row: ScheduleRow) -> ScheduleStep:
@@ -108,7 +147,7 @@ def removal_of(row: ScheduleRow) -> ScheduleStep:
     return ScheduleStep(row.id, row.version, None, (), (told,))
 
 
-def set_aside(stored: Stored, fault: str, now: float) -> ScheduleStep:
+def quarantine(stored: Stored, fault: str, now: float) -> ScheduleStep:
     """Return the step that takes a schedule out of the order of what is due, and says why."""
     progress = stored.progress.copy()
     progress.fault = fault
@@ -116,14 +155,14 @@ def set_aside(stored: Stored, fault: str, now: float) -> ScheduleStep:
     return step_with(stored, progress, (), [FireRecord(EventKind.FAILED, moment(now), None, reason=fault)], now)
 
 
-def set_aside_unreadable(row: ScheduleRow, fault: str) -> ScheduleStep:
-    """Return the step that does so with what can't be decoded, which keeps its bytes."""
+def quarantine_unreadable(row: ScheduleRow, fault: str) -> ScheduleStep:
+    """Return the step that does so with a schedule that can't be decoded, and keeps its bytes."""
     told = ScheduleEvent(EventKind.FAILED, None, None, row.id, fault)
-    aside = replace(row, version=_new_version(), next_at=None)
-    return ScheduleStep(row.id, row.version, aside, (), (told,))
+    quarantined = replace(row, version=_new_version(), next_at=None)
+    return ScheduleStep(row.id, row.version, quarantined, (), (told,))
 
 
-def _entry_of(schedule: Schedule, progress: Progress, now: float) -> ScheduleRow:
+def _row_of(schedule: Schedule, progress: Progress, now: float) -> ScheduleRow:
     """Return what is stored, under a version of its own, made before the first try."""
     return ScheduleRow(
         schedule.id, _new_version(), next_due(schedule, progress, now), pack_schedule(schedule, progress)

@@ -13,8 +13,7 @@ from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
 from jobboard.schedules.firing import Firing
 from jobboard.schedules.planning import fire_times, next_due
-from jobboard.schedules.schedule import Schedule
-from jobboard.schedules.stored import pack_schedule, unpack_schedule
+from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
 from jobboard.schedules.triggers import Every, Trigger
 from jobboard.validation import moment
 
