@@ -115,7 +115,7 @@ def test_every_call_of_a_frozen_server_ends_in_its_time(frozen: tuple[JobBoard, 
 
 def test_a_wait_for_a_frozen_server_ends_in_its_time(frozen: tuple[JobBoard, list[Any]]) -> None:
     board, _ = frozen
-    board._tidied = -LONG
+    board._client._tidied_at = -LONG
     with ends_within(0.1 + 2 * TIMEOUT), pytest.raises(BoardUnavailable):
         list(board.wait(0.1))
 

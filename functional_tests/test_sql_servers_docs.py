@@ -119,7 +119,7 @@ def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site) -> N
         for what, (prepare, act, *most) in ROUND_TRIPS.items():
             board.connect()
             prepared = prepare(board)
-            board._tidied = math.inf
+            board._client._tidied_at = math.inf
             trips: set[int] = set()
             # What is sent in several parts, without an answer between them, is one.
             proxy.matters = lambda _request, trips=trips: bool(trips.add(proxy.replied))  # type: ignore[misc]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard.events import EventKind
-from jobboard.schedules.planning import MOST_CAUGHT_UP, MOST_COUNTED, first_fire_time, next_due, plan
+from jobboard.schedules.planning import MAX_CAUGHT_UP, MAX_COUNTED, first_fire_time, next_due, plan
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule, schedule_from_plain, unpack_schedule
 from jobboard.schedules.triggers import At, Cron, Every
@@ -81,8 +81,8 @@ def test_what_waits_for_room_is_one_of_those_that_a_step_can_post() -> None:
 
 def test_years_cost_no_more_than_the_cap() -> None:
     schedule = Schedule("a", Every(seconds=1, start=START), "write", coalesce="all", max_instances=None)
-    made = plan(schedule, progress_of(schedule), ZERO + 10 * 365 * 86400, MOST_CAUGHT_UP)
-    assert MOST_CAUGHT_UP / 2 <= len(made.fires) <= MOST_CAUGHT_UP
+    made = plan(schedule, progress_of(schedule), ZERO + 10 * 365 * 86400, MAX_CAUGHT_UP)
+    assert MAX_CAUGHT_UP / 2 <= len(made.fires) <= MAX_CAUGHT_UP
     assert made.fires[-1] == ZERO + 10 * 365 * 86400
     assert [part.kind for part in made.omitted] == [EventKind.MISSED]
 
@@ -104,11 +104,11 @@ def test_of_many_only_the_ends_are_looked_at(coalesce: Any, grace: Any, fired: i
     schedule = Schedule("a", trigger, "write", coalesce=coalesce, misfire_grace=grace, jitter=jitter)
     now = ZERO + 864_000
     made = plan(schedule, progress_of(schedule), now, 100)
-    assert len(asked) < MOST_COUNTED + 10
+    assert len(asked) < MAX_COUNTED + 10
     [posted] = made.fires
     assert abs(posted - ZERO - fired) <= 2 * jitter
     assert posted <= now < (made.progress.upcoming or 0) + jitter
-    assert made.progress.missed >= MOST_COUNTED - 1
+    assert made.progress.missed >= MAX_COUNTED - 1
 
 
 def test_one_waits_for_room_and_then_goes_first() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobboard import Cron, JobBoard, MissingExtra, Schedule, Scheduler, backend
-from jobboard.schedules import stored
+from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import fire, firing, hourly, overdue
@@ -71,7 +71,7 @@ def test_a_host_without_cronsim_leaves_cron_to_others(board: JobBoard, monkeypat
     overdue(board, hourly())
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "cronsim", None)
-        for cache in (stored._known_trigger, cron_pattern.pattern_of):
+        for cache in (schedule_module._known_trigger, cron_pattern.pattern_of):
             cache.cache_clear()
         assert firing(board).fire_due(10).posted == 1
         made = firing(board).fire_due(10)

@@ -183,7 +183,7 @@ def test_opening_gives_up_after_its_timeout(path: Path) -> None:
 
 
 def test_a_wait_keeps_its_time_while_the_file_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobboard.board.watching._LAST_ANSWER", 0.2)
+    monkeypatch.setattr("jobboard.client.reader._LAST_ANSWER_TIMEOUT", 0.2)
     with JobBoard("board", backend_of(path, busy_timeout=60.0)) as board, other_process(HOLD_THE_LOCK, path) as process:
         job = board.post("resize", delay=0.1)
         assert next_line(process) == "locked"

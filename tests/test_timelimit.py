@@ -48,7 +48,7 @@ def test_a_wait_has_its_time_and_a_last_answer(monkeypatch: pytest.MonkeyPatch) 
     with lossy_board() as (board, backend):
         left: list[float] = []
         tidy = backend.inner.tidy
-        board._tidied = -math.inf
+        board._client._tidied_at = -math.inf
         monkeypatch.setattr(backend.inner, "tidy", lambda limit: left.append(seconds_left(60.0)) or tidy(limit))
         assert list(board.wait(0.1)) == []
     assert 0 < left[0] <= 3.1
