@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
-from typing import Any
-
-from stevedore import DriverManager, NamedExtensionManager
-from stevedore.exception import NoMatches
+from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import UnknownBackend
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def load_plugin(namespace: str, name: str) -> Any:
@@ -17,6 +16,10 @@ def load_plugin(namespace: str, name: str) -> Any:
     :raises LookupError: there is no such entry point; says which there are.
     :raises UnknownBackend: the package that it needs is not installed; says how to install it.
     """
+    # Importing it takes longer than importing all of jobboard's own, and many programs use only a part of that.
+    from stevedore import DriverManager
+    from stevedore.exception import NoMatches
+
     faults: list[tuple[EntryPoint, BaseException]] = []
 
     def keep_fault(_manager: object, entry_point: EntryPoint, error: BaseException) -> None:
@@ -44,4 +47,6 @@ def _requirement(entry_point: EntryPoint) -> str:
 
 def plugin_names(namespace: str) -> list[str]:
     """Return the names of all entry points of a namespace, loading none of them."""
+    from stevedore import NamedExtensionManager
+
     return sorted(set(NamedExtensionManager(namespace, names=[]).entry_points_names()))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 
 def main() -> None:
     """Run the command line, or say what it needs."""
+    for name in ("click", "rich"):
+        if find_spec(name) is None:
+            print(f"jobboard: the command line needs {name}: pip install 'jobboard[cli]'", file=sys.stderr)
+            sys.exit(1)
     try:
         from jobboard.cli.app import run
-    except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
-            raise
-        print(f"jobboard: the command line needs {error.name}: pip install 'jobboard[cli]'", file=sys.stderr)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(run())

@@ -8,13 +8,8 @@ import traceback
 
 import click
 
-from jobboard.cli.conducting import add_conducting
-from jobboard.cli.looking import add_looking
-from jobboard.cli.migrating import add_migrating
-from jobboard.cli.operating import add_operating
-from jobboard.cli.output import Output, let_go_of_stdout
-from jobboard.cli.posting import add_posting
-from jobboard.cli.scheduling import add_scheduling
+from jobboard.cli import conducting, operating, producing, scheduling, watching
+from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
 
@@ -48,8 +43,9 @@ def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> No
     context.obj = Session(uri, name, output)
 
 
-for add in (add_posting, add_looking, add_operating, add_migrating, add_conducting, add_scheduling):
-    add(cli)
+for module in (producing, watching, operating, conducting, scheduling):
+    for command in module.COMMANDS:
+        cli.add_command(command)
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:
@@ -60,7 +56,7 @@ def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        let_go_of_stdout()
+        discard_stdout()
         if not isinstance(error, BrokenPipeError):
             output.error(f"standard output: {error.strerror}")
         return status or REFUSED

@@ -20,85 +20,82 @@ from jobboard.validation import check_delay
 _UNHEALTHY = 75
 
 
-def add_conducting(group: click.Group) -> None:
-    """Add the command to the group."""
-
-    @command(group, "conductor", examples="""
+@command("conductor", examples="""
 jobboard --board sqlite:///jobs.db conductor mywork.jobs:handlers
 jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --drain 60
 jobboard conductor mywork.jobs:handlers --with-scheduler
 """)  # fmt: skip
-    @click.argument("handlers", metavar="MODULE:HANDLERS")
-    @click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
-    @click.option("--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Handlers at a time.")
-    @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
-    @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
-    @click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
-    @click.option(
-        "--max-stuck",
-        type=click.IntRange(min=0),
-        default=None,
-        help="Slots replaced when their handlers outlast their claims; as many as --concurrency by default.",
-    )
-    @click.option(
-        "--on-stuck",
-        type=click.Choice(["stay", "exit"]),
-        default="stay",
-        show_default=True,
-        help="When more are stuck: go on with other names, or exit with status 75.",
-    )
-    @click.option("--with-scheduler", is_flag=True, help="Run a scheduler inside: one process for a small set-up.")
-    @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends: with who started it.")
-    @pass_session
-    def conductor(
-        session: Session,
-        handlers: str,
-        label: str,
-        concurrency: int,
-        executor: str,
-        expiry: float,
-        drain: float,
-        max_stuck: int | None,
-        on_stuck: str,
-        with_scheduler: bool,
-        until_eof: bool,
-    ) -> None:
-        """Claim jobs and run their handlers until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
+@click.argument("handlers", metavar="MODULE:HANDLERS")
+@click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
+@click.option("--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Handlers at a time.")
+@click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
+@click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
+@click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
+@click.option(
+    "--max-stuck",
+    type=click.IntRange(min=0),
+    default=None,
+    help="Slots replaced when their handlers outlast their claims; as many as --concurrency by default.",
+)
+@click.option(
+    "--on-stuck",
+    type=click.Choice(["stay", "exit"]),
+    default="stay",
+    show_default=True,
+    help="When more are stuck: go on with other names, or exit with status 75.",
+)
+@click.option("--with-scheduler", is_flag=True, help="Run a scheduler inside: one process for a small set-up.")
+@click.option("--until-eof", is_flag=True, help="Stop also when standard input ends: with who started it.")
+@pass_session
+def conductor(
+    session: Session,
+    handlers: str,
+    label: str,
+    concurrency: int,
+    executor: str,
+    expiry: float,
+    drain: float,
+    max_stuck: int | None,
+    on_stuck: str,
+    with_scheduler: bool,
+    until_eof: bool,
+) -> None:
+    """Claim jobs and run their handlers until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
 
-        SIGUSR1 prints what each slot does, and where every thread is.
-        """
-        check_delay(drain, "--drain")
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-        board = session.board(create=True)
-        clock = Scheduler(board, label) if with_scheduler else None
-        worker = Conductor(
-            label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry,
-            max_stuck=max_stuck, on_stuck=on_stuck,
-        )  # fmt: skip
-        asked = threading.Event()
+    SIGUSR1 prints what each slot does, and where every thread is.
+    """
+    check_delay(drain, "--drain")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    board = session.board(create=True)
+    clock = Scheduler(board, label) if with_scheduler else None
+    worker = Conductor(
+        label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry,
+        max_stuck=max_stuck, on_stuck=on_stuck,
+    )  # fmt: skip
+    asked = threading.Event()
 
-        def stop() -> None:
-            asked.set()
-            if clock is not None:
-                clock.stop()
-            worker.stop(timeout=drain)
+    def stop() -> None:
+        asked.set()
+        if clock is not None:
+            clock.stop()
+        worker.stop(timeout=drain)
 
-        with stop_on_signals(stop, lambda: click.echo(worker.describe(), err=True)):
-            worker.start()
-            if clock is not None:
-                clock.start()
-            if asked.is_set():
-                # That signal came before the start, and found nothing to stop.
-                stop()
-            if until_eof:
-                threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
-            session.output.say(f"{worker.who} works on board {session.name!r}")
-            sys.stdout.flush()
-            worker.wait()
-        if not worker.healthy:
-            if clock is not None:
-                clock.stop()
-            raise SystemExit(_UNHEALTHY)
+    with stop_on_signals(stop, lambda: click.echo(worker.describe(), err=True)):
+        worker.start()
+        if clock is not None:
+            clock.start()
+        if asked.is_set():
+            # That signal came before the start, and found nothing to stop.
+            stop()
+        if until_eof:
+            threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
+        session.output.say(f"{worker.who} works on board {session.name!r}")
+        sys.stdout.flush()
+        worker.wait()
+    if not worker.healthy:
+        if clock is not None:
+            clock.stop()
+        raise SystemExit(_UNHEALTHY)
 
 
 def _stop_at_eof(stop: Callable[[], None]) -> None:
@@ -128,3 +125,6 @@ def load_handlers(text: str) -> Handlers:
     if not isinstance(found, Handlers):
         raise click.UsageError(f"{module_name} has no Handlers named {attribute!r}")
     return found
+
+
+COMMANDS = (conductor,)

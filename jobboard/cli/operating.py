@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from jobboard.board import JobBoard
-from jobboard.cli.asking import is_sure
 from jobboard.cli.output import count
-from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.session import Session, command, confirm, pass_session
 from jobboard.job import Job
 from jobboard.operate.finding import find_job
 from jobboard.operate.trash import purge_all, restore_all, select_trashed
@@ -43,108 +42,134 @@ def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def add_operating(group: click.Group) -> None:
-    """Add the commands to the group."""
-
-    @command(group, "release", examples="""
+@command("release", examples="""
 jobboard release 3f2a --reason 'its host is gone'
 """)  # fmt: skip
-    @click.argument("job")
-    @click.option("--reason", default="released by an operator", show_default=True)
-    @pass_session
-    def release(session: Session, job: str, reason: str) -> None:
-        """Break the claim of a job: it is claimable again at once, and its owner can't end it any more."""
-        board = session.board()
-        found = find_job(board, job)
-        board.release(found, reason=f"{reason} ({_me()})")
-        _tell(session, board, found, "is released")
+@click.argument("job")
+@click.option("--reason", default="released by an operator", show_default=True)
+@pass_session
+def release(session: Session, job: str, reason: str) -> None:
+    """Break the claim of a job: it is claimable again at once, and its owner can't end it any more."""
+    board = session.board()
+    found = find_job(board, job)
+    board.release(found, reason=f"{reason} ({_me()})")
+    _tell(session, board, found, "is released")
 
-    @command(group, "trash", examples="""
+
+@command("trash", examples="""
 jobboard trash 3f2a --reason 'its input is broken'
 """)  # fmt: skip
-    @click.argument("job")
-    @click.option("--reason", default="trashed by an operator", show_default=True)
-    @pass_session
-    def trash(session: Session, job: str, reason: str) -> None:
-        """Set a job aside, whoever holds it."""
-        board = session.board()
-        found = find_job(board, job)
-        board.trash(found, _me(), reason=reason, force=True)
-        _tell(session, board, found, "is in the trash")
+@click.argument("job")
+@click.option("--reason", default="trashed by an operator", show_default=True)
+@pass_session
+def trash(session: Session, job: str, reason: str) -> None:
+    """Set a job aside, whoever holds it."""
+    board = session.board()
+    found = find_job(board, job)
+    board.trash(found, _me(), reason=reason, force=True)
+    _tell(session, board, found, "is in the trash")
 
-    @command(group, "trashed", examples="""
+
+@command("trashed", examples="""
 jobboard trashed
 jobboard trashed --job-name resize
 """)  # fmt: skip
-    @click.option("--job-name", "name", help="Only those of this name.")
-    @pass_session
-    def trashed(session: Session, name: str | None) -> None:
-        """List the trash."""
-        jobs = select_trashed(session.board(), name=name)
-        rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
-        session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
+@click.option("--job-name", "name", help="Only those of this name.")
+@pass_session
+def trashed(session: Session, name: str | None) -> None:
+    """List the trash."""
+    jobs = select_trashed(session.board(), name=name)
+    rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
+    session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
 
-    @command(group, "restore", examples="""
+
+@command("restore", examples="""
 jobboard restore 3f2a
 jobboard restore --job-name resize --reason 'disk full' --yes
 jobboard restore --all --yes
 """)  # fmt: skip
-    @_selection
-    @pass_session
-    def restore(session: Session, /, **which: Any) -> None:
-        """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-        _for_selected(session, "restore", restore_all, which["job"] is None, **which)
+@_selection
+@pass_session
+def restore(session: Session, /, **which: Any) -> None:
+    """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
+    _for_selected(session, "restore", restore_all, which["job"] is None, **which)
 
-    @command(group, "purge", examples="""
+
+@command("purge", examples="""
 jobboard purge 3f2a --yes
 jobboard purge --older-than 604800 --yes
 """)  # fmt: skip
-    @_selection
-    @pass_session
-    def purge(session: Session, /, **which: Any) -> None:
-        """Delete jobs from the trash for good; asks first."""
-        _for_selected(session, "purge", purge_all, True, **which)
+@_selection
+@pass_session
+def purge(session: Session, /, **which: Any) -> None:
+    """Delete jobs from the trash for good; asks first."""
+    _for_selected(session, "purge", purge_all, True, **which)
 
-    @command(group, "pause", examples="""
+
+@command("pause", examples="""
 jobboard pause resize
 jobboard pause
 """)  # fmt: skip
-    @click.argument("name", required=False)
-    @pass_session
-    def pause(session: Session, name: str | None) -> None:
-        """Let no more jobs of this name be claimed; without a name, none at all."""
-        board = session.board(create=True)
-        board.pause(name)
-        _tell_paused(session, board)
+@click.argument("name", required=False)
+@pass_session
+def pause(session: Session, name: str | None) -> None:
+    """Let no more jobs of this name be claimed; without a name, none at all."""
+    board = session.board(create=True)
+    board.pause(name)
+    _tell_paused(session, board)
 
-    @command(group, "resume", examples="""
+
+@command("resume", examples="""
 jobboard resume resize
 jobboard resume
 """)  # fmt: skip
-    @click.argument("name", required=False)
-    @pass_session
-    def resume(session: Session, name: str | None) -> None:
-        """Undo a pause of this name; without one, that of the whole board."""
-        board = session.board()
-        board.resume(name)
-        _tell_paused(session, board)
+@click.argument("name", required=False)
+@pass_session
+def resume(session: Session, name: str | None) -> None:
+    """Undo a pause of this name; without one, that of the whole board."""
+    board = session.board()
+    board.resume(name)
+    _tell_paused(session, board)
 
-    @command(group, "check", examples="""
+
+@command("check", examples="""
 jobboard check
 jobboard check --repair
 """)  # fmt: skip
-    @click.option("--repair", is_flag=True, help="Mend what is found.")
-    @pass_session
-    def check(session: Session, repair: bool) -> None:
-        """Look for records that contradict each other; exit status 1 if there are any left."""
-        findings = session.board().audit(repair=repair)
-        rows = [{"uuid": found.uuid, "problem": found.problem, "repaired": found.repaired} for found in findings]
-        if rows or session.output.json:
-            session.output.table(("uuid", "problem", "repaired"), rows, empty="")
-        else:
-            session.output.say("all records agree")
-        if any(not found.repaired for found in findings):
-            raise click.exceptions.Exit(1)
+@click.option("--repair", is_flag=True, help="Mend what is found.")
+@pass_session
+def check(session: Session, repair: bool) -> None:
+    """Look for records that contradict each other; exit status 1 if there are any left."""
+    findings = session.board().audit(repair=repair)
+    rows = [{"uuid": found.uuid, "problem": found.problem, "repaired": found.repaired} for found in findings]
+    if rows or session.output.json:
+        session.output.table(("uuid", "problem", "repaired"), rows, empty="")
+    else:
+        session.output.say("all records agree")
+    if any(not found.repaired for found in findings):
+        raise click.exceptions.Exit(1)
+
+
+@command("migrate", examples="""
+jobboard migrate --board postgresql://owner@db.example.org/app
+jobboard migrate --board 'mysql://owner@db.example.org/app?prefix=queue_' --json
+""")  # fmt: skip
+@pass_session
+def migrate(session: Session) -> None:
+    """Create the tables of a board in an SQL database, or bring them to this jobboard's version.
+
+    Boards do so by themselves when they are opened, unless their URI says migrate=false, so that they need no right
+    to make tables. Changes nothing that is up to date, and refuses what a newer jobboard has made.
+    """
+    board = session.closed_board()
+    migration = board.migrate()
+    before = "there were no tables" if migration.found is None else f"it was {migration.found}"
+    if migration.found == migration.now:
+        session.output.say(f"the schema is {migration.now}, as it was")
+    else:
+        session.output.say(f"the schema is {migration.now}; {before}")
+    if session.output.json:
+        session.output.data({"store": board.store, "found": migration.found, "now": migration.now})
 
 
 def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
@@ -177,7 +202,7 @@ def _for_selected(
         raise click.UsageError("name one JOB, or a filter, or --all")
     board, output = session.board(), session.output
     jobs = [find_job(board, job)] if job is not None else list(select_trashed(board, **filters))
-    if jobs and needs_yes and not yes and not is_sure(f"{verb} {count(len(jobs), 'job')}?"):
+    if jobs and needs_yes and not yes and not confirm(f"{verb} {count(len(jobs), 'job')}?"):
         raise click.ClickException("nothing was changed")
     with output.progress(verb, len(jobs)) as step:
         done, refused = act(board, jobs, step)
@@ -188,3 +213,6 @@ def _for_selected(
         output.error(line)
     if refused:
         raise click.exceptions.Exit(1)
+
+
+COMMANDS = (release, trash, trashed, restore, purge, pause, resume, check, migrate)

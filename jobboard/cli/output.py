@@ -11,14 +11,13 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
-
-from jobboard.cli.tables import table_of
 from jobboard.operate.views import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Step = Any
 
@@ -37,8 +36,14 @@ class Output:
             # A name that the locale can't show must not fail the command that shows it.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        self.console = Console(highlight=False)
-        self._errors = Console(stderr=True, highlight=False)
+
+    @cached_property
+    def console(self) -> Console:
+        return _console()
+
+    @cached_property
+    def _errors(self) -> Console:
+        return _console(stderr=True)
 
     @property
     def is_terminal(self) -> bool:
@@ -61,7 +66,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Tell on standard error what has to be known."""
-        self._errors.print(Text(safe(text)), soft_wrap=True)
+        self._print_error(safe(text))
 
     def table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, empty: str) -> None:
         """Write rows: all their fields as JSON; or these columns, of which a terminal shows those that hold something.
@@ -81,6 +86,8 @@ class Output:
         if not rows:
             self.say(empty)
             return
+        from jobboard.cli.tables import table_of
+
         cells = {column: [_cell(column, row.get(column)) for row in rows] for column in columns}
         self.console.print(table_of(cells, self.console.width))
 
@@ -102,6 +109,8 @@ class Output:
         if self.json or not total or not self._errors.is_terminal:
             yield lambda: None
             return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self._errors, transient=True) as bar:
             task = bar.add_task(what, total=total)
@@ -111,9 +120,19 @@ class Output:
         """Write the one line of a refusal."""
         line = f"jobboard: {safe(message)}".replace("\n", " ")
         try:
-            self._errors.print(Text(line, style="red" if self._errors.is_terminal else ""), soft_wrap=True)
+            self._print_error(line, style="red" if self._errors.is_terminal else "")
         except BrokenPipeError:
             pass
+
+    def _print_error(self, line: str, style: str = "") -> None:
+        self._errors.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
+
+
+def _console(stderr: bool = False) -> Console:
+    # It takes longer to import than all else that most commands need, and --help needs none.
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
 
 
 def shown(value: Any) -> str:
@@ -172,6 +191,6 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
-def let_go_of_stdout() -> None:
-    """After standard output has failed, keep Python from trying it again at exit, and from complaining."""
+def discard_stdout() -> None:
+    """Send standard output, which has failed, to nowhere: Python would try it again at exit and report the failure."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

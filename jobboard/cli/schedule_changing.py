@@ -20,135 +20,135 @@ _if_exists = click.option(
 )
 
 
-def add_changing(group: click.Group) -> None:
-    """Add the commands to the group."""
-
-    @command(group, "add", examples="""
+@command("add", examples="""
 jobboard schedule add nightly write-report --cron '0 3 * * mon-fri' --tz Europe/Berlin
 jobboard schedule add poll fetch --every 30s --jitter 5 --details '{"url": "http://..."}'
 jobboard schedule add launch announce --once 2030-01-31T09:00+01:00
 """)  # fmt: skip
-    @click.argument("id")
-    @click.argument("job")
-    @schedule_options
-    @click.option("--paused", is_flag=True, help="Nothing is due until it is resumed.")
-    @_if_exists
-    @pass_session
-    def add(session: Session, /, id: str, job: str, paused: bool, if_exists: Any, **options: Any) -> None:
-        """Put a schedule on the board, which posts jobs named JOB."""
-        fields = fields_of(options)
-        if "trigger" not in fields:
-            raise click.UsageError("say when: --cron, --every, --once or --trigger")
-        _tell(
-            session,
-            session.board(create=True).schedules.add(Schedule(id=id, job=job, paused=paused, **fields), if_exists),
-        )
+@click.argument("id")
+@click.argument("job")
+@schedule_options
+@click.option("--paused", is_flag=True, help="Nothing is due until it is resumed.")
+@_if_exists
+@pass_session
+def add(session: Session, /, id: str, job: str, paused: bool, if_exists: Any, **options: Any) -> None:
+    """Put a schedule on the board, which posts jobs named JOB."""
+    fields = fields_of(options)
+    if "trigger" not in fields:
+        raise click.UsageError("say when: --cron, --every, --once or --trigger")
+    _tell(
+        session,
+        session.board(create=True).schedules.add(Schedule(id=id, job=job, paused=paused, **fields), if_exists),
+    )
 
-    @command(group, "modify", examples="""
+
+@command("modify", examples="""
 jobboard schedule modify nightly --cron '0 4 * * *' --tz Europe/Berlin
 jobboard schedule modify poll --max-instances any
 """)  # fmt: skip
-    @click.argument("id")
-    @click.option("--job", help="The name of its jobs.")
-    @schedule_options
-    @pass_session
-    def modify(session: Session, /, id: str, **options: Any) -> None:
-        """Change what is given; the schedule goes on from where it was, unless it is when."""
-        fields = fields_of(options)
-        if not fields:
-            raise click.UsageError("say what to change; see --help")
-        _tell(session, session.board().schedules.modify(id, **fields))
+@click.argument("id")
+@click.option("--job", help="The name of its jobs.")
+@schedule_options
+@pass_session
+def modify(session: Session, /, id: str, **options: Any) -> None:
+    """Change what is given; the schedule goes on from where it was, unless it is when."""
+    fields = fields_of(options)
+    if not fields:
+        raise click.UsageError("say what to change; see --help")
+    _tell(session, session.board().schedules.modify(id, **fields))
 
-    @command(group, "pause", examples="""
+
+@command("pause", examples="""
 jobboard schedule pause nightly --note 'the printer is broken'
 """)  # fmt: skip
-    @click.argument("id")
-    @click.option("--note", help="Why, for those who wonder.")
-    @pass_session
-    def pause(session: Session, id: str, note: str | None) -> None:
-        """Let nothing be due until it is resumed."""
-        _tell(session, session.board().schedules.pause(id, note))
+@click.argument("id")
+@click.option("--note", help="Why, for those who wonder.")
+@pass_session
+def pause(session: Session, id: str, note: str | None) -> None:
+    """Let nothing be due until it is resumed."""
+    _tell(session, session.board().schedules.pause(id, note))
 
-    @command(group, "resume", examples="""
+
+@command("resume", examples="""
 jobboard schedule resume nightly
 """)  # fmt: skip
-    @click.argument("id")
-    @pass_session
-    def resume(session: Session, id: str) -> None:
-        """Undo a pause, or try again what was set aside; what passed meanwhile is not made up for."""
-        _tell(session, session.board().schedules.resume(id))
+@click.argument("id")
+@pass_session
+def resume(session: Session, id: str) -> None:
+    """Undo a pause, or try again what was set aside; what passed meanwhile is not made up for."""
+    _tell(session, session.board().schedules.resume(id))
 
-    @command(group, "rm", examples="""
+
+@command("rm", examples="""
 jobboard schedule rm nightly
 """)  # fmt: skip
-    @click.argument("id")
-    @pass_session
-    def rm(session: Session, id: str) -> None:
-        """Take a schedule off the board; the jobs that it posted stay."""
-        session.board().schedules.remove(id)
-        if session.output.json:
-            session.output.data({"id": id, "removed": True})
-        session.output.say(f"{id} is removed")
+@click.argument("id")
+@pass_session
+def rm(session: Session, id: str) -> None:
+    """Take a schedule off the board; the jobs that it posted stay."""
+    session.board().schedules.remove(id)
+    if session.output.json:
+        session.output.data({"id": id, "removed": True})
+    session.output.say(f"{id} is removed")
 
 
-def add_firing(group: click.Group) -> None:
-    """Add the commands that fire by hand, and import."""
-
-    @command(group, "fire", examples="""
+@command("fire", examples="""
 jobboard schedule fire nightly
 """)  # fmt: skip
-    @click.argument("id")
-    @pass_session
-    def fire(session: Session, id: str) -> None:
-        """Post its job now, and print the job's uuid; the schedule stays where it is."""
-        job = session.board().schedules.fire_now(id)
-        if session.output.json:
-            session.output.data(view_of(job))
-        session.output.say(job.uuid)
+@click.argument("id")
+@pass_session
+def fire(session: Session, id: str) -> None:
+    """Post its job now, and print the job's uuid; the schedule stays where it is."""
+    job = session.board().schedules.fire_now(id)
+    if session.output.json:
+        session.output.data(view_of(job))
+    session.output.say(job.uuid)
 
-    @command(group, "backfill", examples="""
+
+@command("backfill", examples="""
 jobboard schedule backfill nightly --from 2030-01-01T00:00Z --to 2030-01-07T23:59Z
 """)  # fmt: skip
-    @click.argument("id")
-    @click.option("--from", "start", required=True, metavar="TIME", help="The first moment; ISO 8601 with an offset.")
-    @click.option("--to", "end", required=True, metavar="TIME", help="The last one.")
-    @pass_session
-    def backfill(session: Session, id: str, start: str, end: str) -> None:
-        """Post the jobs of all fire times of a span of time, now."""
-        jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
-        if session.output.json:
-            session.output.data([view_of(job) for job in jobs])
-        session.output.say(f"{count(len(jobs), 'job')} posted")
+@click.argument("id")
+@click.option("--from", "start", required=True, metavar="TIME", help="The first moment; ISO 8601 with an offset.")
+@click.option("--to", "end", required=True, metavar="TIME", help="The last one.")
+@pass_session
+def backfill(session: Session, id: str, start: str, end: str) -> None:
+    """Post the jobs of all fire times of a span of time, now."""
+    jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
+    if session.output.json:
+        session.output.data([view_of(job) for job in jobs])
+    session.output.say(f"{count(len(jobs), 'job')} posted")
 
-    @command(group, "import", examples="""
+
+@command("import", examples="""
 jobboard schedule import schedules.json --if-exists replace
 jobboard schedule import --crontab /etc/crontab --system --job shell --tz Europe/Berlin
 """)  # fmt: skip
-    @click.argument("file")
-    @click.option("--crontab", is_flag=True, help="The file is a crontab: each line's command becomes details.")
-    @click.option("--system", is_flag=True, help="A system's crontab, with a user before each command.")
-    @click.option("--job", default="command", show_default=True, help="The name of a crontab's jobs.")
-    @click.option("--tz", default="UTC", show_default=True, help="The zone of a crontab's times.")
-    @click.option("--prefix", default="crontab-", show_default=True, help="What a crontab's ids begin with.")
-    @_if_exists
-    @pass_session
-    def import_(
-        session: Session, file: str, crontab: bool, system: bool, job: str, tz: str, prefix: str, if_exists: Any
-    ) -> None:
-        """Add the schedules of FILE (- for standard input): what export wrote, or a crontab."""
-        source = "-" if file == "-" else f"@{file}"
-        if crontab:
-            schedules = from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
-        else:
-            schedules = from_file(json_of("FILE", source))
-        board = session.board(create=True)
-        with session.output.progress("importing", len(schedules)) as step:
-            for schedule in schedules:
-                board.schedules.add(schedule, if_exists)
-                step()
-        if session.output.json:
-            session.output.data([schedule_row(board.schedules.get(schedule.id)) for schedule in schedules])
-        session.output.say(f"{count(len(schedules), 'schedule')} imported")
+@click.argument("file")
+@click.option("--crontab", is_flag=True, help="The file is a crontab: each line's command becomes details.")
+@click.option("--system", is_flag=True, help="A system's crontab, with a user before each command.")
+@click.option("--job", default="command", show_default=True, help="The name of a crontab's jobs.")
+@click.option("--tz", default="UTC", show_default=True, help="The zone of a crontab's times.")
+@click.option("--prefix", default="crontab-", show_default=True, help="What a crontab's ids begin with.")
+@_if_exists
+@pass_session
+def import_(
+    session: Session, file: str, crontab: bool, system: bool, job: str, tz: str, prefix: str, if_exists: Any
+) -> None:
+    """Add the schedules of FILE (- for standard input): what export wrote, or a crontab."""
+    source = "-" if file == "-" else f"@{file}"
+    if crontab:
+        schedules = from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
+    else:
+        schedules = from_file(json_of("FILE", source))
+    board = session.board(create=True)
+    with session.output.progress("importing", len(schedules)) as step:
+        for schedule in schedules:
+            board.schedules.add(schedule, if_exists)
+            step()
+    if session.output.json:
+        session.output.data([schedule_row(board.schedules.get(schedule.id)) for schedule in schedules])
+    session.output.say(f"{count(len(schedules), 'schedule')} imported")
 
 
 def _tell(session: Session, schedule: Schedule) -> None:
@@ -158,3 +158,6 @@ def _tell(session: Session, schedule: Schedule) -> None:
     next_fire_time = schedule.next_fire_time
     when = f"next at {next_fire_time.isoformat()}" if next_fire_time else schedule.state
     session.output.say(f"{schedule.id}: {when}")
+
+
+COMMANDS = (add, modify, pause, resume, rm, fire, backfill, import_)

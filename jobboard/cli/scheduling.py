@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import click
 
+from jobboard.cli import schedule_changing
 from jobboard.cli.output import shown
-from jobboard.cli.schedule_changing import add_changing, add_firing
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import moment_of
 from jobboard.conductor import stop_on_signals
@@ -26,127 +26,122 @@ _EXAMPLES = """\
   jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
 
 
-def add_scheduling(group: click.Group) -> None:
-    """Add the commands to the group."""
-
-    @group.group("schedule", epilog=f"\b\nExamples:\n{_EXAMPLES}")
-    def schedule() -> None:
-        """Schedules: what is posted when."""
-
-    add_changing(schedule)
-    add_firing(schedule)
-    add_looking_at_schedules(schedule)
-    add_explaining(schedule)
-    add_scheduler(group)
-
-
-def add_explaining(group: click.Group) -> None:
-    @command(group, "explain", examples="""
+@command("explain", examples="""
 jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin
 jobboard schedule explain '30 2 * * *' --tz Europe/Berlin --after 2027-03-27T00:00+01:00 --count 3
 jobboard schedule explain @hourly --json
 """)  # fmt: skip
-    @click.argument("expression", metavar="CRONTAB")
-    @click.option("--tz", default="UTC", show_default=True, help="The zone whose clocks are meant.")
-    @click.option("--gap", type=click.Choice(["shift", "skip"]), default="shift", show_default=True,
-                  help="What becomes of a fixed time that clocks skip.")  # fmt: skip
-    @click.option("--fold", type=click.Choice(["first", "second", "both"]), default="first", show_default=True,
-                  help="Which is meant of a fixed time that clocks show twice.")  # fmt: skip
-    @click.option("--count", type=click.IntRange(min=0, max=1000), default=5, show_default=True, help="So many times.")
-    @click.option("--after", metavar="TIME", help="Times after this one: ISO 8601, with an offset. Now by default.")
-    @pass_session
-    def explain(session: Session, expression: str, tz: str, gap: str, fold: str, count: int, after: str | None) -> None:
-        """Say a crontab string in words, with its next times. Asks no board."""
-        trigger = Cron(expression, tz, gap=gap, fold=fold)
-        times = upcoming(trigger, datetime.now(UTC) if after is None else moment_of("--after", after), count)
-        if session.output.json:
-            view = {"trigger": trigger.to_plain(), "words": in_words(trigger), "next": [time.view() for time in times]}
-            session.output.data(view)
-            return
-        session.output.say(in_words(trigger))
-        for time in times:
-            session.output.say(f"  {time.line()}")
+@click.argument("expression", metavar="CRONTAB")
+@click.option("--tz", default="UTC", show_default=True, help="The zone whose clocks are meant.")
+@click.option("--gap", type=click.Choice(["shift", "skip"]), default="shift", show_default=True,
+              help="What becomes of a fixed time that clocks skip.")  # fmt: skip
+@click.option("--fold", type=click.Choice(["first", "second", "both"]), default="first", show_default=True,
+              help="Which is meant of a fixed time that clocks show twice.")  # fmt: skip
+@click.option("--count", type=click.IntRange(min=0, max=1000), default=5, show_default=True, help="So many times.")
+@click.option("--after", metavar="TIME", help="Times after this one: ISO 8601, with an offset. Now by default.")
+@pass_session
+def explain(session: Session, expression: str, tz: str, gap: str, fold: str, count: int, after: str | None) -> None:
+    """Say a crontab string in words, with its next times. Asks no board."""
+    trigger = Cron(expression, tz, gap=gap, fold=fold)
+    times = upcoming(trigger, datetime.now(UTC) if after is None else moment_of("--after", after), count)
+    if session.output.json:
+        view = {"trigger": trigger.to_plain(), "words": in_words(trigger), "next": [time.view() for time in times]}
+        session.output.data(view)
+        return
+    session.output.say(in_words(trigger))
+    for time in times:
+        session.output.say(f"  {time.line()}")
 
 
-def add_looking_at_schedules(group: click.Group) -> None:
-    @command(group, "ls", examples="""
+@command("ls", examples="""
 jobboard schedule ls
 jobboard schedule ls --json
 """)  # fmt: skip
-    @pass_session
-    def ls(session: Session) -> None:
-        """List the schedules by next fire time."""
-        rows = schedule_rows(session.board())
-        session.output.table(
-            ["id", "state", "next_fire_time", "job", "when", "runs", "missed", "skipped", "note"],
-            rows,
-            empty="there are no schedules",
-        )
+@pass_session
+def ls(session: Session) -> None:
+    """List the schedules by next fire time."""
+    rows = schedule_rows(session.board())
+    session.output.table(
+        ["id", "state", "next_fire_time", "job", "when", "runs", "missed", "skipped", "note"],
+        rows,
+        empty="there are no schedules",
+    )
 
-    @command(group, "show", examples="""
+
+@command("show", examples="""
 jobboard schedule show nightly --details
 """)  # fmt: skip
-    @click.argument("id")
-    @click.option("--details", is_flag=True, help="Show its jobs' details too.")
-    @pass_session
-    def show(session: Session, id: str, details: bool) -> None:
-        """Show a schedule, and what became of its last fire times."""
-        view = schedule_view(session.board().schedules.get(id), with_details=details)
-        if session.output.json:
-            session.output.data(view)
-            return
-        history = view.pop("history")
-        session.output.record(view)
-        for line in history:
-            session.output.say("  " + "  ".join(shown(line[part]) for part in ("at", "kind", "fire_time", "reason")))
+@click.argument("id")
+@click.option("--details", is_flag=True, help="Show its jobs' details too.")
+@pass_session
+def show(session: Session, id: str, details: bool) -> None:
+    """Show a schedule, and what became of its last fire times."""
+    view = schedule_view(session.board().schedules.get(id), with_details=details)
+    if session.output.json:
+        session.output.data(view)
+        return
+    history = view.pop("history")
+    session.output.record(view)
+    for line in history:
+        session.output.say("  " + "  ".join(shown(line[part]) for part in ("at", "kind", "fire_time", "reason")))
 
-    @command(group, "next", examples="""
+
+@command("next", examples="""
 jobboard schedule next nightly --count 10
 """)  # fmt: skip
-    @click.argument("id")
-    @click.option("--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="So many times.")
-    @pass_session
-    def next_(session: Session, id: str, count: int) -> None:
-        """Show the next fire times of a schedule, without jitter."""
-        times = session.board().schedules.upcoming(id, count)
-        if session.output.json:
-            session.output.data(times)
-        for time in times:
-            session.output.say(time.isoformat())
+@click.argument("id")
+@click.option("--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="So many times.")
+@pass_session
+def next_(session: Session, id: str, count: int) -> None:
+    """Show the next fire times of a schedule, without jitter."""
+    times = session.board().schedules.upcoming(id, count)
+    if session.output.json:
+        session.output.data(times)
+    for time in times:
+        session.output.say(time.isoformat())
 
-    @command(group, "export", examples="""
+
+@command("export", examples="""
 jobboard schedule export > schedules.json
 """)  # fmt: skip
-    @pass_session
-    def export(session: Session) -> None:
-        """Write all schedules as JSON, for schedule import; without their progress."""
-        session.output.data(to_file(session.board().schedules.export()))
+@pass_session
+def export(session: Session) -> None:
+    """Write all schedules as JSON, for schedule import; without their progress."""
+    session.output.data(to_file(session.board().schedules.export()))
 
 
-def add_scheduler(group: click.Group) -> None:
-    @command(group, "scheduler", examples="""
+@command("scheduler", examples="""
 jobboard --board sqlite:///jobs.db scheduler
 jobboard scheduler --label clock-1
 """)  # fmt: skip
-    @click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
-    @pass_session
-    def scheduler(session: Session, label: str) -> None:
-        """Post what is due until SIGTERM or SIGINT; any number may run beside each other."""
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-        clock = Scheduler(session.board(create=True), label)
-        asked = threading.Event()
+@click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
+@pass_session
+def scheduler(session: Session, label: str) -> None:
+    """Post what is due until SIGTERM or SIGINT; any number may run beside each other."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    clock = Scheduler(session.board(create=True), label)
+    asked = threading.Event()
 
-        def stop() -> None:
-            asked.set()
+    def stop() -> None:
+        asked.set()
+        clock.stop()
+
+    with stop_on_signals(stop):
+        clock.start()
+        if asked.is_set():
+            # That signal came before the start, and found nothing to stop.
             clock.stop()
+        session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
+        sys.stdout.flush()
+        while not clock.wait(0.5):
+            # In short steps, since a signal's handler runs only once the main thread does something.
+            pass
 
-        with stop_on_signals(stop):
-            clock.start()
-            if asked.is_set():
-                # That signal came before the start, and found nothing to stop.
-                clock.stop()
-            session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
-            sys.stdout.flush()
-            while not clock.wait(0.5):
-                # In short steps, since a signal's handler runs only once the main thread does something.
-                pass
+
+schedule = click.Group(
+    "schedule",
+    commands=[*schedule_changing.COMMANDS, explain, ls, show, next_, export],
+    help="Schedules: what is posted when.",
+    epilog=f"\b\nExamples:\n{_EXAMPLES}",
+)
+COMMANDS = (schedule, scheduler)

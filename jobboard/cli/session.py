@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from jobboard.board import JobBoard
 from jobboard.cli.output import Output
 from jobboard.fetching import fetch
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Session:
@@ -73,16 +72,23 @@ _global_options = (
 )
 
 
-def command(group: click.Group, name: str, *, examples: str) -> Callable[[Command], click.Command]:
-    """Add a command to the group, with the global options, and examples in its help."""
+def command(name: str, *, examples: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command, with the global options, and examples in its help."""
     lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
 
-    def add(function: Callable[..., Any]) -> click.Command:
+    def make(function: Callable[..., Any]) -> click.Command:
         for option in reversed(_global_options):
             function = option(function)
-        return group.command(name, epilog=f"\b\nExamples:\n{lines}")(function)
+        return click.command(name, epilog=f"\b\nExamples:\n{lines}")(function)
 
-    return add
+    return make
+
+
+def confirm(question: str) -> bool:
+    """Ask on the terminal; without one, refuse and name the option that answers instead."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on")
+    return click.confirm(question, err=True)
 
 
 pass_session = click.make_pass_decorator(Session)

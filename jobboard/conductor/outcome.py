@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import traceback
 from collections.abc import Callable, Coroutine
@@ -100,6 +99,8 @@ def _outcome_of_call(function: Callable[[], Any]) -> Outcome:
     try:
         result = function()
         if issubclass(type(result), CoroutineType):
+            import asyncio
+
             return asyncio.run(outcome_of_coroutine(result))
         return outcome_of_result(result)
     except BaseException as error:

@@ -1,0 +1,87 @@
+"""The producers' commands: post, cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from jobboard.cli.output import count
+from jobboard.cli.session import Session, command, confirm, pass_session
+from jobboard.cli.values import details_of, moment_of
+from jobboard.operate.finding import find_job
+from jobboard.operate.views import view_of
+from jobboard.states import JobPriority
+
+
+@command("post", examples="""
+jobboard post resize --details '{"path": "/a.png"}'
+jobboard post invoice --key 4711 --if-exists replace --delay 3600 --details @invoice.json
+generate | jobboard post import --details -
+""")  # fmt: skip
+@click.argument("name")
+@click.option("--details", help="A JSON object; @FILE reads one from a file, and - from standard input.")
+@click.option("--key", help="Unique among the live jobs of this name.")
+@click.option("--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True)
+@click.option(
+    "--priority",
+    type=click.Choice([priority.name.lower() for priority in reversed(JobPriority)], case_sensitive=False),
+    default="normal",
+    show_default=True,
+)
+@click.option("--run-at", metavar="TIME", help="Not before this time: ISO 8601, with a zone or offset.")
+@click.option("--delay", type=float, metavar="SECONDS", help="Not before so many seconds have passed.")
+@click.option("--max-attempts", type=int, metavar="N", help="Into the trash after N attempts.")
+@click.option("--uuid", help="The job's identity; posting the same one twice is one job.")
+@pass_session
+def post(session: Session, /, details: str | None, run_at: str | None, **options: Any) -> None:
+    """Post a job, and print its uuid: the tracking id."""
+    options["details"] = details_of(details)
+    options["run_at"] = None if run_at is None else moment_of("--run-at", run_at)
+    job = session.board(create=True).post(**options)
+    if session.output.json:
+        session.output.data(view_of(job))
+    else:
+        print(job.uuid)
+
+
+@command("cancel", examples="""
+jobboard cancel 3f2a
+jobboard cancel invoice:4711
+jobboard cancel --job-name remind --key-prefix order/4711/ --yes
+""")  # fmt: skip
+@click.argument("job", required=False)
+@click.option("--job-name", "name", help="Those of this name whose keys begin with --key-prefix.")
+@click.option("--key-prefix", "prefix", metavar="TEXT", help="Plain text; see --job-name.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@pass_session
+def cancel(session: Session, job: str | None, name: str | None, prefix: str | None, yes: bool) -> None:
+    """Take a job off the board; if it is claimed, tell its owner to end. Asks first if it is not one JOB."""
+    if job is not None and name is None and prefix is None:
+        _cancel_one(session, job)
+    elif job is None and name is not None and prefix is not None:
+        _cancel_many(session, name, prefix, yes)
+    else:
+        raise click.UsageError("name one JOB, or give --job-name and --key-prefix")
+
+
+def _cancel_one(session: Session, job: str) -> None:
+    board = session.board()
+    found = find_job(board, job)
+    gone = board.cancel(found)
+    if session.output.json:
+        session.output.data({"uuid": found.uuid, "gone": gone})
+    session.output.say(f"{found.uuid} " + ("is cancelled" if gone else "is claimed; its owner has been told"))
+
+
+def _cancel_many(session: Session, name: str, prefix: str, yes: bool) -> None:
+    board = session.board()
+    if not yes and not confirm(f"cancel the jobs {name!r} whose keys begin with {prefix!r}?"):
+        raise click.ClickException("nothing was changed")
+    cancelled = board.cancel_by_key(name, prefix)
+    if session.output.json:
+        session.output.data({"name": name, "key_prefix": prefix, "cancelled": cancelled})
+    session.output.say(f"{count(cancelled, 'job')} cancelled")
+
+
+COMMANDS = (post, cancel)
