@@ -89,7 +89,7 @@ def test_a_board_works_over_tls_with_a_certificate(server: Guarded, certificates
         work(board)
         backend: Any = board._backend
         # It knows that there is no other server, and does without the requests for that.
-        assert backend._line._mode[1] is False
+        assert backend._connection._mode[1] is False
 
 
 @pytest.mark.parametrize("lacks", ["a certificate", "trust"])

@@ -16,8 +16,8 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import JobBoard, JobState, Posting
-from jobboard.backends.zookeeper import auditing
-from jobboard.backends.zookeeper.record import Record, decode, encode
+from jobboard.backends.zookeeper import audit
+from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
 
 LONG = 600.0
 #: Together too large for one transaction, so that they are written before their jobs are.
@@ -74,7 +74,7 @@ def test_what_a_killed_client_wrote_ahead_is_found_and_removed(
         poster.kill()
     assert len(blobs_of(board, operator)) == 3
     assert board.audit(repair=True) == []
-    monkeypatch.setattr(auditing, "_UNDER_WAY", -1.0)
+    monkeypatch.setattr(audit, "MIN_BLOB_AGE", -1.0)
     found = board.audit()
     assert [(finding.uuid, finding.repaired) for finding in found] == [(None, False)] * 2
     assert all("belongs to no job" in finding.problem for finding in found)
@@ -89,7 +89,7 @@ def test_a_post_whose_blobs_an_audit_removed_writes_them_again(
     """The transaction makes sure that they are there; a client that was stopped may be that late."""
     auditor = harness.board()
     board = harness.adopt(JobBoard(auditor.name, _behind(proxy, auditor.name)))
-    monkeypatch.setattr(auditing, "_UNDER_WAY", -1.0)
+    monkeypatch.setattr(audit, "MIN_BLOB_AGE", -1.0)
     removed: list[bool] = []
     held_back(proxy, lambda: removed.extend(finding.repaired for finding in auditor.audit(repair=True)))
     jobs = board.post_many([Posting("resize", details=LARGE) for _ in range(2)])
@@ -103,7 +103,7 @@ def test_blobs_that_got_their_jobs_after_an_audit_read_these_stay(
 ) -> None:
     board = harness.board()
     auditor = harness.adopt(JobBoard(board.name, _behind(proxy, board.name)))
-    monkeypatch.setattr(auditing, "_UNDER_WAY", -1.0)
+    monkeypatch.setattr(audit, "MIN_BLOB_AGE", -1.0)
     [orphan] = [f"/jobboard/{board.name}/blobs/zz/orphan"]
     with plain_client(harness.uri()) as operator:
         operator.create(orphan, b"nobody's", makepath=True)
@@ -152,7 +152,7 @@ def test_what_was_written_past_the_log_is_listed_by_every_client_after_a_repair(
     path = path_of(board, job.uuid)
     data, stat = operator.get(path)
     record = decode(job.uuid, data, stat)
-    assert isinstance(record, Record)
+    assert isinstance(record, StoredJob)
     record.state = JobState.TRASHED
     operator.set(path, encode(record))
     assert [(found.uuid, found.repaired) for found in board.audit(repair=True)] == [(job.uuid, True)]

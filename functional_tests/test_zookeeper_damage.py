@@ -182,7 +182,7 @@ def test_the_largest_batch_of_the_longest_names_fits(harness: ZooKeeperHarness) 
 def test_what_no_request_can_carry_is_refused_and_the_line_stays(harness: ZooKeeperHarness) -> None:
     board = harness.board(largest_details=5_000_000)
     backend: Any = board._backend
-    session = backend._line.session_id
+    session = backend._connection.session_id
     book = LogBook("journal")
     book.meta["text"] = "x" * 2_000_000
     with pytest.raises(BoardUnavailable, match="more than ZooKeeper takes"):
@@ -190,7 +190,7 @@ def test_what_no_request_can_carry_is_refused_and_the_line_stays(harness: ZooKee
     with pytest.raises(BoardUnavailable, match="more than ZooKeeper takes"):
         board.post("resize", details=book.meta)
     job = board.post("resize")
-    assert (board.get(job.uuid), backend._line.session_id, board.connected) == (job, session, True)
+    assert (board.get(job.uuid), backend._connection.session_id, board.connected) == (job, session, True)
 
 
 # -- read while it changes ---------------------------------------------------------------------------------------------

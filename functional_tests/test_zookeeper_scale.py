@@ -114,7 +114,7 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_sends_only_pings(
     conductor = Conductor("crew", idle, handlers, expiry=LONG)
     conductor.start()
     try:
-        eventually(lambda: backend._follower.is_current and len(holder.entities()) == 1)
+        eventually(lambda: backend._notifier.watch_thread.is_current and len(holder.entities()) == 1)
         eventually(lambda: requests_of(server, backend)["lop"] == "PING")
         before = requests_of(server, backend)
         with client_of(holder).waiter(frozenset(["nothing of this name"])) as waiter:
@@ -130,7 +130,7 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_sends_only_pings(
 
 def requests_of(server: ZooKeeperServer, backend: Any) -> dict[str, str]:
     """Return what the server knows of a client's connection."""
-    session = f"sid=0x{backend._line.session_id:x}"
+    session = f"sid=0x{backend._connection.session_id:x}"
     line = next(line for line in server.ask("cons").splitlines() if session in line)
     return dict(re.findall(r"(\w+)=([^,)]*)", line))
 
@@ -154,7 +154,7 @@ def bytes_of_a_change(server: ZooKeeperServer, backlog: int) -> float:
         backend: Any = waiting._backend
         with client_of(waiting).waiter(frozenset(["nothing of this name"])) as waiter:
             assert waiter.ready_in() is None
-            eventually(lambda: backend._follower.is_current)
+            eventually(lambda: backend._notifier.watch_thread.is_current)
             before = proxy.replied
             for _ in range(20):
                 [job] = busy.claim_next("alice", expiry=LONG)

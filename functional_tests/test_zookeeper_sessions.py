@@ -50,7 +50,7 @@ harness = a_harness(ZooKeeperHarness)
 
 def client_of(board: JobBoard) -> Any:
     backend: Any = board._backend
-    return backend._line.client
+    return backend._connection.client
 
 
 def expire(board: JobBoard, server: ZooKeeperServer) -> None:
@@ -133,7 +133,7 @@ def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness:
     backend: Any = board._backend
     with board._client.waiter() as waiter:
         assert waiter.ready_in() is None
-        setting = threading.Timer(0.1, lambda: backend._clock.saw(0, time.monotonic(), time.monotonic()))
+        setting = threading.Timer(0.1, lambda: backend._clock.learn(0, time.monotonic(), time.monotonic()))
         setting.start()
         began = time.monotonic()
         waiter.wait(0.3)
@@ -269,7 +269,7 @@ def test_who_waits_hears_of_the_end_of_a_session_after_a_break_at_the_worst_mome
     proxy.cut("reply")
     with waiter._client.waiter() as waiting:
         assert waiting.ready_in() is None
-        eventually(lambda: proxy.cuts == 1 and waiter.connected and backend._follower.is_current)
+        eventually(lambda: proxy.cuts == 1 and waiter.connected and backend._notifier.watch_thread.is_current)
         expire(holder, server)
         waiting.wait(20)
         eventually(lambda: waiting.ready_in() == 0)

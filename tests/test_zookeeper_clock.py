@@ -9,17 +9,17 @@ from jobboard.backends.zookeeper.clock import Clock
 
 def test_a_closer_look_does_not_set_the_clock_back() -> None:
     clock, here = Clock(), time.monotonic()
-    clock.saw(1_000_000, here - 0.4, here)
+    clock.learn(1_000_000, here - 0.4, here)
     before = clock.now()
     assert 1000.19 < before < 1010
     # The true moment was 0.1 s less than the middle of the first look.
-    clock.saw(1_000_000, here - 0.1, here)
+    clock.learn(1_000_000, here - 0.1, here)
     assert clock.now() >= before
 
 
 def test_a_server_whose_clock_was_set_back_is_believed() -> None:
     clock, here = Clock(), time.monotonic()
-    clock.saw(1_000_000, here, here)
+    clock.learn(1_000_000, here, here)
     assert clock.now() >= 1000
-    clock.saw(900_000, here, here)
+    clock.learn(900_000, here, here)
     assert 900 <= clock.now() < 999

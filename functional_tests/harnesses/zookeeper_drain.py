@@ -22,7 +22,7 @@ def main(uri: str, name: str, who: str) -> None:
             for job in jobs:
                 board.consume(job, who)
                 consumed.append(job.uuid)
-        sys.stdout.write(json.dumps({"consumed": consumed, "lost": backend.lost_claims}) + "\n")
+        sys.stdout.write(json.dumps({"consumed": consumed, "lost": backend._selection.lost_claims}) + "\n")
 
 
 if __name__ == "__main__":

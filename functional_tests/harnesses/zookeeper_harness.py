@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.record import Record, decode, encode
+from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
 from jobboard.board import JobBoard
 from jobboard.testing import Harness
 
@@ -66,7 +66,7 @@ class ZooKeeperHarness(Harness):
         with plain_client(self._uri) as client:
             data, stat = client.get(path)
             record = decode(uuid, data, stat)
-            assert isinstance(record, Record)
+            assert isinstance(record, StoredJob)
             record.body = GARBAGE
             client.set(path, encode(record), stat.version)
 

@@ -1,18 +1,77 @@
-"""The ZooKeeper backend."""
+"""The ZooKeeper backend, put together from its collaborators."""
 
 from __future__ import annotations
 
-from jobboard.backends.base import Capabilities
-from jobboard.backends.zookeeper.auditing import Auditing
-from jobboard.backends.zookeeper.drawing import Drawing
-from jobboard.backends.zookeeper.options import OPTIONS
-from jobboard.backends.zookeeper.participants import Participants
-from jobboard.backends.zookeeper.reading import Reading
-from jobboard.backends.zookeeper.scheduling import Scheduling
-from jobboard.backends.zookeeper.watching import Watching
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient, KazooState
+
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.rows import (
+    Abandonment,
+    AuditFinding,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    DueSchedules,
+    EntityRow,
+    Extension,
+    Fence,
+    JobRow,
+    NewJob,
+    Page,
+    Posted,
+    SchedulePage,
+    ScheduleRow,
+    ScheduleStep,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.backends.timelimit import time_limit
+from jobboard.backends.zookeeper.audit import Auditor
+from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.claim_selection import ClaimSelection
+from jobboard.backends.zookeeper.claiming import Claimer
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.creation import BoardCreation
+from jobboard.backends.zookeeper.entities import Entities, Logbooks
+from jobboard.backends.zookeeper.job_changes import JobChanges
+from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.notifier import ChangeNotifier
+from jobboard.backends.zookeeper.options import OPTIONS, access, client_settings
+from jobboard.backends.zookeeper.pauses import Pauses
+from jobboard.backends.zookeeper.posting import Poster
+from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
+from jobboard.backends.zookeeper.reading import BoardReader
+from jobboard.backends.zookeeper.schedules import Schedules
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.transactions import Transactions
+from jobboard.backends.zookeeper.upkeep import Upkeep
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
+from jobboard.stats import BoardStats
+
+logger = logging.getLogger("jobboard.zookeeper")
+
+#: The one right that lets nobody change anything.
+_READ = 1
+#: For how many seconds a close waits in all.
+CLOSE_TIMEOUT = 3.0
 
 
-class ZooKeeperBackend(Scheduling, Drawing, Reading, Participants, Watching, Auditing):
+Collaborator = TypeVar("Collaborator")
+
+
+class ZooKeeperBackend(Backend):
     """``zookeeper://HOST:PORT,HOST:PORT/ROOT``; ``client=`` takes a kazoo client that is started already.
 
     Every mutation is one transaction. A claim ends with its client's session, or at its expiry if that is sooner.
@@ -22,3 +81,251 @@ class ZooKeeperBackend(Scheduling, Drawing, Reading, Participants, Watching, Aud
     #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
     capabilities = Capabilities(processes=True, durable=True, expiry="time", clock="store", largest_batch=200)
     options = OPTIONS
+
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        client: KazooClient | None = None,
+        acl: Sequence[Any] | None = None,
+        session_timeout: float = 10.0,
+        request_timeout: float = 5.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(board, address)
+        if client is not None and (address.hosts or address.username or options):
+            raise ValueError("with client=, the hosts, the user and the options of a connection are the client's own")
+        self._logs_in = bool(address.username is not None or options.get("sasl_options"))
+        self._acl = access("creator") if acl is None and self._logs_in else acl
+        self._settings = client_settings(address, session_timeout, options)
+        self._lent = client
+        self._request_timeout = request_timeout
+        self._layout = Layout(address.path.rstrip("/") or "/jobboard", board)
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Build the collaborators; they belong to one process."""
+        self._pid = os.getpid()
+        layout, clock, listing, held = self._layout, Clock(), Listing(), HeldJobs()
+        connection = Connection(self._settings, self._request_timeout, self._lent, self._acl, self._state_changed)
+        sessions = Sessions(connection, layout, clock)
+        change_log = ChangeLogReader(connection, layout, sessions, listing)
+        reader = JobReader(connection, layout, sessions)
+        transactions = Transactions(connection, layout, change_log, clock)
+        jobs = ReadModifyWrite(reader, transactions, sessions, clock, held)
+        entities = Entities(connection, layout, clock, sessions)
+        upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
+        pauses = Pauses(connection, layout, transactions)
+        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses)
+        poster = Poster(connection, layout, clock, sessions, reader, transactions, jobs)
+        self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
+        self._change_log, self._entities, self._upkeep, self._pauses = change_log, entities, upkeep, pauses
+        self._claimer, self._poster = claimer, poster
+        self._creation = BoardCreation(connection, layout, sessions, reader)
+        self._changes = JobChanges(connection, layout, sessions, jobs, held)
+        self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
+        self._reader = BoardReader(connection, layout, clock, listing, change_log, jobs, upkeep)
+        self._logbooks = Logbooks(connection, layout)
+        self._schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
+        self._auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
+        self._notifier = ChangeNotifier(
+            connection, layout, clock, sessions, listing, change_log, held, upkeep, self.board
+        )
+
+    # -- connection ------------------------------------------------------------------------------------------------
+
+    def boards(self, timeout: float) -> list[str]:
+        with time_limit(timeout):
+            self._connection.open(timeout)
+            try:
+                return self._creation.boards()
+            finally:
+                self._connection.close(keep_session=False)
+
+    def open(self, timeout: float) -> None:
+        if self._pid != os.getpid():
+            self._connection.forget_after_fork()
+            self._assemble()
+        with time_limit(timeout):
+            self._connection.open(timeout)
+            try:
+                self._creation.create(timeout)
+            except BaseException:
+                self._sessions.forget()
+                self._connection.close(keep_session=False)
+                raise
+        self._connection.is_open = True
+        self._warn_if_open_to_all()
+
+    def _warn_if_open_to_all(self) -> None:
+        """Who logs in wants to keep others out; znodes that are open to everybody by mistake stay so."""
+        if self._logs_in and any(row.id.scheme == "world" and row.perms & ~_READ for row in self._connection.acl):
+            logger.warning(
+                "board %r logs in, but its znodes are open to everybody: acl=creator closes new ones", self.board
+            )
+
+    def close(self) -> None:
+        """Let go. Claims stay: then the session is left to its own end, or, of a lent client, the presence."""
+        self._connection.is_open = False
+        self._notifier.close_waiters()
+        with time_limit(CLOSE_TIMEOUT):
+            self._notifier.stop()
+            presence = self._sessions.present
+            holds = presence is not None and bool(self._held.under(presence))
+            if self._lent is not None and presence is not None and not holds:
+                try:
+                    self._sessions.withdraw(presence)
+                except BoardUnavailable as error:
+                    logger.debug("the presence of board %s is left to its session: %s", self.board, error)
+            self._connection.close(keep_session=holds)
+            self._sessions.forget()
+            self._held.clear()
+            self._change_log.clear()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection.is_open and self._connection.connected
+
+    def now(self) -> float:
+        self._connection.check_open()
+        return self._clock.now()
+
+    def refresh(self) -> None:
+        self._sessions.begin()
+        self._change_log.refresh()
+
+    def _state_changed(self, state: str) -> None:
+        """Learn from kazoo's thread how the connection is; must not block."""
+        if state == KazooState.LOST:
+            self._sessions.give_up()
+        self._notifier.state_changed(state)
+
+    def _begin(self, collaborator: Collaborator) -> Collaborator:
+        """Return a collaborator, once the board is open, connected, and of the present session."""
+        self._sessions.begin()
+        return collaborator
+
+    # -- posting -----------------------------------------------------------------------------------------------------
+
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        return self._begin(self._poster).post(rows)
+
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        return self._begin(self._changes).cancel(uuids)
+
+    # -- claiming ----------------------------------------------------------------------------------------------------
+
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        return self._begin(self._claimer).claim_one(uuid, claim)
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        return self._begin(self._selection).claim_next(claim, names, limit)
+
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        return self._begin(self._reader).claimed_under(claim_id)
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        return self._changes.extend(renewals)
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        return self._begin(self._changes).consume(ends)
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        return self._begin(self._changes).abandon(ends)
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        return self._begin(self._changes).trash(ends)
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        return self._begin(self._changes).checkpoint(fence, state)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        return self._begin(self._reader).read(uuids)
+
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        return self._begin(self._reader).history(uuid)
+
+    def find(self, name: str, key: str) -> JobRow | None:
+        return self._begin(self._reader).find(name, key)
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        return self._begin(self._reader).page(states, names, cursor, size)
+
+    def stats(self) -> BoardStats:
+        return self._begin(self._reader).stats()
+
+    def count(self) -> int:
+        return self._begin(self._reader).count()
+
+    # -- waiting and events ------------------------------------------------------------------------------------------
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        return self._begin(self._notifier).waiter(names)
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        return self._begin(self._notifier).listen(tell, kinds)
+
+    # -- operators ---------------------------------------------------------------------------------------------------
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        return self._begin(self._changes).release(uuid, token, reason)
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return self._begin(self._changes).restore(uuids)
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return self._begin(self._changes).purge(uuids)
+
+    def pause(self, name: str | None) -> None:
+        self._begin(self._pauses).pause(name)
+
+    def resume(self, name: str | None) -> None:
+        self._begin(self._pauses).resume(name)
+
+    def paused(self) -> frozenset[str | None]:
+        return self._begin(self._pauses).paused()
+
+    def tidy(self, limit: int) -> int:
+        return self._begin(self._upkeep).tidy(limit)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        return self._begin(self._auditor).audit(repair)
+
+    # -- entities and logbooks ---------------------------------------------------------------------------------------
+
+    def put_entity(self, entity: EntityRow) -> None:
+        self._begin(self._entities).put(entity)
+
+    def remove_entity(self, kind: str, name: str) -> None:
+        self._begin(self._entities).remove(kind, name)
+
+    def entities(self) -> list[EntityRow]:
+        return self._begin(self._entities).all()
+
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        return self._begin(self._logbooks).save(uuid, body, version, after)
+
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        return self._begin(self._logbooks).load(uuid)
+
+    def destroy_book(self, uuid: str) -> bool:
+        return self._begin(self._logbooks).destroy(uuid)
+
+    # -- schedules ---------------------------------------------------------------------------------------------------
+
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        return self._begin(self._schedules).step(steps)
+
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        return self._begin(self._schedules).read(ids)
+
+    def due_schedules(self, limit: int) -> DueSchedules:
+        return self._begin(self._schedules).due(limit)
+
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        return self._begin(self._schedules).page(cursor, size)

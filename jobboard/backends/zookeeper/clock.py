@@ -1,4 +1,4 @@
-"""The server's clock, as far as a client can know it: every write is answered by the moment at which it was made."""
+"""The server's clock, as a client estimates it: every write is answered by the moment at which it was made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 
 #: For so long a close look at the server's clock is better than a later one that was less close, in seconds.
-_LASTS = 60.0
+MAX_AGE = 60.0
 
 
 class Clock:
@@ -30,13 +30,13 @@ class Clock:
             self._latest = max(self._latest, time.monotonic() + self._offset)
             return self._latest
 
-    def saw(self, milliseconds: int, sent: float, answered: float) -> None:
+    def learn(self, milliseconds: int, sent: float, answered: float) -> None:
         """Learn that the server's clock showed this at some moment between the two of this process's clock."""
         # It shows whole milliseconds, cut off.
         moment, error = milliseconds / 1000 + 0.0005, (answered - sent) / 2 + 0.0005
         offset = moment - (sent + answered) / 2
         with self._lock:
-            is_old = answered - self._seen > _LASTS
+            is_old = answered - self._seen > MAX_AGE
             is_contradicted = abs(offset - self._offset) > error + self._error
             if is_contradicted or self._error == float("inf"):
                 self._latest = float("-inf")

@@ -11,7 +11,7 @@ from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.ordered import PriorityIndex, walk
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
-from jobboard.backends.zookeeper.timetable import Timetable
+from jobboard.backends.zookeeper.schedule_index import ScheduleIndex
 from jobboard.states import LIVE, JobState
 
 #: Above every sequence, so that a priority and a sequence make one number.
@@ -21,12 +21,12 @@ _SEQUENCES = 1 << 80
 class Item:
     """A job, and where it stands. ``zxid`` is the transaction that it is known from."""
 
-    __slots__ = ("due", "line", "name", "place", "presence", "state", "uuid", "zxid")
+    __slots__ = ("due", "index", "name", "place", "presence", "state", "uuid", "zxid")
 
     def __init__(self, listed: Listed, zxid: int) -> None:
         self.uuid, self.name = listed.uuid, listed.name
         self.place = place_of(listed)
-        self.line: PriorityIndex[int] | None = None
+        self.index: PriorityIndex[int] | None = None
         self.due: float | None = None
         self.state, self.presence, self.zxid = listed.state, listed.presence, zxid
 
@@ -41,29 +41,29 @@ def place_of(listed: Listed) -> int:
 
 
 class Listing:
-    """Everything here is called under :attr:`lock`, which is never held while somebody waits for a server."""
+    """Every method is called under :attr:`lock`, which nobody holds while waiting for a server."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.waiters: set[ConditionWaiter] = set()
-        self.timetable = Timetable()
-        #: Is known at every look at the board, and so outlives what was listed of it.
+        self.schedules = ScheduleIndex()
+        #: Every look at the board tells it, so that :meth:`clear` may keep it.
         self.paused: frozenset[str | None] = frozenset()
         self.clear()
 
     def clear(self) -> None:
         self.items: dict[str, Item] = {}
         self.by_place: dict[int, Item] = {}
-        self.lines: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
+        self.indexes: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
         #: (moment, place) of every job that is due some time: delayed, or under a claim that ends.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
-        #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be forgotten.
+        #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be deleted.
         self.retained: list[tuple[float, str]] = []
         self.remembered: list[tuple[float, str]] = []
         self.by_presence: dict[str, set[str]] = {}
-        #: The transaction that deleted a job; what is older than it must not bring it back.
-        self.graves: dict[str, int] = {}
-        self.timetable.clear()
+        #: The transaction that deleted a job; an older change must not bring it back.
+        self.deleted_at: dict[str, int] = {}
+        self.schedules.clear()
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -71,37 +71,37 @@ class Listing:
         """Learn how a job stands after a transaction; what is newer is kept."""
         item = self.items.get(listed.uuid)
         if item is None:
-            if self.graves.get(listed.uuid, 0) >= zxid:
+            if self.deleted_at.get(listed.uuid, 0) >= zxid:
                 return
             item = self.items[listed.uuid] = Item(listed, zxid)
         elif item.zxid >= zxid:
             return
         else:
-            self._leave(item)
+            self._unlink(item)
             item.place, item.name = place_of(listed), listed.name
             item.state, item.presence, item.zxid = listed.state, listed.presence, zxid
-        self._enter(item, listed.due)
+        self._link(item, listed.due)
 
     def drop(self, uuid: str, zxid: int) -> None:
         """Forget a job that a transaction deleted."""
-        self.graves[uuid] = zxid
+        self.deleted_at[uuid] = zxid
         item = self.items.get(uuid)
         if item is not None and item.zxid <= zxid:
-            self._leave(item)
+            self._unlink(item)
             del self.items[uuid]
 
-    def bury(self) -> None:
+    def forget_deleted(self) -> None:
         """Forget what was deleted, once every older change is known."""
-        self.graves.clear()
-        self.timetable.bury()
+        self.deleted_at.clear()
+        self.schedules.forget_deleted()
 
-    def _enter(self, item: Item, due: float | None) -> None:
+    def _link(self, item: Item, due: float | None) -> None:
         state = item.state
         while item.place in self.by_place:
             # A damaged job may claim the place of another one.
             item.place += 1
-        item.line = line = self.lines[state]
-        line.add(item.place, item.name)
+        item.index = index = self.indexes[state]
+        index.add(item.place, item.name)
         self.by_place[item.place] = item
         if state is JobState.COMPLETE:
             moment = due or 0.0
@@ -114,12 +114,12 @@ class Listing:
         if state is JobState.CLAIMED and item.presence is not None:
             self.by_presence.setdefault(item.presence, set()).add(item.uuid)
         if state is JobState.UNCLAIMED or due is not None:
-            self.stir(item.name, 0.0 if state is JobState.UNCLAIMED else due or 0.0)
+            self.notify(item.name, 0.0 if state is JobState.UNCLAIMED else due or 0.0)
 
-    def _leave(self, item: Item) -> None:
-        if item.line is not None:
-            item.line.remove(item.place, item.name)
-            item.line = None
+    def _unlink(self, item: Item) -> None:
+        if item.index is not None:
+            item.index.remove(item.place, item.name)
+            item.index = None
         self.by_place.pop(item.place, None)
         if item.due is not None:
             self.timers.remove((item.due, item.place), item.name)
@@ -134,16 +134,16 @@ class Listing:
     # -- looks -----------------------------------------------------------------------------------------------------
 
     def hide(self, now: float) -> None:
-        """Show the completed jobs no more whose retention is over."""
+        """Stop showing completed jobs whose retention is over."""
         while self.retained and self.retained[0][0] <= now:
             _, uuid = heapq.heappop(self.retained)
             item = self.items.get(uuid)
-            if item is not None and item.state is JobState.COMPLETE and item.line is not None:
-                item.line.remove(item.place, item.name)
-                item.line = None
+            if item is not None and item.state is JobState.COMPLETE and item.index is not None:
+                item.index.remove(item.place, item.name)
+                item.index = None
 
     def forgettable(self, now: float, limit: int) -> list[str]:
-        """Take out up to ``limit`` completed jobs that nobody need remember any more."""
+        """Take out up to ``limit`` completed jobs that need not be remembered any more."""
         found: list[str] = []
         while len(found) < limit and self.remembered and self.remembered[0][0] <= now:
             _, uuid = heapq.heappop(self.remembered)
@@ -153,7 +153,7 @@ class Listing:
         return found
 
     def remember(self, uuids: list[str], now: float) -> None:
-        """Put back what :meth:`forgettable` took and could not be forgotten."""
+        """Put back what :meth:`forgettable` took out and could not be deleted."""
         for uuid in uuids:
             heapq.heappush(self.remembered, (now, uuid))
 
@@ -166,21 +166,21 @@ class Listing:
         """Return the best jobs that can be claimed."""
         if None in self.paused:
             return []
-        places = islice(walk(self.lines[JobState.UNCLAIMED].orders(names, self.paused)), count)
+        places = islice(walk(self.indexes[JobState.UNCLAIMED].orders(names, self.paused)), count)
         return [self.by_place[place] for place in places]
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
         if None in self.paused:
             return None
-        if self.lines[JobState.UNCLAIMED].first(names, self.paused) is not None:
+        if self.indexes[JobState.UNCLAIMED].first(names, self.paused) is not None:
             return now
         first = self.timers.first(names, self.paused)
         return None if first is None else first[0]
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""
-        places = self.lines[JobState.UNCLAIMED].whole
+        places = self.indexes[JobState.UNCLAIMED].whole
         place = places.first()
         while place is not None:
             item = self.by_place[place]
@@ -188,11 +188,11 @@ class Listing:
             place = next(places.after(place - item.sequence + _SEQUENCES - 1), None)
 
     def count(self) -> int:
-        return sum(len(self.lines[state]) for state in LIVE)
+        return sum(len(self.indexes[state]) for state in LIVE)
 
-    # -- who waits -------------------------------------------------------------------------------------------------
+    # -- waiters ---------------------------------------------------------------------------------------------------
 
-    def stir(self, name: str | None, at: float) -> None:
-        """Tell those who wait that a job of this name (None: any) may be ready at that moment."""
+    def notify(self, name: str | None, at: float) -> None:
+        """Tell the waiters that a job of this name (None: any) may be ready at that moment."""
         for waiter in self.waiters:
             waiter.stir(name, at)

@@ -8,8 +8,10 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id
 
+from jobboard.backends.address import Address
 from jobboard.backends.options import seconds, tls_checks, truth
 
+DEFAULT_PORT = 2181
 _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
 
@@ -28,10 +30,10 @@ def access(value: Any) -> Sequence[Any]:
         return list(OPEN_ACL_UNSAFE)
     if value == "creator":
         return list(CREATOR_ALL_ACL)
-    return [_entry(text) for text in value.split(",")]
+    return [_acl_row(text) for text in value.split(",")]
 
 
-def _entry(text: str) -> Any:
+def _acl_row(text: str) -> Any:
     scheme, _, rest = text.partition(":")
     id, colon, rights = rest.rpartition(":")
     if not scheme or not colon or not rights or not set(rights) <= set(_RIGHTS):
@@ -83,6 +85,24 @@ def tls_of(options: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     unverified = given.pop("tls_unverified", False)
     return {"use_ssl": True, **given, **tls_checks(given, _VERIFIED, _UNVERIFIED, unverified=unverified)}
+
+
+def client_settings(address: Address, session_timeout: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what kazoo's client is made with."""
+    hosts = address.hosts or (("localhost", None),)
+    settings: dict[str, Any] = {
+        **{name: value for name, value in options.items() if name not in TLS_OPTIONS},
+        **tls_of(options),
+        "hosts": ",".join(f"{_bracketed(host or 'localhost')}:{port or DEFAULT_PORT}" for host, port in hosts),
+        "timeout": session_timeout,
+    }
+    if address.username is not None:
+        settings["auth_data"] = [("digest", f"{address.username}:{address.password or ''}")]
+    return settings
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {

@@ -1,13 +1,16 @@
-"""Requests that ZooKeeper knows and kazoo has no words for; any kazoo client sends them.
+"""Requests that ZooKeeper knows and kazoo does not offer: many reads in one request (since ZooKeeper 3.6), and a
+transaction whose results are numbers and stats instead of exceptions.
 
-Many reads in one request (since ZooKeeper 3.6), a transaction whose results are read one by one, and the removal of a
-watch.
+kazoo's own transaction makes an object for each part and an exception for each part that failed; kazoo has no request
+that reads many znodes. :mod:`~jobboard.backends.zookeeper.kazoo_internals` sends these requests, or the same by kazoo's
+public methods.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _INT = struct.Struct("!i")
@@ -17,10 +20,10 @@ _PART = struct.Struct("!iBii")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _END = _HEADER.pack(-1, 1, -1)
 
-_CREATE, _DELETE, _GET, _SET, _CHILDREN, _CHECK, _MULTI, _REMOVE_WATCHES, _MULTI_READ = 1, 2, 4, 5, 8, 13, 14, 18, 22
+_CREATE, _DELETE, _GET, _SET, _CHILDREN, _CHECK, _MULTI, _MULTI_READ = 1, 2, 4, 5, 8, 13, 14, 22
 
 #: Codes of errors, as the server sends them for one part of a request.
-ROLLED_BACK, INCONSISTENT, NO_NODE, NO_AUTH, NODE_EXISTS = 0, -2, -101, -102, -110
+ROLLED_BACK, INCONSISTENT, NO_NODE, NO_AUTH, BAD_VERSION, NODE_EXISTS = 0, -2, -101, -102, -103, -110
 
 
 class Stat(NamedTuple):
@@ -41,7 +44,7 @@ class Stat(NamedTuple):
     @property
     def creations(self) -> int:
         """How many children were ever created here, which is the number that the next sequential one gets."""
-        # The server counts creations inside, and shows twice these less the children that there are.
+        # The server shows twice the number of creations, less the number of children.
         return ((self.cversion + self.numChildren) % (1 << 32)) // 2
 
 
@@ -53,24 +56,32 @@ class Data(NamedTuple):
 
 
 class MultiRead:
-    """Many reads in one request; for each path its :class:`Data`, its children, or None if it is not there."""
+    """Many reads in one request; for each path its :class:`Data`, its children, or None if it is not there.
+
+    :param root: the client's chroot.
+    """
 
     type = _MULTI_READ
-    __slots__ = ("_parts", "refusal")
+    __slots__ = ("_parts", "_root", "operations", "refusal")
 
-    def __init__(self) -> None:
+    def __init__(self, root: str) -> None:
+        self._root = root
         self._parts: list[bytes] = []
+        #: The same reads as methods of kazoo's client, and their paths.
+        self.operations: list[tuple[str, str]] = []
         #: The code of an error that was none of "there is no such znode".
         self.refusal: int | None = None
 
     def get(self, path: str) -> None:
         self._add(_GET, path)
+        self.operations.append(("get", path))
 
     def children(self, path: str) -> None:
         self._add(_CHILDREN, path)
+        self.operations.append(("get_children", path))
 
     def _add(self, kind: int, path: str) -> None:
-        name = path.encode()
+        name = (self._root + path).encode()
         self._parts.append(_PART.pack(kind, 0, -1, len(name)) + name + b"\0")
 
     def serialize(self) -> bytes:
@@ -120,33 +131,39 @@ class Multi:
     """A transaction; for each part the name of what was created, the :class:`Stat` of what was set, or True.
 
     If it did not happen, for each part the code of an error.
+
+    :param root: the client's chroot.
+    :param acl: that of what is created, as kazoo has it.
     """
 
     type = _MULTI
-    __slots__ = ("_acl", "_parts", "_root", "size")
+    __slots__ = ("_acl", "_packed_acl", "_parts", "_root", "operations", "size")
 
-    def __init__(self, root: str, acl: Sequence[Any] | bytes) -> None:
-        """``acl`` is that of what is created; packed already, or as kazoo has it."""
+    def __init__(self, root: str, acl: Sequence[Any]) -> None:
         self._root = root
-        self._acl = acl if isinstance(acl, bytes) else pack_acl(acl)
+        self._acl = tuple(acl)
+        self._packed_acl = pack_acl(self._acl)
         self._parts: list[bytes] = []
+        #: The same parts as methods of kazoo's transaction, and their arguments.
+        self.operations: list[tuple[Any, ...]] = []
         #: How many bytes it has so far.
         self.size = len(_END)
 
-    def __len__(self) -> int:
-        return len(self._parts)
-
     def create(self, path: str, data: bytes, *, ephemeral: bool = False, sequential: bool = False) -> int:
+        self.operations.append(("create", path, data, self._acl, ephemeral, sequential))
         flags = ephemeral + 2 * sequential
-        return self._add(_CREATE, path, _INT.pack(len(data)) + data + self._acl + _INT.pack(flags))
+        return self._add(_CREATE, path, _INT.pack(len(data)) + data + self._packed_acl + _INT.pack(flags))
 
     def set(self, path: str, data: bytes, version: int = -1) -> int:
+        self.operations.append(("set_data", path, data, version))
         return self._add(_SET, path, _INT.pack(len(data)) + data + _INT.pack(version))
 
     def delete(self, path: str, version: int = -1) -> int:
+        self.operations.append(("delete", path, version))
         return self._add(_DELETE, path, _INT.pack(version))
 
     def check(self, path: str, version: int = -1) -> int:
+        self.operations.append(("check", path, version))
         return self._add(_CHECK, path, _INT.pack(version))
 
     def _add(self, kind: int, path: str, rest: bytes) -> int:
@@ -191,26 +208,8 @@ def fault_in(answers: Sequence[Any]) -> tuple[int, int] | None:
     return next(((place, code) for place, code in codes if code not in (ROLLED_BACK, INCONSISTENT)), codes[-1])
 
 
-class RemoveWatches:
-    """Take back the watches that this session has on a path, of any kind."""
-
-    type = _REMOVE_WATCHES
-    __slots__ = ("_kind", "_path")
-
-    def __init__(self, path: str, kind: int) -> None:
-        self._path, self._kind = path.encode(), kind
-
-    def serialize(self) -> bytes:
-        return _INT.pack(len(self._path)) + self._path + _INT.pack(self._kind)
-
-    def deserialize(self, _reply: bytes, _offset: int) -> bool:
-        return True
-
-
-CHILD_WATCH, DATA_WATCH = 1, 2
-
-
-def pack_acl(acl: Sequence[Any]) -> bytes:
+@lru_cache(maxsize=64)
+def pack_acl(acl: tuple[Any, ...]) -> bytes:
     parts = [_INT.pack(len(acl))]
     for row in acl:
         scheme, id = row.id.scheme.encode(), row.id.id.encode()

@@ -1,24 +1,23 @@
-"""What this client knows of the schedules: when each is due next, in that order."""
+"""The schedules that this client knows of, in the order in which they are due."""
 
 from __future__ import annotations
 
 from itertools import islice
 
 from jobboard.backends.ordered import SortedKeys
-from jobboard.backends.zookeeper.checks import MOMENT, check_moments, check_types
-from jobboard.backends.zookeeper.wire import unpack
+from jobboard.backends.zookeeper.codec import MOMENT, check_moments, check_types, unpack
 
-#: After every moment: where those stand that are not due.
+#: After every moment: the place of schedules that are never due.
 NEVER = float("inf")
 
 Place = tuple[float, str]
 
-#: The version of a schedule whose znode is damaged; whoever meets its body finds that it can't be read.
+#: The version of a schedule whose znode is damaged; its body is what the znode holds, and can't be read.
 _DAMAGED = "damaged"
 
 
-def stored_schedule(data: bytes) -> tuple[str, float | None, bytes]:
-    """Return a schedule's version, the moment when it is due next, and its body."""
+def decode_schedule(data: bytes) -> tuple[str, float | None, bytes]:
+    """Return a schedule's version, the moment at which it is due next, and its body."""
     try:
         parts = unpack(data)
         check_types(parts, [(str,), MOMENT, (bytes,)])
@@ -28,8 +27,8 @@ def stored_schedule(data: bytes) -> tuple[str, float | None, bytes]:
         return _DAMAGED, None, data
 
 
-class Timetable:
-    """Kept in step by the log, under the listing's lock."""
+class ScheduleIndex:
+    """Is called under the listing's lock; the log keeps it up to date."""
 
     def __init__(self) -> None:
         self.clear()
@@ -59,14 +58,14 @@ class Timetable:
             self._deleted.add(id)
         self._known[id] = (place, zxid)
 
-    def bury(self) -> None:
+    def forget_deleted(self) -> None:
         """Forget what was deleted, once every older change is known."""
         for id in self._deleted:
             del self._known[id]
         self._deleted.clear()
 
     def due(self, now: float, limit: int) -> tuple[list[str], float | None]:
-        """Return who is due, earliest first, and the moment of the one that comes after them."""
+        """Return the ids of what is due, earliest first, and the moment of the one that comes after them."""
         ids: list[str] = []
         for at, id in self._order:
             if at > now or len(ids) == limit:

@@ -1,4 +1,4 @@
-"""From kazoo's errors, and the server's codes, to the seam's two."""
+"""kazoo's errors, and the server's codes, as the seam's two errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kazoo import exceptions
 from jobboard.backends.zookeeper.requests import NO_AUTH
 from jobboard.errors import BoardUnavailable, ReplyLost
 
-#: What the server says when it did nothing, and what to do about it.
+#: What the server's codes mean when it did nothing, and what to do about it.
 _HINTS = {
     NO_AUTH: "this client may not do that; see 'Who may use a board' in the docs of the ZooKeeper board",
     -4: "the connection was lost",
@@ -24,22 +24,22 @@ _HINTS = {
 
 
 def unreachable(where: str, why: str) -> BoardUnavailable:
-    """Say that nothing was sent."""
+    """Return the error of a request that was not sent."""
     return BoardUnavailable(f"ZooKeeper at {where} can't be reached: {why}")
 
 
-def cut_off(where: str, why: str) -> ReplyLost:
-    """Say that a request has left, or may have, and its reply has not come."""
+def no_reply(where: str, why: str) -> ReplyLost:
+    """Return the error of a request that was sent, or may have been, and has no reply."""
     return ReplyLost(f"ZooKeeper at {where} did not reply: {why}")
 
 
 def refused(where: str, code: int) -> BoardUnavailable:
-    """Say that the server answered by an error, and did nothing."""
+    """Return the error of a request that the server refused: it did nothing."""
     return BoardUnavailable(f"ZooKeeper at {where} refuses: {_HINTS.get(code, 'error')} ({code})")
 
 
-#: After these it is open whether the request was carried out.
-_OPEN_ENDS = (
+#: After these it is unknown whether the request was carried out.
+_UNKNOWN_OUTCOMES = (
     exceptions.ConnectionLoss,
     exceptions.ConnectionDropped,
     exceptions.SessionExpiredError,
@@ -49,12 +49,19 @@ _OPEN_ENDS = (
 )
 
 
-def translated(where: str, error: Exception) -> BoardUnavailable:
+def from_kazoo(where: str, error: Exception) -> BoardUnavailable:
     """Return what an error of a request means."""
     text = str(error).strip() or type(error).__name__
-    if isinstance(error, _OPEN_ENDS):
-        return cut_off(where, text)
+    if isinstance(error, _UNKNOWN_OUTCOMES):
+        return no_reply(where, text)
     code = getattr(error, "code", None)
     if isinstance(error, exceptions.KazooException) and isinstance(code, int):
         return refused(where, code)
-    return cut_off(where, text)
+    return no_reply(where, text)
+
+
+def reply_lost_if(began: bool, error: BoardUnavailable) -> BoardUnavailable:
+    """Return the error of a call of several requests: if one before had an effect, nothing is certain of the call."""
+    if began and not isinstance(error, ReplyLost):
+        return ReplyLost(f"only a part of this is certain: {error}")
+    return error

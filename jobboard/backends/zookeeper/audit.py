@@ -1,0 +1,244 @@
+"""Looks for contradictions on a board, and repairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from kazoo.exceptions import KazooException
+
+from jobboard.backends.lifecycle import expire
+from jobboard.backends.rows import AuditFinding
+from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.codec import uuid_in
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import from_kazoo
+from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.stored_job import Newer, StoredJob
+from jobboard.backends.zookeeper.transactions import Transactions
+from jobboard.errors import BoardUnavailable
+from jobboard.states import JobState
+
+MAX_READS = 500
+
+#: A younger blob, in seconds, may belong to a post or an end that is under way.
+MIN_BLOB_AGE = 60.0
+
+
+class _Suspect(NamedTuple):
+    """What seems wrong; ``seen`` are the transactions that wrote what was read of it, 0 for what was not there."""
+
+    uuid: str | None
+    problem: str
+    seen: tuple[int, ...]
+    path: str | None = None
+    #: The field whose znode is missing.
+    field: str | None = None
+
+
+class Auditor:
+    """Reads the whole board twice, if the first time anything seems wrong.
+
+    Others change the board meanwhile, and its znodes are read one after the other. If both rounds read the same of a
+    suspect, from the same transactions, it was so at one moment in between; only that is a fault.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        clock: Clock,
+        listing: Listing,
+        change_log: ChangeLogReader,
+        reader: JobReader,
+        transactions: Transactions,
+        jobs: ReadModifyWrite,
+    ) -> None:
+        self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
+        self._change_log, self._reader, self._transactions, self._jobs = change_log, reader, transactions, jobs
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        suspects = self._suspects()
+        counted = self._blob_count() if suspects else 0
+        if suspects:
+            first = set(suspects)
+            suspects = [suspect for suspect in self._suspects() if suspect in first and not self._is_under_way(suspect)]
+        return [
+            AuditFinding(suspect.uuid, suspect.problem, repaired=repair and self._repair(suspect, counted))
+            for suspect in suspects
+        ]
+
+    def _suspects(self) -> list[_Suspect]:
+        found = dict(self._all_jobs())
+        jobs = {uuid: job for uuid, job in found.items() if isinstance(job, StoredJob)}
+        newer = {uuid for uuid, job in found.items() if isinstance(job, Newer)}
+        # The log that is read now has everything that the jobs were read from.
+        self._change_log.refresh()
+        return [
+            *self._of_jobs(jobs),
+            *self._of_keys(jobs, newer),
+            # Jobs of a newer format may have blobs, too.
+            *(suspect for suspect in self._of_blobs(jobs) if suspect.uuid is not None or not newer),
+        ]
+
+    def _all_jobs(self) -> Iterator[tuple[str, StoredJob | Newer | str | None]]:
+        uuids = [name for path in self._children([self._layout.jobs]) for name in self._children([path])]
+        names = [path.rpartition("/")[2] for path in uuids]
+        for start in range(0, len(names), MAX_READS):
+            part = names[start : start + MAX_READS]
+            yield from zip(part, self._reader.read(part), strict=True)
+
+    def _children(self, paths: Sequence[str]) -> list[str]:
+        if not paths:
+            return []
+        request = self._connection.new_read()
+        for path in paths:
+            request.children(path)
+        found = self._connection.read(request, is_fresh=False)
+        return [f"{path}/{name}" for path, names in zip(paths, found, strict=True) for name in names or ()]
+
+    def _data(self, paths: Sequence[str]) -> dict[str, Data]:
+        found: dict[str, Data] = {}
+        for start in range(0, len(paths), MAX_READS):
+            part = paths[start : start + MAX_READS]
+            request = self._connection.new_read()
+            for path in part:
+                request.get(path)
+            for path, data in zip(part, self._connection.read(request, is_fresh=False), strict=True):
+                if data is not None:
+                    found[path] = data
+        return found
+
+    # -- what is wrong ---------------------------------------------------------------------------------------------
+
+    def _of_jobs(self, jobs: dict[str, StoredJob]) -> Iterator[_Suspect]:
+        for job in jobs.values():
+            for problem in self._problems_of(job):
+                yield _Suspect(job.uuid, problem, (job.zxid,))
+
+    def _problems_of(self, job: StoredJob) -> Iterator[str]:
+        if job.state is JobState.CLAIMED and (job.owner is None or job.presence is None):
+            yield "it is claimed, but nobody is its owner"
+        if job.state is JobState.DELAYED and job.run_at is None:
+            yield "it is delayed, but for no moment"
+        with self._listing.lock:
+            item = self._listing.items.get(job.uuid)
+            is_behind = item is None or item.zxid < job.zxid
+            if is_behind or (item is not None and item.zxid == job.zxid and item.state is not job.state):
+                yield f"it is {job.state}, but not listed as such"
+
+    def _of_keys(self, jobs: dict[str, StoredJob], newer: set[str]) -> Iterator[_Suspect]:
+        held = self._data(self._children(self._children([self._layout.keys])))
+        theirs = {path for path, holder in held.items() if uuid_in(holder) in newer}
+        for job in jobs.values():
+            if job.key is not None and job.is_live:
+                path = self._layout.key(job.name, job.key)
+                holder = held.pop(path, None)
+                if path not in theirs and (holder is None or uuid_in(holder) != job.uuid):
+                    seen = (job.zxid, 0 if holder is None else holder.stat.mzxid)
+                    yield _Suspect(job.uuid, "its key leads to another job, or nowhere", seen, path)
+        for path, holder in held.items():
+            if path in theirs:
+                continue
+            problem = (
+                f"the key {path.rpartition('/')[2]} leads to {uuid_in(holder)}, which is not live or does not have it"
+            )
+            yield _Suspect(None, problem, (holder.stat.mzxid,), path)
+
+    def _of_blobs(self, jobs: dict[str, StoredJob]) -> Iterator[_Suspect]:
+        there = set(self._children(self._children([self._layout.blobs])))
+        for job in jobs.values():
+            for field, blob in job.blobs.items():
+                path = self._layout.blob(blob)
+                if path not in there:
+                    yield _Suspect(job.uuid, f"its {field} is missing", (job.zxid,), field=field)
+                there.discard(path)
+        for path in sorted(there):
+            yield _Suspect(None, f"{path} belongs to no job", (), path)
+
+    def _is_under_way(self, suspect: _Suspect) -> bool:
+        """Whether this is a blob that was written just now, for a job that is still to be written."""
+        if suspect.path is None or not suspect.path.startswith(self._layout.blobs):
+            return False
+        try:
+            stat = self._connection.call("exists", suspect.path)
+        except KazooException as error:
+            raise from_kazoo(self._connection.where, error) from None
+        return stat is None or self._clock.now() - stat.ctime / 1000 < MIN_BLOB_AGE
+
+    # -- repairs ---------------------------------------------------------------------------------------------------
+
+    def _repair(self, suspect: _Suspect, counted: int) -> bool:
+        if suspect.path is None:
+            return self._rewrite(suspect)
+        if suspect.uuid is not None:
+            return self._give_back_key(suspect.uuid, suspect.path)
+        request = self._connection.new_write()
+        if suspect.path.startswith(self._layout.blobs):
+            # Its writer may have gone on after all, so that it belongs to a job since.
+            request.check(self._layout.blobs, counted)
+            request.delete(suspect.path)
+        else:
+            (holder,) = self._data([suspect.path]).values() or (None,)
+            if holder is None or (holder.stat.mzxid,) != suspect.seen:
+                return False
+            request.delete(suspect.path, holder.stat.version)
+        return self._connection.is_written(request)
+
+    def _blob_count(self) -> int:
+        """Return the version that counts the jobs that were written after their blobs."""
+        found = self._data([self._layout.blobs]).get(self._layout.blobs)
+        if found is None:
+            raise BoardUnavailable(f"{self._layout.blobs} is missing; was the board deleted?")
+        return found.stat.version
+
+    def _rewrite(self, suspect: _Suspect) -> bool:
+        """Write a job again, as it is now and with a line of the log, so that every client lists it so."""
+
+        def write(job: StoredJob | None, now: float) -> tuple[bool, Write]:
+            if job is None or (job.zxid,) != suspect.seen:
+                return False, Write.NOTHING
+            if job.state is JobState.CLAIMED and job.owner is None:
+                job.apply(partial(expire, job, now, "nobody was its owner"), now)
+            if suspect.field is not None:
+                # A posting without a body can't be read, and goes to the trash as such.
+                del job.blobs[suspect.field]
+                setattr(job, suspect.field, b"" if suspect.field == "body" else None)
+            return True, Write.UPDATE
+
+        assert suspect.uuid is not None
+        return self._jobs.edit([(suspect.uuid, write)])[0]
+
+    def _give_back_key(self, uuid: str, path: str) -> bool:
+        """Let a key lead to the job that has it; of two that have it, the one that it leads to keeps it."""
+        holder = self._connection.read_one(path)
+        rival_uuid = uuid if holder is None else uuid_in(holder)
+        job, rival = self._jobs.current([uuid, rival_uuid])
+        if job is None or job.key is None or not job.is_live:
+            return False
+        is_rival = rival is not None and rival_uuid != uuid and rival.is_live
+        if is_rival and rival is not None and (rival.name, rival.key) == (job.name, job.key):
+            return self._take_key(job)
+        self._transactions.create_parents([path])
+        request = self._connection.new_write()
+        request.check(self._layout.job(uuid), job.version)
+        if holder is None:
+            request.create(path, uuid.encode())
+        else:
+            request.set(path, uuid.encode(), holder.stat.version)
+        return self._connection.is_written(request)
+
+    def _take_key(self, found: StoredJob) -> bool:
+        def write(job: StoredJob | None, _now: float) -> tuple[bool, Write]:
+            if job is None or job.zxid != found.zxid:
+                return False, Write.NOTHING
+            job.key = None
+            return True, Write.UPDATE
+
+        return self._jobs.edit([(found.uuid, write)])[0]

@@ -1,0 +1,301 @@
+"""Keeps the listing in step with the board: lists it once, and follows the log from then on, at a cost per change."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from jobboard.backends.timelimit import seconds_left
+from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
+from jobboard.backends.zookeeper.codec import paused_names
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.layout import Layout, change_name
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.listing_loader import ListingLoader
+from jobboard.backends.zookeeper.requests import Data, Stat
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.zookeeper")
+
+#: So many changes stay in the log; a client that is further behind lists the board anew.
+KEPT = 4096
+#: So many are deleted at a time, by whoever makes the change that fills such a block.
+BLOCK = 64
+
+MAX_READS = 200
+#: At most so many changes of others are read on the chance that they exist, along with what tells how many there are.
+MAX_GUESSED = 16
+MAX_RETRIES = 10
+
+
+class _Look(NamedTuple):
+    """The stats of the log and of ``ready``, changes that were read with them, and what else was."""
+
+    log: Stat
+    ready: Stat
+    guessed: dict[int, Data]
+    found: list[Data | None]
+
+
+class ChangeLogReader:
+    """Knows how far in the log the listing has come.
+
+    A client's own changes need no reading. A gap between them says that others have changed something, so that a client
+    that is alone on a board reads nothing at all.
+    """
+
+    def __init__(self, connection: Connection, layout: Layout, sessions: Sessions, listing: Listing) -> None:
+        self._connection, self._layout, self._sessions, self._listing = connection, layout, sessions, listing
+        self._loader = ListingLoader(connection, layout, listing)
+        #: Held while the log is read; never taken under the listing's lock.
+        self._reading = threading.RLock()
+        self._generation = 0
+        #: The number of the next change to come; None if the board was not listed yet.
+        self._next: int | None = None
+        self._own: dict[int, LoggedChange] = {}
+        #: How many changes of others to expect at a look; 0 as long as there are none.
+        self._guess = 0
+        #: The versions of the znodes ``ready`` and ``paused``, as far as they are known.
+        self.ready_version: int | None = None
+        self.paused_version = 0
+        #: Is called with every change, in their order.
+        self.on_change: Callable[[LoggedChange], None] | None = None
+
+    @property
+    def path(self) -> str:
+        return self._layout.log(self._generation)
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether no change of another client is known to be missing."""
+        return self._next is not None and not self._own
+
+    @property
+    def next_path(self) -> str:
+        """The path of the change that comes next."""
+        return self._path_of(self._next or 0)
+
+    def _path_of(self, number: int) -> str:
+        return f"{self.path}/{change_name(number)}"
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._reading, self._listing.lock:
+            self._next, self.ready_version = None, None
+            self._own.clear()
+            self._listing.clear()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def refresh(self, also: Sequence[str] = ()) -> list[Data | None]:
+        """Catch up with the board, and return what is under the paths of ``also`` at that moment.
+
+        The first time it lists the whole board.
+        """
+        # Another thread may wait for an answer that does not come, and longer than this one can.
+        if not self._reading.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
+            raise BoardUnavailable("another thread of this client has waited too long for the server's answer")
+        try:
+            for _ in range(MAX_RETRIES):
+                if self._next is None:
+                    self._load()
+                if self._next is not None:
+                    look = self._look(also)
+                    if look is not None and self._advance(look.log.creations, look.guessed):
+                        self._learn_ready(look.ready)
+                        return look.found
+                self.clear()
+        finally:
+            self._reading.release()
+        raise BoardUnavailable("the board changes faster than this client can follow")
+
+    def expect_changes(self) -> None:
+        """Learn that others have changed something, which the next look will find."""
+        self._guess = max(self._guess, 1)
+
+    def _learn_ready(self, stat: Stat) -> None:
+        """Learn up to where the listing knows of jobs that became claimable; a change of this client may be newer."""
+        if self.ready_version is None or stat.version > self.ready_version:
+            self.ready_version = stat.version
+
+    def _look(self, also: Sequence[str]) -> _Look | None:
+        request = self._connection.new_read()
+        first = self._next or 0
+        guessed = [number for number in range(first, first + self._guess) if number not in self._own]
+        for path in (self.path, self._layout.sessions, self._layout.paused, self._layout.ready, *also):
+            request.get(path)
+        for number in guessed:
+            request.get(self._path_of(number))
+        log, sessions, paused, ready, *found = self._connection.read(request)
+        if log is None or sessions is None or paused is None or ready is None:
+            self._find_log()
+            return None
+        changes = dict(zip(guessed, found[len(also) :], strict=True))
+        self._learn_paused(paused)
+        if not self._sessions.are_known_at(sessions.stat):
+            self._sessions.refresh()
+        known = {number: data for number, data in changes.items() if data is not None}
+        return _Look(log.stat, ready.stat, known, found[: len(also)])
+
+    def _learn_paused(self, paused: Data) -> None:
+        names = paused_names(paused, self._layout.paused)
+        with self._listing.lock:
+            self.paused_version = paused.stat.version
+            resumed = self._listing.paused - names
+            self._listing.paused = names
+            for name in resumed:
+                self._listing.notify(name, 0.0)
+
+    def _advance(self, head: int, guessed: dict[int, Data]) -> bool:
+        """Apply all changes before ``head``; False if some don't exist any more, or the log began anew.
+
+        :param guessed: those that have been read already.
+        """
+        assert self._next is not None
+        if head < self._next:
+            return False
+        others = 0
+        while self._next < head:
+            numbers = range(self._next, min(head, self._next + MAX_READS))
+            missing = [number for number in numbers if number not in self._own]
+            others += len(missing)
+            changes = {change.number: change for change in self._read(missing, guessed)}
+            if len(changes) < len(missing):
+                return False
+            with self._listing.lock:
+                for number in numbers:
+                    change = self._own.pop(number, None) or changes.get(number)
+                    if change is not None and number == self._next:
+                        self._apply(change)
+                        self._next += 1
+        with self._listing.lock:
+            if not self._own:
+                self._listing.forget_deleted()
+        self._guess = min(others, MAX_GUESSED) if others else self._guess // 2
+        return True
+
+    def _read(self, numbers: Sequence[int], guessed: dict[int, Data]) -> list[LoggedChange]:
+        found: dict[int, Data | None] = dict(guessed)
+        unread = [number for number in numbers if number not in found]
+        if unread:
+            request = self._connection.new_read()
+            for number in unread:
+                request.get(self._path_of(number))
+            found |= dict(zip(unread, self._connection.read(request, is_fresh=False), strict=True))
+        changes = []
+        for number in numbers:
+            data = found[number]
+            if data is None:
+                break
+            try:
+                changes.append(decode_change(data.data, number, data.stat.czxid, data.stat.ctime))
+            except ValueError as error:
+                # It may have said anything, so the board must be listed anew.
+                logger.warning("change %s of board %s: %s", number, self._layout.root, error)
+                break
+        return changes
+
+    def _apply(self, change: LoggedChange) -> None:
+        self._list(change)
+        if self.on_change is not None and change.told:
+            self.on_change(change)
+
+    def _list(self, change: LoggedChange) -> None:
+        for item in change.items:
+            self._listing.put(item, change.zxid)
+        for uuid in change.deleted:
+            self._listing.drop(uuid, change.zxid)
+        for id, exists, next_at in change.schedules:
+            if exists:
+                self._listing.schedules.put(id, next_at, change.zxid)
+            else:
+                self._listing.schedules.drop(id, change.zxid)
+
+    def _load(self) -> None:
+        """List the whole board, and begin to follow the log where it stood before."""
+        # An earlier try that failed half-way may have listed what is gone by now, and the log would not tell.
+        self.clear()
+        request = self._connection.new_read()
+        request.get(self.path)
+        request.children(self._layout.jobs)
+        request.children(self._layout.schedules)
+        log, jobs, schedules = self._connection.read(request)
+        if log is None or jobs is None:
+            self._find_log()
+            return
+        self._loader.load(jobs, schedules or ())
+        with self._listing.lock:
+            self._next = log.stat.creations
+
+    def correct(self, uuid: str, job: StoredJob | None) -> None:
+        """Learn how a job is that was read: if the listing knows it otherwise, the log has not told of it."""
+        with self._listing.lock:
+            item = self._listing.items.get(uuid)
+            if job is not None:
+                self._listing.put(listed(job), job.zxid)
+            elif item is not None:
+                self._listing.drop(uuid, item.zxid)
+
+    def _find_log(self) -> None:
+        """Find the log that is in use now, after the former one was deleted."""
+        request = self._connection.new_read()
+        request.children(self._layout.logs)
+        (generations,) = self._connection.read(request)
+        numbers = sorted(int(name) for name in generations or () if name.isdecimal())
+        if not numbers:
+            raise BoardUnavailable(
+                f"{self._layout.logs} is missing; was the board deleted? close() and connect() again"
+            )
+        self._generation = numbers[-1]
+
+    # -- own changes -----------------------------------------------------------------------------------------------
+
+    def learn_own_ready(self, version: int) -> None:
+        """Learn that this client made a job claimable; if others did too, what is known of them is too old."""
+        if self.ready_version is not None:
+            self.ready_version = version if version == self.ready_version + 1 else None
+
+    def add_own(self, change: Change, number: int, stat: Stat) -> None:
+        """Apply a change of this client's own."""
+        with self._listing.lock:
+            if self._next is not None and number >= self._next:
+                own = logged(change, number, stat.mzxid, stat.mtime)
+                if number == self._next:
+                    self._apply(own)
+                    self._next += 1
+                else:
+                    # Those before it are still to be read: the listing keeps the newer of two, the events their order.
+                    self._list(own)
+                    self._own[number] = own
+        if number % BLOCK == 0 and number >= KEPT + BLOCK:
+            self._delete_block(number - KEPT - BLOCK)
+
+    def _delete_block(self, first: int) -> None:
+        """Delete a block of old changes; waits for no answer."""
+        request = self._connection.new_write()
+        for number in range(first, first + BLOCK):
+            request.delete(self._path_of(number))
+        try:
+            self._connection.send(request)
+        except BoardUnavailable as error:
+            logger.debug("old changes are left for later: %s", error)
+
+    def tidy(self) -> None:
+        """Delete what is left of the log where a block could not be deleted."""
+        request = self._connection.new_read()
+        request.get(self.path)
+        (log,) = self._connection.read(request, is_fresh=False)
+        if log is None or log.stat.numChildren <= KEPT + 16 * BLOCK:
+            return
+        request = self._connection.new_read()
+        request.children(self.path)
+        (names,) = self._connection.read(request, is_fresh=False)
+        old = sorted(names or ())[: -(KEPT + 2 * BLOCK)]
+        for name in old[:1000]:
+            deletion = self._connection.new_write()
+            deletion.delete(f"{self.path}/{name}")
+            self._connection.send(deletion)

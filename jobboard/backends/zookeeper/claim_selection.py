@@ -1,0 +1,248 @@
+"""Chooses the next jobs to claim, without a search and without everybody trying the same one."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+from jobboard.backends.rows import ClaimRequest, JobRow
+from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.claiming import Claimer
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import reply_lost_if
+from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Item, Listing
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.stored_job import StoredJob, decode_read, size_of
+from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, Conflict
+from jobboard.backends.zookeeper.upkeep import Upkeep
+from jobboard.errors import BoardUnavailable
+from jobboard.states import JobState
+
+MAX_RETRIES = 500
+#: How many of the next jobs are read along with the first, for later claims; and how many bytes of them are kept.
+READ_AHEAD, MAX_BYTES_AHEAD = 32, 64_000
+#: Among how many of the best jobs a claim chooses at most, after others were faster again and again.
+MAX_WIDTH = 32
+#: After so many claims without a race, a claim chooses among half as many jobs.
+CALM_CLAIMS = 16
+#: After so many seconds without a lost race the best job is the one that is claimed, as before.
+CALM_SECONDS = 1.0
+
+#: A job as it was read, and how many times jobs had been deleted before.
+_Known = tuple[Data, int]
+
+
+class ClaimSelection:
+    """Claims the best job there is; after a lost race, one of the best few, so that those who race spread out."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        clock: Clock,
+        listing: Listing,
+        change_log: ChangeLogReader,
+        reader: JobReader,
+        claimer: Claimer,
+        upkeep: Upkeep,
+    ) -> None:
+        self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
+        self._change_log, self._reader, self._claimer, self._upkeep = change_log, reader, claimer, upkeep
+        #: Among how many times the wanted number of jobs a claim chooses; the claims in a row without a race; and when
+        #: the last race was lost.
+        self._width, self._calm, self._lost_at = 1, 0, 0.0
+        #: When others were last found to have made a job claimable that this client knew nothing of.
+        self._crowded_at = -CALM_SECONDS
+        #: Jobs as they were read ahead; if one is not so any more, the transaction fails.
+        self._ahead: dict[str, _Known] = {}
+        #: Jobs that a thread of this client is about to claim.
+        self._busy: set[str] = set()
+        #: How many claims were lost to others.
+        self.lost_claims = 0
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        if self._width > 1 and time.monotonic() - self._lost_at > CALM_SECONDS:
+            self._width = 1
+        found: list[StoredJob] = []
+        try:
+            self._find(claim, names, limit, found)
+        except BoardUnavailable as error:
+            # Those that are claimed by now are found again by their claim id.
+            raise reply_lost_if(bool(found), error) from error
+        found.sort(key=lambda job: (-job.priority, job.sequence))
+        return [job.copy() for job in found]
+
+    def _find(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, found: list[StoredJob]) -> None:
+        """Claim the best jobs, and add them to ``found``."""
+        must_look = False
+        for _ in range(MAX_RETRIES):
+            # Alone, with nothing that others could have added, the transaction itself makes sure of that.
+            ready = None if must_look or not self._is_alone() else self._change_log.ready_version
+            wanted = min(limit - len(found), MAX_JOBS)
+            count = self._claim_best(claim, names, wanted, ready, found)
+            must_look = count is None
+            # If there are fewer, these are all: the look said so, or the transaction, since nothing was added.
+            if count is not None and (len(found) >= limit or count < wanted):
+                return
+        if not found:
+            raise BoardUnavailable("others claim faster than this client can")
+
+    def _claim_best(
+        self,
+        claim: ClaimRequest,
+        names: frozenset[str] | None,
+        wanted: int,
+        ready: int | None,
+        found: list[StoredJob],
+    ) -> int | None:
+        """Claim up to ``wanted`` jobs; returns how many, or None if that must be tried again after a look.
+
+        :param ready: the version up to which the listing knows of claimable jobs, if it need not look.
+        """
+        data: dict[str, _Known] = {}
+        if ready is None:
+            data = self._catch_up(names, wanted)
+            self._upkeep.expire_and_promote()
+        chosen = self._choose(names, wanted)
+        try:
+            if not chosen:
+                return 0 if ready is None else None
+            return len(chosen) if self._claim(chosen, data, claim, ready, found) else None
+        finally:
+            self._busy.difference_update(item.uuid for item in chosen)
+
+    def _is_alone(self) -> bool:
+        with self._listing.lock:
+            now = self._clock.now()
+            return (
+                self._change_log.is_in_step
+                and self._change_log.ready_version is not None
+                and self._width == 1
+                and time.monotonic() - self._crowded_at > CALM_SECONDS
+                and not self._listing.due(now, 1)
+            )
+
+    def _catch_up(self, names: frozenset[str] | None, wanted: int) -> dict[str, _Known]:
+        """Catch up with the board, and read in the same request what will probably be chosen."""
+        with self._listing.lock:
+            items = self._listing.ready(names, self._width * wanted if wanted == 1 else wanted)
+        uuids = [item.uuid for item in items if item.uuid not in self._ahead]
+        deletions = self._reader.deletions
+        found = self._change_log.refresh([self._layout.job(uuid) for uuid in uuids])
+        return {uuid: (data, deletions) for uuid, data in zip(uuids, found, strict=True) if data is not None}
+
+    def _choose(self, names: frozenset[str] | None, wanted: int) -> list[Item]:
+        """Choose the best jobs, or some of the best few; no other thread of this client chooses the same."""
+        with self._listing.lock:
+            items = [
+                item
+                for item in self._listing.ready(names, self._width * wanted + len(self._busy))
+                if item.uuid not in self._busy
+            ]
+            if self._width > 1 and len(items) > wanted:
+                start = random.randrange(len(items) - wanted + 1)
+                items = items[start:]
+            chosen = items[:wanted]
+            self._busy.update(item.uuid for item in chosen)
+            return chosen
+
+    def _claim(
+        self,
+        chosen: Sequence[Item],
+        data: dict[str, _Known],
+        claim: ClaimRequest,
+        ready: int | None,
+        found: list[StoredJob],
+    ) -> bool:
+        """Claim what was chosen; False if somebody was faster."""
+        jobs = self._jobs_of(chosen, data)
+        if len(jobs) < len(chosen):
+            return False
+        for part in _in_parts(jobs):
+            try:
+                self._claimer.claim(part, claim, self._change_log.paused_version, ready)
+            except Conflict as conflict:
+                self._note_conflict(conflict, is_race=ready is None)
+                return False
+            self._note_success()
+            found += part
+            self._reader.read_long_values(part)
+        return True
+
+    def _jobs_of(self, chosen: Sequence[Item], data: dict[str, _Known]) -> list[StoredJob]:
+        """Return the chosen jobs as they were read; those that can't be claimed any more are left out."""
+        known: dict[str, _Known] = {}
+        for item in chosen:
+            one = data.get(item.uuid) or self._ahead.pop(item.uuid, None)
+            # What the listing knows to be older than the job is now would only fail.
+            if one is not None and one[0].stat.mzxid >= item.zxid:
+                known[item.uuid] = one
+        missing = [item.uuid for item in chosen if item.uuid not in known]
+        if missing:
+            known |= self._read_ahead(chosen, missing)
+        jobs = []
+        for item in chosen:
+            job = decode_read(item.uuid, *known.get(item.uuid, (None, 0)))
+            if isinstance(job, StoredJob) and job.state is JobState.UNCLAIMED:
+                jobs.append(job)
+                continue
+            # The listing is behind, or somebody changed the znode without a line in the log.
+            self._change_log.correct(item.uuid, job if isinstance(job, StoredJob) else None)
+        return jobs
+
+    def _read_ahead(self, chosen: Sequence[Item], missing: list[str]) -> dict[str, _Known]:
+        """Read what is missing, and of the jobs that come after a single one some more."""
+        wanted = dict.fromkeys(missing)
+        if len(chosen) == 1 and self._width == 1:
+            with self._listing.lock:
+                next_items = self._listing.ready(frozenset({chosen[0].name}), READ_AHEAD)
+                wanted |= dict.fromkeys(item.uuid for item in next_items)
+        request = self._connection.new_read()
+        for uuid in wanted:
+            request.get(self._layout.job(uuid))
+        deletions = self._reader.deletions
+        found = dict(zip(wanted, self._connection.read(request, is_fresh=False), strict=True))
+        self._ahead.clear()
+        size = 0
+        for uuid, data in found.items():
+            size += 0 if data is None else len(data.data)
+            if data is not None and uuid not in missing and size < MAX_BYTES_AHEAD:
+                self._ahead[uuid] = (data, deletions)
+        return {uuid: (found[uuid], deletions) for uuid in missing if found[uuid] is not None}
+
+    def _note_conflict(self, conflict: Conflict, *, is_race: bool) -> None:
+        """Choose among more jobs after a lost race; a client that knew too little of the board has met no race."""
+        self._ahead.clear()
+        if conflict.path == self._layout.deleted:
+            self._reader.read_deletions()
+        if conflict.path == self._layout.ready:
+            self._crowded_at = time.monotonic()
+            self._change_log.expect_changes()
+        if not conflict.path.startswith(self._layout.jobs):
+            return
+        self.lost_claims += 1
+        if is_race:
+            self._calm, self._lost_at = 0, time.monotonic()
+            self._width = min(self._width * 2 if self._width > 1 else 4, MAX_WIDTH)
+
+    def _note_success(self) -> None:
+        self._calm += 1
+        if self._calm >= CALM_CLAIMS and self._width > 1:
+            self._calm, self._width = 0, self._width // 2
+
+
+def _in_parts(jobs: Sequence[StoredJob]) -> Iterator[list[StoredJob]]:
+    """Iterate over jobs in parts that fit a transaction each."""
+    part: list[StoredJob] = []
+    size = 0
+    for job in jobs:
+        if part and size >= MAX_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(job)
+        size += size_of(job)
+    yield part

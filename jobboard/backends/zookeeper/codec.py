@@ -1,0 +1,75 @@
+"""What znodes hold: msgpack. Anything can be damaged, so every value is checked before it is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgpack
+
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.errors import BoardUnavailable
+
+#: What a field may be.
+TEXT, COUNT, MOMENT, BYTES = (str, type(None)), (int,), (int, float, type(None)), (bytes, type(None))
+
+#: No moment is further from 0, in seconds; this excludes NaN too, which can't be sorted.
+MAX_MOMENT = 1e12
+
+_is_id = re.compile(r"[0-9a-zA-Z-]{1,64}").fullmatch
+
+#: A uuid that no job has.
+NOBODY = "nobody"
+
+
+def pack(value: Any) -> bytes:
+    data: bytes = msgpack.packb(value, use_bin_type=True)
+    return data
+
+
+def unpack(data: bytes) -> Any:
+    """Return what was packed; raises ``ValueError`` if these bytes are no msgpack."""
+    try:
+        return msgpack.unpackb(data, raw=False, strict_map_key=False)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"can't be decoded: {error}") from None
+
+
+def check_types(values: Sequence[Any], types: Sequence[tuple[type, ...]]) -> None:
+    """Raise ``ValueError`` unless there are just as many values, each of one of its types."""
+    if len(values) != len(types) or not all(map(isinstance, values, types)):
+        raise ValueError("it has other fields")
+
+
+def check_moments(*moments: float | None) -> None:
+    """Raise ``ValueError`` if one of these moments is out of range."""
+    for moment in moments:
+        if moment is not None and not -MAX_MOMENT < moment < MAX_MOMENT:
+            raise ValueError("it has a moment out of range")
+
+
+def check_ids(ids: Iterable[Any]) -> None:
+    """Raise ``ValueError`` if one of these can't be part of a path."""
+    for id in ids:
+        if not isinstance(id, str) or not _is_id(id):
+            raise ValueError("it has an invalid id")
+
+
+def uuid_in(holder: Data) -> str:
+    """Return the uuid that a key leads to; :data:`NOBODY` if the key is damaged."""
+    uuid = holder.data.decode(errors="replace")
+    return uuid if _is_id(uuid) else NOBODY
+
+
+def paused_names(found: Data, path: str) -> frozenset[str | None]:
+    """Return the paused names; raises :class:`BoardUnavailable` if nobody can tell what may be claimed."""
+    try:
+        names = unpack(found.data) if found.data else []
+        check_types([names], [(list,)])
+        check_types(names, [TEXT] * len(names))
+        return frozenset(names)
+    except ValueError as error:
+        raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None

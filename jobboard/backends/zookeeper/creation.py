@@ -1,0 +1,82 @@
+"""Makes what every board has in ZooKeeper, and finds which boards exist."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import unquote
+
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import from_kazoo, refused
+from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, fault_in
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+
+class BoardCreation:
+    """Creates a board's fixed znodes, as far as they don't exist, and this client's presence."""
+
+    def __init__(self, connection: Connection, layout: Layout, sessions: Sessions, reader: JobReader) -> None:
+        self._connection, self._layout, self._sessions, self._reader = connection, layout, sessions, reader
+
+    def boards(self) -> list[str]:
+        try:
+            return [unquote(part) for part in self._connection.call("get_children", self._layout.home)]
+        except NoNodeError:
+            return []
+        except KazooException as error:
+            raise from_kazoo(self._connection.where, error) from None
+
+    def create(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not self._is_created(deadline):
+            self._connection.wait_until_connected(max(0.0, deadline - time.monotonic()))
+
+    def _is_created(self, deadline: float) -> bool:
+        """Create what is missing; False if the connection broke on the way and there is time left."""
+        try:
+            self._create_missing()
+            self._sessions.mine()
+            return True
+        except BoardUnavailable as error:
+            # All of this can be asked again while there is time: also of a server that is slow.
+            can_be_repeated = isinstance(error, ReplyLost) or not self._connection.connected
+            if time.monotonic() < deadline and can_be_repeated:
+                return False
+            raise
+        except KazooException as error:
+            raise from_kazoo(self._connection.where, error) from None
+
+    def _create_missing(self) -> None:
+        request = self._connection.new_read()
+        for path in self._layout.fixed:
+            request.get(path)
+        found = dict(zip(self._layout.fixed, self._connection.read(request), strict=True))
+        missing = [path for path, data in found.items() if data is None]
+        if self._layout.logs not in missing and self._layout.log(0) in missing:
+            # A log that began anew has another generation.
+            missing.remove(self._layout.log(0))
+        if len(missing) < len(self._layout.fixed) or not self._create_all():
+            for path in missing:
+                self._create(path)
+        deleted = found[self._layout.deleted]
+        self._reader.deletions = 0 if deleted is None else deleted.stat.version
+
+    def _create_all(self) -> bool:
+        """Create a whole board at once, which usually works; False if another client does so too, or without a root."""
+        request = self._connection.new_write()
+        for path in (self._layout.root, *self._layout.fixed):
+            request.create(path, b"")
+        fault = fault_in(self._connection.write(request))
+        if fault is not None and fault[1] not in (NODE_EXISTS, NO_NODE):
+            raise refused(self._connection.where, fault[1])
+        return fault is None
+
+    def _create(self, path: str) -> None:
+        try:
+            self._connection.call("create", path, b"", acl=self._connection.acl, makepath=True)
+        except NodeExistsError:
+            pass

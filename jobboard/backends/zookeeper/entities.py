@@ -1,0 +1,145 @@
+"""Entities and logbooks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+
+from jobboard.backends.rows import EntityRow
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.codec import check_moments, check_types, pack, unpack
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import from_kazoo
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.errors import BoardUnavailable
+
+DAY = 86_400.0
+MAX_RETRIES = 50
+
+
+class Entities:
+    """An entity's znode stays when the entity is gone, for operators to see; it names its client's presence."""
+
+    def __init__(self, connection: Connection, layout: Layout, clock: Clock, sessions: Sessions) -> None:
+        self._connection, self._layout, self._clock, self._sessions = connection, layout, clock, sessions
+
+    def put(self, entity: EntityRow) -> None:
+        data = pack([entity.kind, entity.name, entity.body, entity.ttl, self._sessions.mine()])
+        sent_at = time.monotonic()
+        try:
+            stat = self._set_or_create(self._layout.entity(entity.kind, entity.name), data)
+        except KazooException as error:
+            raise from_kazoo(self._connection.where, error) from None
+        if stat is not None:
+            self._clock.learn(stat.mtime, sent_at, time.monotonic())
+
+    def _set_or_create(self, path: str, data: bytes) -> Any:
+        try:
+            return self._connection.call("set", path, data)
+        except NoNodeError:
+            pass
+        try:
+            return self._connection.call("create", path, data, acl=self._connection.acl, include_data=True)[1]
+        except NodeExistsError:
+            return self._connection.call("set", path, data)
+
+    def remove(self, kind: str, name: str) -> None:
+        self._connection.delete(self._layout.entity(kind, name))
+
+    def all(self) -> list[EntityRow]:
+        return [entity for _, entity in self._read()]
+
+    def _read(self) -> list[tuple[str, EntityRow]]:
+        """Return the entities that exist and existed, with the names of their znodes."""
+        request = self._connection.new_read()
+        request.children(self._layout.entities)
+        (names,) = self._connection.read(request)
+        if names is None:
+            raise BoardUnavailable(f"{self._layout.entities} is missing; was the board deleted?")
+        names = sorted(names)
+        request = self._connection.new_read()
+        request.get(self._layout.sessions)
+        for name in names:
+            request.get(f"{self._layout.entities}/{name}")
+        sessions, *found = self._connection.read(request, is_fresh=False)
+        if sessions is not None and not self._sessions.are_known_at(sessions.stat):
+            self._sessions.refresh()
+        now = self._clock.now()
+        return [
+            (name, entity)
+            for name, data in zip(names, found, strict=True)
+            if data is not None and (entity := self._decode(data, now)) is not None
+        ]
+
+    def _decode(self, data: Data, now: float) -> EntityRow | None:
+        try:
+            parts = unpack(data.data)
+            check_types(parts, [(str,), (str,), (bytes,), (int, float), (str,)])
+            check_moments(parts[3])
+        except (ValueError, TypeError):
+            return None
+        kind, name, body, ttl, presence = parts
+        seen = data.stat.mtime / 1000
+        entity = EntityRow(kind, name, body, ttl, seen, seen + ttl - now)
+        if self._sessions.is_present(presence):
+            return entity
+        # Its session has ended: it is gone, whatever time to live it announced.
+        return replace(entity, expires_in=min(entity.expires_in, seen - now, -0.001))
+
+    def forget(self, limit: int) -> int:
+        """Delete up to ``limit`` entities that have been gone for a day; returns how many it were."""
+        gone = [name for name, entity in self._read() if entity.expires_in <= -DAY][: max(0, limit)]
+        for name in gone:
+            self._connection.delete(f"{self._layout.entities}/{name}")
+        return len(gone)
+
+
+class Logbooks:
+    """Each logbook is one znode: its version and its body."""
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._connection, self._layout = connection, layout
+
+    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        path = self._layout.book(uuid)
+        data = pack([version, body])
+        for _ in range(MAX_RETRIES):
+            found = self._connection.read_one(path)
+            stored = None if found is None else _decoded_book(uuid, found)[1]
+            if stored == version:
+                return True
+            if stored != after:
+                return False
+            try:
+                if found is None:
+                    self._connection.call("create", path, data, acl=self._connection.acl)
+                else:
+                    self._connection.call("set", path, data, found.stat.version)
+                return True
+            except (NodeExistsError, NoNodeError, BadVersionError):
+                continue
+            except KazooException as error:
+                raise from_kazoo(self._connection.where, error) from None
+        raise BoardUnavailable("others save this book faster than this client can")
+
+    def load(self, uuid: str) -> tuple[bytes, str] | None:
+        found = self._connection.read_one(self._layout.book(uuid))
+        return None if found is None else _decoded_book(uuid, found)
+
+    def destroy(self, uuid: str) -> bool:
+        return self._connection.delete(self._layout.book(uuid))
+
+
+def _decoded_book(uuid: str, found: Data) -> tuple[bytes, str]:
+    """Return the body and the version of a book."""
+    try:
+        parts = unpack(found.data)
+        check_types(parts, [(str,), (bytes,)])
+        return parts[1], parts[0]
+    except (ValueError, TypeError):
+        raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it") from None

@@ -1,0 +1,67 @@
+"""Reads jobs by their uuids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.stored_job import Newer, StoredJob, decode_read
+from jobboard.errors import BoardUnavailable
+
+MAX_READS, MAX_BLOB_READS = 500, 16
+
+
+class JobReader:
+    """Reads jobs as their znodes hold them, and keeps up with which clients exist while it does."""
+
+    def __init__(self, connection: Connection, layout: Layout, sessions: Sessions) -> None:
+        self._connection, self._layout, self._sessions = connection, layout, sessions
+        #: How many times jobs have been deleted from the board, as of the last look.
+        self.deletions = 0
+
+    def read(self, uuids: Sequence[str], *, is_fresh: bool = True) -> list[StoredJob | Newer | str | None]:
+        """Return what is under these uuids: a job, one of a newer format, the uuid of an alias, or None."""
+        found: list[StoredJob | Newer | str | None] = []
+        for start in range(0, len(uuids), MAX_READS):
+            part = uuids[start : start + MAX_READS]
+            request = self._connection.new_read()
+            request.get(self._layout.sessions)
+            request.get(self._layout.deleted)
+            for uuid in part:
+                request.get(self._layout.job(uuid))
+            sessions, deleted, *data = self._connection.read(request, is_fresh=is_fresh)
+            if sessions is None or deleted is None:
+                raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
+            if not self._sessions.are_known_at(sessions.stat):
+                self._sessions.refresh()
+            self.deletions = version = deleted.stat.version
+            found += [decode_read(uuid, one, version) for uuid, one in zip(part, data, strict=True)]
+        return found
+
+    def read_jobs(self, uuids: Sequence[str]) -> list[StoredJob | None]:
+        """Return the jobs of these uuids; None for what is none, or can't be read."""
+        return [job if isinstance(job, StoredJob) else None for job in self.read(uuids)]
+
+    def read_deletions(self) -> None:
+        """Learn how many times jobs have been deleted by now."""
+        deleted = self._connection.read_one(self._layout.deleted)
+        if deleted is not None:
+            self.deletions = deleted.stat.version
+
+    def read_long_values(self, jobs: Sequence[StoredJob]) -> list[StoredJob]:
+        """Read the long values of these jobs, and return those jobs of which some do not exist any more."""
+        torn: dict[str, StoredJob] = {}
+        wanted = [(job, field, blob) for job in jobs for field, blob in job.blobs.items() if not getattr(job, field)]
+        for start in range(0, len(wanted), MAX_BLOB_READS):
+            part = wanted[start : start + MAX_BLOB_READS]
+            request = self._connection.new_read()
+            for _, _, blob in part:
+                request.get(self._layout.blob(blob))
+            for (job, field, _), data in zip(part, self._connection.read(request, is_fresh=False), strict=True):
+                if data is None:
+                    torn[job.uuid] = job
+                else:
+                    setattr(job, field, data.data.decode() if field == "last_error" else data.data)
+        return list(torn.values())

@@ -1,0 +1,61 @@
+"""Reads a whole board into the listing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
+
+from jobboard.backends.zookeeper.changes import listed
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.schedule_index import decode_schedule
+from jobboard.backends.zookeeper.stored_job import StoredJob, decode
+
+MAX_READS = 500
+
+
+class ListingLoader:
+    """Lists jobs and schedules from their own znodes, some hundred in each request."""
+
+    def __init__(self, connection: Connection, layout: Layout, listing: Listing) -> None:
+        self._connection, self._layout, self._listing = connection, layout, listing
+
+    def load(self, job_buckets: Sequence[str], schedule_buckets: Sequence[str]) -> None:
+        """List what these buckets hold, each the name of a znode below ``jobs`` or ``schedules``."""
+        for uuids in self._names_in(self._layout.jobs, job_buckets):
+            self._load_jobs(uuids)
+        for names in self._names_in(self._layout.schedules, schedule_buckets):
+            self._load_schedules(names)
+
+    def _names_in(self, folder: str, buckets: Sequence[str]) -> Iterator[list[str]]:
+        if not buckets:
+            return
+        request = self._connection.new_read()
+        for bucket in buckets:
+            request.children(f"{folder}/{bucket}")
+        names = [name for part in self._connection.read(request, is_fresh=False) for name in part or ()]
+        for start in range(0, len(names), MAX_READS):
+            yield names[start : start + MAX_READS]
+
+    def _load_jobs(self, uuids: Sequence[str]) -> None:
+        request = self._connection.new_read()
+        for uuid in uuids:
+            request.get(self._layout.job(uuid))
+        found = self._connection.read(request, is_fresh=False)
+        with self._listing.lock:
+            for uuid, data in zip(uuids, found, strict=True):
+                job = None if data is None else decode(uuid, data.data, data.stat)
+                if isinstance(job, StoredJob):
+                    self._listing.put(listed(job), job.zxid)
+
+    def _load_schedules(self, names: Sequence[str]) -> None:
+        ids = [unquote(name) for name in names]
+        request = self._connection.new_read()
+        for id in ids:
+            request.get(self._layout.schedule(id))
+        found = self._connection.read(request, is_fresh=False)
+        with self._listing.lock:
+            for id, data in zip(ids, found, strict=True):
+                if data is not None:
+                    self._listing.schedules.put(id, decode_schedule(data.data)[1], data.stat.mzxid)

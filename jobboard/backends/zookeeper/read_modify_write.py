@@ -1,0 +1,247 @@
+"""Changes jobs: reads them, decides, and writes on condition that nothing has changed since; otherwise tries again."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.errors import reply_lost_if
+from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, Conflict, SentTransaction, Transactions
+from jobboard.errors import BoardUnavailable
+
+Answer = TypeVar("Answer")
+
+MAX_RETRIES = 200
+MAX_HELD = 100_000
+
+
+class Write(enum.Enum):
+    """What is done to a job's znode."""
+
+    NOTHING = "nothing"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+#: Is called with a job as it is now, or None; changes it or not, and returns the answer and what is to be written.
+Decide = Callable[[StoredJob | None, float], tuple[Answer, Write]]
+#: The uuid of a job, and what decides about it.
+Step = tuple[str, Decide[Answer]]
+
+
+@dataclass
+class _Decided(Generic[Answer]):
+    """A decision about one job: its place in the batch, the answer, and what the job is now.
+
+    ``is_fresh``: the job was read for it, instead of remembered.
+    """
+
+    place: int
+    answer: Answer
+    job: StoredJob | None
+    write: Write
+    was_live: bool
+    is_fresh: bool
+
+
+class HeldJobs:
+    """The jobs that this client has claimed, as it wrote them last: their ends need no reading."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, StoredJob] = {}
+
+    def put(self, job: StoredJob) -> None:
+        with self._lock:
+            self._jobs[job.uuid] = job
+            if len(self._jobs) > MAX_HELD:
+                del self._jobs[next(iter(self._jobs))]
+
+    def get(self, uuid: str) -> StoredJob | None:
+        return self._jobs.get(uuid)
+
+    def pop(self, uuid: str) -> StoredJob | None:
+        with self._lock:
+            return self._jobs.pop(uuid, None)
+
+    def under(self, presence: str) -> list[StoredJob]:
+        """Return the jobs that were claimed under a presence of this client."""
+        with self._lock:
+            return [job for job in self._jobs.values() if job.presence == presence]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._jobs.clear()
+
+
+class ReadModifyWrite:
+    """Decides on jobs as they are now, and writes what was decided if they are still so."""
+
+    def __init__(
+        self, reader: JobReader, transactions: Transactions, sessions: Sessions, clock: Clock, held: HeldJobs
+    ) -> None:
+        self._reader, self._transactions, self._sessions = reader, transactions, sessions
+        self._clock, self._held = clock, held
+
+    # -- jobs as they are now --------------------------------------------------------------------------------------
+
+    def current(self, uuids: Sequence[str]) -> list[StoredJob | None]:
+        """Return the jobs of these uuids as they are now, with their long values; None for those that don't exist."""
+        found = self._reader.read_jobs(uuids)
+        now = self._clock.now()
+        due = [job.uuid for job in found if job is not None and job.is_due(now, self._sessions.is_present)]
+        if due:
+            self.expire_and_promote(due)
+            found = self._reader.read_jobs(uuids)
+        return self._with_long_values(found)
+
+    def _with_long_values(self, found: list[StoredJob | None]) -> list[StoredJob | None]:
+        """Return the jobs with their long values; those that were written meanwhile are read again for that."""
+        torn = self._reader.read_long_values([job for job in found if job is not None])
+        for _ in range(MAX_RETRIES):
+            if not torn:
+                break
+            versions = {job.uuid: job.zxid for job in torn}
+            again = dict(zip(versions, self._reader.read_jobs(list(versions)), strict=True))
+            found = [again.get(job.uuid, job) if job is not None else None for job in found]
+            # What is missing although nobody has written since is gone for good.
+            changed = [job for uuid, job in again.items() if job and job.zxid != versions[uuid]]
+            torn = self._reader.read_long_values(changed)
+        return found
+
+    def expire_and_promote(self, uuids: Sequence[str]) -> list[StoredJob | None]:
+        """Write what time, or the end of a session, has made of these jobs; returns them as they are then."""
+        return self.edit([(uuid, _leave) for uuid in uuids])
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def edit(self, steps: Sequence[Step[Answer]], *, use_held: bool = False) -> list[Answer]:
+        """Carry the steps out, each atomically; two for the same job one after the other.
+
+        :param use_held: decide on what this client remembers of the jobs that it holds, if that leads to a write, which
+            then fails if it was not so any more.
+        """
+        answers: dict[int, Answer] = {}
+        pending = list(enumerate(steps))
+        began = False
+        gone: set[str] = set()
+        try:
+            for _ in range(MAX_RETRIES):
+                if not pending:
+                    break
+                first, later = _first_of_each(pending)
+                for done in self._write(self._decide_all(first, use_held), gone):
+                    began = began or done.write is not Write.NOTHING
+                    answers[done.place] = done.answer
+                use_held = False
+                pending = [(place, step) for place, step in first if place not in answers] + later
+            else:
+                raise BoardUnavailable("others change the same jobs faster than this client can")
+        except BoardUnavailable as error:
+            for _, (uuid, _) in pending:
+                self._held.pop(uuid)
+            raise reply_lost_if(began, error) from error
+        return [answers[place] for place in range(len(steps))]
+
+    def _decide_all(self, steps: Sequence[tuple[int, Step[Answer]]], use_held: bool) -> list[_Decided[Answer]]:
+        jobs: dict[str, StoredJob | None] = {}
+        if use_held:
+            held = {uuid: self._held.pop(uuid) for _, (uuid, _) in steps}
+            # If something was deleted since, it may be another job of the same uuid by now.
+            jobs = {uuid: job for uuid, job in held.items() if job and job.deletions == self._reader.deletions}
+        unread = [uuid for _, (uuid, _) in steps if uuid not in jobs]
+        if unread:
+            jobs |= zip(unread, self._reader.read_jobs(unread), strict=True)
+        now = self._clock.now()
+        fresh = set(unread)
+        return [self._decide(place, decide, jobs[uuid], now, uuid in fresh) for place, (uuid, decide) in steps]
+
+    def _decide(
+        self, place: int, decide: Decide[Answer], job: StoredJob | None, now: float, is_fresh: bool
+    ) -> _Decided[Answer]:
+        was_live = job is not None and job.is_live
+        was_due = job is not None and job.expire_or_promote(now, self._sessions.is_present)
+        answer, write = decide(job, now)
+        if was_due and write is Write.NOTHING:
+            write = Write.UPDATE
+        return _Decided(place, answer, job, write, was_live, is_fresh)
+
+    def _write(self, decided: Sequence[_Decided[Answer]], gone: set[str]) -> list[_Decided[Answer]]:
+        """Write what was decided, and return what is done.
+
+        :param gone: what need not be removed with a job, since somebody has done so by hand; is added to.
+        """
+        done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
+        changed = [(one, one.job) for one in decided if one.write is not Write.NOTHING and one.job is not None]
+        if not changed:
+            return done
+        self._transactions.create_parents_of_keys([job for one, job in changed if job.is_live and not one.was_live])
+        self._transactions.move_out_long_values([job for one, job in changed if one.write is Write.UPDATE])
+        sent: list[tuple[list[_Decided[Answer]], SentTransaction]] = []
+        try:
+            # All are on their way before the first answer is awaited.
+            for part_and_transaction in self._send(changed, gone):
+                sent.append(part_and_transaction)
+            for part, transaction in sent:
+                done += self._finish(part, transaction, gone)
+        except BoardUnavailable as error:
+            is_whole = len(sent) == 1 and len(sent[0][0]) == len(changed)
+            raise reply_lost_if(bool(sent) and not is_whole, error) from error
+        for one in done:
+            if one.job is not None and one.job.presence is not None and one.job.presence == self._sessions.present:
+                self._held.put(one.job)
+        return done
+
+    def _send(
+        self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]
+    ) -> Iterator[tuple[list[_Decided[Answer]], SentTransaction]]:
+        """Send what was decided in as few transactions as it takes."""
+        rest = list(reversed(changed))
+        while rest:
+            transaction = self._transactions.begin(gone)
+            self._transactions.check_not_deleted(transaction, [job for _, job in rest])
+            part: list[_Decided[Answer]] = []
+            while rest and len(part) < MAX_JOBS and transaction.size < MAX_BYTES:
+                one, job = rest.pop()
+                if one.write is Write.DELETE:
+                    self._transactions.delete_job(transaction, job)
+                else:
+                    self._transactions.write_job(transaction, job, was_live=one.was_live)
+                part.append(one)
+            yield part, self._transactions.send(transaction)
+
+    def _finish(
+        self, part: list[_Decided[Answer]], transaction: SentTransaction, gone: set[str]
+    ) -> list[_Decided[Answer]]:
+        """Return what a transaction has done: all of its part, or nothing if somebody was faster."""
+        try:
+            self._transactions.finish(transaction)
+        except Conflict as conflict:
+            if conflict.is_gone:
+                gone.add(conflict.path)
+            return []
+        return part
+
+
+def _leave(job: StoredJob | None, _now: float) -> tuple[StoredJob | None, Write]:
+    return job, Write.NOTHING
+
+
+def _first_of_each(
+    pending: Sequence[tuple[int, Step[Answer]]],
+) -> tuple[list[tuple[int, Step[Answer]]], list[tuple[int, Step[Answer]]]]:
+    """Part the first step of each job from those that come after it."""
+    first: list[tuple[int, Step[Answer]]] = []
+    later: list[tuple[int, Step[Answer]]] = []
+    seen: set[str] = set()
+    for place, step in pending:
+        (later if step[0] in seen else first).append((place, step))
+        seen.add(step[0])
+    return first, later

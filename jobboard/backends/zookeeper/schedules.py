@@ -1,0 +1,176 @@
+"""Schedules: each step is one transaction, with what it posts and tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.text import shortened
+from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.codec import pack
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import reply_lost_if
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.posting import Plan, Poster
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.schedule_index import Place, decode_schedule
+from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON
+from jobboard.backends.zookeeper.transactions import Conflict, SentTransaction, Transactions
+from jobboard.errors import BoardUnavailable
+
+#: A step, and its place in the batch.
+_Step = tuple[int, ScheduleStep]
+_Planner = Callable[[Sequence[NewJob]], Plan]
+
+MAX_RETRIES = 200
+MAX_READS = 100
+
+
+class Schedules:
+    """The listing has the order of the schedules, which the log keeps up to date; their bodies are read."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        clock: Clock,
+        listing: Listing,
+        change_log: ChangeLogReader,
+        transactions: Transactions,
+        poster: Poster,
+    ) -> None:
+        self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
+        self._change_log, self._transactions, self._poster = change_log, transactions, poster
+
+    def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        verdicts: dict[int, Verdict] = {}
+        pending, plan = list(enumerate(steps)), self._poster.likely_plan
+        for _ in range(MAX_RETRIES):
+            if not pending:
+                return [verdicts[place] for place in range(len(steps))]
+            first, later = _first_of_each(pending)
+            try:
+                conflicts = self._take_all(first, plan, verdicts)
+            except BoardUnavailable as error:
+                raise reply_lost_if(Verdict.DONE in verdicts.values(), error) from error
+            pending = conflicts + later
+            if conflicts:
+                plan = self._poster.certain_plan
+        raise BoardUnavailable("others change these schedules faster than this client can")
+
+    def _take_all(self, steps: Sequence[_Step], plan: _Planner, verdicts: dict[int, Verdict]) -> list[_Step]:
+        """Take steps of schedules that are all different; returns those for which somebody was faster.
+
+        All are on their way before the first answer is awaited.
+        """
+        sent: list[tuple[_Step, SentTransaction]] = []
+        conflicts: list[_Step] = []
+        try:
+            deletions, found = self._read_counted([step.id for _, step in steps])
+            for (place, step), stored in zip(steps, found, strict=True):
+                verdict = _verdict(step, stored)
+                if verdict is Verdict.DONE:
+                    sent.append(((place, step), self._send(step, stored, deletions, plan)))
+                else:
+                    verdicts[place] = verdict
+        except BoardUnavailable as error:
+            raise reply_lost_if(bool(sent), error) from error
+        for (place, step), transaction in sent:
+            try:
+                self._transactions.finish(transaction)
+                verdicts[place] = Verdict.DONE
+            except Conflict:
+                conflicts.append((place, step))
+            except BoardUnavailable as error:
+                raise reply_lost_if(len(sent) > 1, error) from error
+        return conflicts
+
+    def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> SentTransaction:
+        """Send a step.
+
+        :param deletions: how many times something had been deleted when it was read; one that is removed and added
+            again under the same id begins with the same version.
+        """
+        path = self._layout.schedule(step.id)
+        transaction = self._transactions.begin()
+        transaction.check(self._layout.deleted, deletions)
+        if step.row is None:
+            transaction.delete(path, -1 if stored is None else stored.stat.version)
+            transaction.set(self._layout.deleted, b"")
+            transaction.change.schedules.append((step.id, False, None))
+        else:
+            data = pack([step.row.version, step.row.next_at, step.row.body])
+            if stored is None:
+                self._transactions.create_parents([path])
+                transaction.create(path, data)
+            else:
+                transaction.set(path, data, stored.stat.version)
+            transaction.change.schedules.append((step.id, True, step.row.next_at))
+        if step.postings:
+            self._poster.add_postings(transaction, plan(step.postings))
+        for event in step.announcements:
+            reason = shortened(event.reason, MAX_EVENT_REASON)
+            transaction.change.told.append((event.kind, event.uuid, event.name, event.who, None, reason))
+        return self._transactions.send(transaction)
+
+    def _read_counted(self, ids: Sequence[str]) -> tuple[int, list[Data | None]]:
+        """Return what is under these ids, and how many times something had been deleted before."""
+        found: list[Data | None] = []
+        deletions: list[int] = []
+        for start in range(0, len(ids), MAX_READS):
+            request = self._connection.new_read()
+            request.get(self._layout.deleted)
+            for id in ids[start : start + MAX_READS]:
+                request.get(self._layout.schedule(id))
+            deleted, *part = self._connection.read(request, is_fresh=start == 0)
+            if deleted is None:
+                raise BoardUnavailable(f"{self._layout.deleted} is missing; was the board deleted?")
+            deletions.append(deleted.stat.version)
+            found += part
+        return min(deletions, default=0), found
+
+    def read(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        return [_schedule(id, data) for id, data in zip(ids, self._read_counted(ids)[1], strict=True)]
+
+    def due(self, limit: int) -> DueSchedules:
+        self._change_log.refresh()
+        now = self._clock.now()
+        with self._listing.lock:
+            ids, next_at = self._listing.schedules.due(now, limit)
+        # One that has been stepped on meanwhile is not due any more.
+        rows = [row for row in self.read(ids) if row and (row.next_at or now) <= now] if ids else []
+        return DueSchedules(rows, None if next_at is None else next_at - now, now)
+
+    def page(self, cursor: object | None, size: int) -> SchedulePage:
+        self._change_log.refresh()
+        with self._listing.lock:
+            places = self._listing.schedules.page(cast(Place | None, cursor), size)
+        rows = self.read([id for _, id in places])
+        return SchedulePage([row for row in rows if row], places[-1] if len(places) == size else None)
+
+
+def _verdict(step: ScheduleStep, stored: Data | None) -> Verdict:
+    """Return what becomes of a step from what is stored; DONE if it can be taken."""
+    version = None if stored is None else decode_schedule(stored.data)[0]
+    if version == (None if step.row is None else step.row.version):
+        return Verdict.REPEATED
+    return Verdict.DONE if version == step.after else Verdict.LOST
+
+
+def _first_of_each(pending: Sequence[_Step]) -> tuple[list[_Step], list[_Step]]:
+    """Part the first step of each schedule from those that come after it."""
+    first: dict[str, _Step] = {}
+    later: list[_Step] = []
+    for numbered in pending:
+        if first.setdefault(numbered[1].id, numbered) is not numbered:
+            later.append(numbered)
+    return list(first.values()), later
+
+
+def _schedule(id: str, data: Data | None) -> ScheduleRow | None:
+    if data is None:
+        return None
+    return ScheduleRow(id, *decode_schedule(data.data))

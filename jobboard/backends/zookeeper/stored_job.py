@@ -1,0 +1,375 @@
+"""A job as its znode holds it, with what the znode's stat adds."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.lifecycle import UNRECORDED, Transition, expire, expire_or_promote, is_due
+from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.text import shortened
+from jobboard.backends.zookeeper.codec import (
+    BYTES,
+    COUNT,
+    MOMENT,
+    TEXT,
+    check_ids,
+    check_moments,
+    check_types,
+    pack,
+    unpack,
+)
+from jobboard.backends.zookeeper.requests import Data, Stat
+from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
+
+logger = logging.getLogger("jobboard.zookeeper")
+
+Answer = TypeVar("Answer")
+
+_STATES = {state.value: state for state in JobState}
+_KINDS = {kind.value: kind for kind in EventKind}
+
+#: Stands for the number of the very transaction that writes it, or for its moment; only the stat tells them.
+THIS = -1
+
+#: A posting's place in its batch takes so many bits; those above are the transaction that posted it.
+PLACE_BITS = 10
+#: The format of a job's record; a client leaves jobs of later formats alone.
+_ALIAS, _JOB = "alias", 1
+
+#: The longest that stands in the job's own znode; what is longer gets one for itself.
+MAX_INLINE = 1024
+
+#: The longest reason that a record keeps, the longest in a line of the history, and the longest error; in bytes.
+#: Reasons come from error messages, which can be of any length, and a job must stay small enough to be written.
+MAX_REASON, MAX_EVENT_REASON, MAX_ERROR = 4_000, 500, 400_000
+
+#: What is hidden at once is so too for clients whose clocks are behind by less than this, in seconds.
+MAX_CLOCK_ERROR = 1.0
+
+#: Whether the client of this presence still exists.
+IsPresent = Callable[[str], bool]
+
+#: A line of the history: kind, who, when (milliseconds), token, reason.
+_Line = tuple[EventKind, str | None, int, int | None, str | None]
+
+#: The fields of a job that a record has in this order, after its format, and what each may be.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "priority": COUNT,
+    "index": COUNT,
+    "key": TEXT,
+    "run_at": MOMENT,
+    "max_attempts": (int, type(None)),
+    "state": (str,),
+    "attempts": COUNT,
+    "owner": TEXT,
+    "token": COUNT,
+    "claim_id": TEXT,
+    "expires_at": MOMENT,
+    "reason": TEXT,
+    "cancel_asked": (bool,),
+    "presence": TEXT,
+    "until": MOMENT,
+}
+#: Then come the history, the aliases, which of the long fields are in znodes of their own, and the long fields.
+_TYPES = [COUNT, *_FIELDS.values(), (list,), (list,), (list, type(None)), (list,)]
+_LINE_TYPES: list[tuple[type, ...]] = [(str,), TEXT, COUNT, (int, type(None)), TEXT]
+#: The fields that can be long, and what each may be; one in a znode of its own is that one's name.
+_LONG_FIELDS: dict[str, tuple[type, ...]] = {
+    "body": (bytes,),
+    "checkpoint": BYTES,
+    "progress": BYTES,
+    "result": BYTES,
+    "last_error": TEXT,
+}
+LONG_FIELDS = tuple(_LONG_FIELDS)
+
+_row_values = attrgetter(*(field.name for field in fields(JobRow)))
+_plain_values = attrgetter(*_FIELDS)
+
+#: Stands for a long value that was not read while a transition decides whether it is replaced.
+_UNREAD: Any = object()
+
+
+class StoredJob(JobRow):
+    """A job, and all else that its znode knows; callers get copies.
+
+    ``version`` and ``zxid`` are the znode's when it was read; ``index`` is its place in its batch. ``presence`` is the
+    client under which it is claimed. ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the
+    uuids of the postings that replaced its content; the next write deletes ``forgotten_aliases``. ``blobs`` names
+    the znodes of long fields. The next write deletes ``orphans``, and makes ``fresh``: blobs with their content, or
+    with None if they were written ahead. ``told`` is what the next write tells as events.
+    ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
+    again under the same uuid begins with the same versions, so that a version alone is no fence.
+    """
+
+    __slots__ = (
+        "aliases",
+        "blobs",
+        "deletions",
+        "forgotten_aliases",
+        "fresh",
+        "index",
+        "lines",
+        "orphans",
+        "presence",
+        "told",
+        "until",
+        "version",
+        "zxid",
+    )
+
+    def __init__(self, uuid: str, name: str, priority: int, body: bytes) -> None:
+        super().__init__(uuid, name, priority, 0, 0.0, body)
+        self.version = self.zxid = self.index = self.deletions = 0
+        self.presence: str | None = None
+        self.until: float | None = None
+        self.lines: list[_Line] = []
+        self.aliases: list[str] = []
+        self.blobs: dict[str, str] = {}
+        self._forget_changes()
+
+    def _forget_changes(self) -> None:
+        self.told: list[_Line] = []
+        self.orphans: list[str] = []
+        self.fresh: list[tuple[str, bytes | None]] = []
+        self.forgotten_aliases: list[str] = []
+
+    def copy(self) -> JobRow:
+        """Return what callers may have."""
+        return JobRow(*_row_values(self))
+
+    # -- conditions ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    def is_due(self, now: float, is_present: IsPresent) -> bool:
+        """Whether time, or the end of a session, has made something else of the job than its record says."""
+        return is_due(self, now) or self._is_left(is_present)
+
+    def _is_left(self, is_present: IsPresent) -> bool:
+        return self.state is JobState.CLAIMED and (self.presence is None or not is_present(self.presence))
+
+    def is_hidden(self, now: float) -> bool:
+        """Whether the job is only remembered, so that a repeated request is known."""
+        return self.state is JobState.COMPLETE and (self.until is None or self.until <= now)
+
+    def is_forgettable(self, now: float) -> bool:
+        """Whether the job need not be remembered any more."""
+        return self.state is JobState.COMPLETE and (self.until or 0.0) + RETRY_WINDOW <= now
+
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        return any(
+            kind in kinds and token in (None, its_token) and who in (None, its_who)
+            for kind, its_who, _, its_token, _ in self.lines
+        )
+
+    def history_entries(self) -> list[HistoryEntry]:
+        return [HistoryEntry(kind, who, moment(at / 1000), token, why) for kind, who, at, token, why in self.lines]
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def apply(self, change: Callable[[], Transition[Answer]], now: float) -> Transition[Answer]:
+        """Carry out a transition of this job, and prepare what its next write needs beside the row."""
+        was_complete = self.state is JobState.COMPLETE
+        unread = {field: getattr(self, field) for field in self.blobs}
+        for field, value in unread.items():
+            setattr(self, field, value or _UNREAD)
+        before = {field: getattr(self, field) for field in unread}
+        transition = change()
+        for field, value in before.items():
+            if getattr(self, field) is not value:
+                self.orphans.append(self.blobs.pop(field))
+            elif value is _UNREAD:
+                setattr(self, field, unread[field])
+        if transition.told:
+            self._take_notes(transition)
+            self.reason = shortened(self.reason, MAX_REASON)
+            self.last_error = shortened(self.last_error, MAX_ERROR)
+            if self.state is not JobState.CLAIMED:
+                self.presence = None
+            if self.state is JobState.COMPLETE and not was_complete:
+                self.until = now + transition.retention if transition.retention else now - MAX_CLOCK_ERROR
+        return transition
+
+    def _take_notes(self, transition: Transition[Any]) -> None:
+        for note in transition.told:
+            line = (note.kind, note.who, THIS, note.token, shortened(note.reason, MAX_EVENT_REASON))
+            self.told.append(line)
+            if note.kind not in UNRECORDED:
+                self.lines.append(line)
+        del self.lines[:-HISTORY_LENGTH]
+
+    def expire_or_promote(self, now: float, is_present: IsPresent) -> bool:
+        """Bring the job up to this moment; returns whether that changed it."""
+        if is_due(self, now):
+            self.apply(lambda: expire_or_promote(self, now), now)
+        elif self._is_left(is_present):
+            self.apply(lambda: expire(self, now, f"the session of '{self.owner}' ended"), now)
+        else:
+            return False
+        return True
+
+    def add_alias(self, uuid: str) -> None:
+        """Take over the uuid of a posting that replaced the content."""
+        self.aliases.append(uuid)
+        if len(self.aliases) > HISTORY_LENGTH:
+            self.forgotten_aliases.append(self.aliases.pop(0))
+
+    def learn_write(self, stat: Stat, *, is_new: bool = False) -> None:
+        """Learn what the write that has just succeeded made of it."""
+        if is_new:
+            self.sequence = sequence_of(stat.mzxid, self.index)
+            self.created_on = stat.mtime / 1000
+        self.version, self.zxid, self.last_modified = stat.version, stat.mzxid, stat.mtime / 1000
+        self.token = stat.mzxid if self.token == THIS else self.token
+        self.lines = [_with_stat(line, stat) for line in self.lines]
+        self._forget_changes()
+
+
+def _with_stat(line: _Line, stat: Stat) -> _Line:
+    """Return a line of the history with the token and the moment of the transaction that wrote it."""
+    kind, who, at, token, reason = line
+    return kind, who, stat.mtime if at == THIS else at, stat.mzxid if token == THIS else token, reason
+
+
+def size_of(job: StoredJob) -> int:
+    """Return about how many bytes a job and its line of the log take in a transaction."""
+    longs = (getattr(job, field) for field in LONG_FIELDS if field not in job.blobs)
+    texts = (job.reason, *(line[4] for line in job.lines))
+    return 800 + sum(len(value) for value in longs if value) + 2 * sum(len(text) for text in texts if text)
+
+
+def sequence_of(zxid: int, index: int) -> int:
+    """Return the sequence of a posting: the transaction that posted it, then its place in the batch."""
+    return zxid << PLACE_BITS | index
+
+
+def new_job(new: NewJob, index: int) -> StoredJob:
+    """Return the job that a posting becomes.
+
+    :param index: its place in its batch.
+    """
+    job = StoredJob(new.uuid, new.name, new.priority, new.body)
+    job.key, job.index = new.key, index
+    return job
+
+
+# -- encoding ----------------------------------------------------------------------------------------------------------
+
+
+def encode(job: StoredJob) -> bytes:
+    is_blob = [field in job.blobs for field in LONG_FIELDS]
+    return pack(
+        [
+            _JOB,
+            *_plain_values(job),
+            [(kind.value, who, at, token, why) for kind, who, at, token, why in job.lines],
+            job.aliases,
+            is_blob if any(is_blob) else None,
+            [job.blobs.get(field, getattr(job, field)) for field in LONG_FIELDS],
+        ]
+    )
+
+
+def encode_alias(uuid: str) -> bytes:
+    """Return what stands under the uuid of a posting that replaced the content of a job."""
+    return pack([_ALIAS, uuid])
+
+
+@dataclass(frozen=True)
+class Newer:
+    """A record of a newer format, which only newer clients can read."""
+
+    format: int
+
+
+def decode(uuid: str, data: bytes, stat: Stat) -> StoredJob | Newer | str:
+    """Return a job, or the uuid that an alias leads to, or that the record is of a newer format.
+
+    What can't be decoded is a job without a name, whose posting is the raw bytes: whoever claims or lists it finds that
+    it can't be read, and moves it to the trash.
+    """
+    try:
+        parts = unpack(data)
+        if parts[0] == _ALIAS:
+            check_ids(parts[1:2])
+            return str(parts[1])
+        if type(parts[0]) is int and parts[0] > _JOB:
+            _warn_once(parts[0])
+            return Newer(parts[0])
+        return _decoded(uuid, parts, stat)
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError):
+        return _unreadable(uuid, data, stat)
+
+
+def decode_read(uuid: str, found: Data | None, deletions: int) -> StoredJob | Newer | str | None:
+    """Return what was read under a uuid; None if nothing was there.
+
+    :param deletions: how many times jobs had been deleted by then, or before.
+    """
+    if found is None:
+        return None
+    job = decode(uuid, found.data, found.stat)
+    if isinstance(job, StoredJob):
+        job.deletions = deletions
+    return job
+
+
+#: The newer formats that this process has warned of.
+_warned: set[int] = set()
+
+
+def _warn_once(format: int) -> None:
+    if format not in _warned:
+        _warned.add(format)
+        logger.warning(
+            "jobs of format %s are left to newer clients, since this one reads format %s: upgrade it", format, _JOB
+        )
+
+
+def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
+    check_types(parts, _TYPES)
+    format, *plain, lines, aliases, is_blob, longs = parts
+    is_blob = is_blob or [False] * len(LONG_FIELDS)
+    check_types(longs, [(str,) if blob else types for blob, types in zip(is_blob, _LONG_FIELDS.values(), strict=True)])
+    job = StoredJob(uuid, "", 0, b"")
+    for field, value in zip(_FIELDS, plain, strict=True):
+        setattr(job, field, value)
+    job.state = _STATES[job.state]
+    check_moments(job.run_at, job.expires_at, job.until)
+    check_ids(aliases)
+    for line in lines:
+        check_types(line, _LINE_TYPES)
+    if format != _JOB or not 0 <= job.index < 1 << PLACE_BITS:
+        raise ValueError("not a job")
+    job.sequence, job.created_on = sequence_of(stat.czxid, job.index), stat.ctime / 1000
+    job.version, job.zxid, job.last_modified = stat.version, stat.mzxid, stat.mtime / 1000
+    job.token = stat.mzxid if job.token == THIS else job.token
+    job.aliases = aliases
+    job.lines = [_with_stat((_KINDS[kind], *rest), stat) for kind, *rest in lines]
+    for field, blob, value in zip(LONG_FIELDS, is_blob, longs, strict=True):
+        if not blob:
+            setattr(job, field, value)
+            continue
+        check_ids([value])
+        job.blobs[field] = value
+    return job
+
+
+def _unreadable(uuid: str, data: bytes, stat: Stat) -> StoredJob:
+    # Its place in its batch can't be known; two of one batch must not have the same place.
+    job = StoredJob(uuid, "?", -1 - zlib.crc32(uuid.encode()), data)
+    job.learn_write(stat)
+    job.sequence, job.created_on = sequence_of(stat.czxid, 0), stat.ctime / 1000
+    return job

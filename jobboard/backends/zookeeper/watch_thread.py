@@ -1,0 +1,198 @@
+"""The thread that keeps a client in step with the board while somebody waits or listens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.exceptions import KazooException
+
+from jobboard.backends.timelimit import seconds_left
+from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.kazoo_internals import CHILD_WATCH, DATA_WATCH
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.zookeeper")
+
+RETRY_DELAY = 0.1
+STOP_TIMEOUT = 1.0
+
+
+class WatchThread:
+    """Watches for the next line of the log, and for clients that come and go; catches up when the server tells of one.
+
+    A change costs two small requests, whatever the backlog; while nobody waits or listens it costs nothing.
+
+    :param on_lost: is called with this client's presence when its session has ended, as soon as that can be known.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        sessions: Sessions,
+        listing: Listing,
+        change_log: ChangeLogReader,
+        name: str,
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self._connection, self._layout, self._sessions = connection, layout, sessions
+        self._listing, self._change_log = listing, change_log
+        self._name, self._on_lost = name, on_lost
+        self._changed = threading.Condition()
+        #: The present thread; any other one ends.
+        self._thread: threading.Thread | None = None
+        self._followers = 0
+        self._is_notified = False
+        #: The path whose creation is watched, and whether the coming and going of clients is.
+        self._watched: str | None = None
+        self._is_watching_sessions = False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that the server has told of is known."""
+        return self._watched is not None and not self._is_notified
+
+    def follow_for(self, count: int) -> None:
+        """Follow for so many waiters and listeners; the thread begins with the first, and sleeps without any."""
+        with self._changed:
+            self._followers = count
+            if count and self._thread is None:
+                # What was lost before anybody listened is no news.
+                self._sessions.take_lost()
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            if count and self._watched is None:
+                self.notify()
+
+    def notify(self, _event: Any = None) -> None:
+        """Learn that something has changed: a watch, or the connection. Called from kazoo's threads."""
+        with self._changed:
+            self._is_notified = True
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End the thread; one that waits for a server's answer ends by itself after it."""
+        with self._changed:
+            thread, self._thread = self._thread, None
+            self._followers, self._is_notified = 0, False
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds_left(STOP_TIMEOUT))
+        self._unwatch()
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                self._report_lost_session()
+                if self._connection.connected and self._followers:
+                    self._follow()
+            except (BoardUnavailable, KazooException) as error:
+                logger.debug("%s: can't follow for now: %s", self._name, error)
+                self._delay_retry()
+            except Exception:
+                # Without this thread no waiter would wake any more, so it goes on after any fault.
+                logger.exception("%s met a fault", self._name)
+                self._delay_retry()
+
+    def _delay_retry(self) -> None:
+        with self._changed:
+            self._is_notified = True
+            if self._is_running():
+                self._changed.wait(RETRY_DELAY)
+
+    def _wait(self) -> bool:
+        """Wait until there is something to do; returns False if the thread is to end."""
+        with self._changed:
+            while self._is_running() and not self._is_notified:
+                self._changed.wait(self._until_lost())
+                if self._until_lost() == 0.0:
+                    break
+            if not self._is_running():
+                return False
+            self._is_notified = False
+            return True
+
+    def _is_running(self) -> bool:
+        return self._thread is threading.current_thread()
+
+    def _until_lost(self) -> float | None:
+        """Return the seconds until the present session must be given up, since nothing was heard for so long."""
+        silent = self._connection.suspended_for
+        if silent is None or self._sessions.present is None:
+            return None
+        try:
+            return max(0.0, self._connection.session_timeout - silent)
+        except BoardUnavailable:
+            return None
+
+    def _report_lost_session(self) -> None:
+        """Tell of claims that went with their session: the server said so, or it must have ended by now."""
+        if self._until_lost() == 0.0:
+            self._sessions.give_up()
+        else:
+            self._sessions.check_session()
+        for presence in self._sessions.take_lost():
+            self._on_lost(presence)
+
+    def _follow(self) -> None:
+        self._change_log.refresh()
+        if not self._is_watching_sessions:
+            self._watch_sessions()
+            # A client that went away just before may have left claims that nobody has heard of yet.
+            self._notify_of_left_claims()
+        path = self._change_log.next_path
+        if self._connection.call("exists", path, watch=self._next_exists) is not None:
+            # It was created meanwhile; a watch on it would only tell that it is deleted.
+            self._connection.unwatch(path, self._next_exists, DATA_WATCH)
+            self.notify()
+            return
+        with self._changed:
+            self._watched = path
+
+    def _watch_sessions(self) -> None:
+        # A client may come or go before the answer is here, and then there is no watch any more.
+        self._is_watching_sessions = True
+        try:
+            names, stat = self._connection.call(
+                "get_children", self._layout.sessions, watch=self._sessions_changed, include_data=True
+            )
+        except BaseException:
+            self._is_watching_sessions = False
+            raise
+        self._sessions.learn(names, stat)
+
+    def _next_exists(self, event: Any) -> None:
+        self._change_log.expect_changes()
+        with self._changed:
+            self._watched = None
+        self.notify(event)
+
+    def _sessions_changed(self, event: Any) -> None:
+        self._is_watching_sessions = False
+        self.notify(event)
+
+    def _notify_of_left_claims(self) -> None:
+        with self._listing.lock:
+            for presence in self._listing.by_presence:
+                if not self._sessions.is_present(presence):
+                    self._listing.notify(None, 0.0)
+                    return
+
+    def _unwatch(self) -> None:
+        """Take the watches back."""
+        with self._changed:
+            watched, self._watched = self._watched, None
+        if watched is not None:
+            self._connection.unwatch(watched, self._next_exists, DATA_WATCH)
+        if self._is_watching_sessions:
+            self._is_watching_sessions = False
+            self._connection.unwatch(self._layout.sessions, self._sessions_changed, CHILD_WATCH)
