@@ -19,7 +19,7 @@ from jobboard import BoardUnavailable
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.clock import ServerClock
 from jobboard.backends.etcd.keys import moment_of, order_of
-from jobboard.backends.etcd.txn import MOST_OPS, delete, many
+from jobboard.backends.etcd.txn import MAX_OPS, delete, many
 from jobboard.testing import eventually
 
 HOUR = 3600.0
@@ -147,7 +147,7 @@ def test_a_client_that_waits_gets_to_know_the_time(harness: EtcdHarness, monkeyp
     board = harness.board()
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
-    clock = backend.gateway.clock
+    clock = backend.http.clock
     board.subscribe(lambda event: None)
     eventually(lambda: clock.latest() - clock.earliest() < 0.1, within=30)
 
@@ -181,7 +181,7 @@ def test_moments_sort_by_time() -> None:
 @pytest.mark.parametrize("compares", [0, 1, 60, 101])
 def test_no_transaction_lists_more_than_a_server_takes(compares: int) -> None:
     packed = many([delete(b"%d" % n) for n in range(600)], compares)
-    assert len(packed) <= MOST_OPS
+    assert len(packed) <= MAX_OPS
     inner = [step["request_txn"]["success"] for step in packed]
     assert sum(map(len, inner)) == 600
-    assert max(map(len, inner)) + max(compares, len(packed)) <= MOST_OPS
+    assert max(map(len, inner)) + max(compares, len(packed)) <= MAX_OPS

@@ -44,7 +44,7 @@ class Waiting:
         self.found: list[str] = []
         self._thread = threading.Thread(target=lambda: self.found.extend(job.uuid for job in board.wait(30)))
         self._thread.start()
-        eventually(lambda: is_hearing(board) and _are_asleep(board))
+        eventually(lambda: is_subscribed(board) and _are_asleep(board))
 
     def end(self) -> list[str]:
         self._thread.join(30)
@@ -59,13 +59,13 @@ def backend_of(board: JobBoard) -> EtcdBackend:
 
 def _are_asleep(board: JobBoard) -> bool:
     """Whether all who wait at this client have looked, found nothing, and sleep."""
-    waiters = list(backend_of(board)._waiters)
+    waiters = list(backend_of(board)._subscriptions._waiters)
     return bool(waiters) and all(waiter._changed._waiters for waiter in waiters)  # type: ignore[attr-defined]
 
 
-def is_hearing(board: JobBoard) -> bool:
-    ear = backend_of(board)._ear
-    return ear is not None and ear._is_hearing
+def is_subscribed(board: JobBoard) -> bool:
+    subscriber = backend_of(board)._subscriptions._subscriber
+    return subscriber is not None and subscriber._is_subscribed
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_the_keep_alive_of_a_lost_lease_tells_at_once(server: EtcdServer, harnes
     # Its lease of 40 seconds is renewed every ten; this is brought forward.
     board.claim(job, "alice", 30.0)
     server.revoke_all()
-    leases = backend_of(board).leases
+    leases = backend_of(board)._leases
     for lease in leases._claims.values():
         lease.renewed = -LONG
     backend_of(board)._worker.soon(leases._keep_alive)
@@ -162,7 +162,7 @@ def test_a_thousand_cycles_leave_no_key_and_no_lease(server: EtcdServer, harness
     root = backend_of(board).keys.root
 
     def keys() -> set[bytes]:
-        reply = backend_of(board).gateway.call("/kv/range", _range_of(root), changes=False)
+        reply = backend_of(board).http.call("/kv/range", _range_of(root), changes=False)
         return {kv["key"].encode() for kv in reply.get("kvs", ())}
 
     board.post("resize")
@@ -205,7 +205,7 @@ def test_a_wait_and_its_listeners_survive_a_restart_of_the_server() -> None:
         with pytest.raises(BoardUnavailable):
             impatient.stats()
         server.start()
-        eventually(lambda: is_hearing(board))
+        eventually(lambda: is_subscribed(board))
         assert board.connected
         job = harness.board(board.name).post("resize")
         assert waiting.end() == [job.uuid]
@@ -235,13 +235,13 @@ def test_a_watch_that_missed_compacted_revisions_lists_again(server: EtcdServer,
         waiting = Waiting(board)
         proxy.shut()
         proxy.break_all()
-        eventually(lambda: not is_hearing(board))
+        eventually(lambda: not is_subscribed(board))
         job = other.post("resize")
         other.post("resize")
         server.compact()
         proxy.open_again()
         assert waiting.end()[0] == job.uuid
-        eventually(lambda: is_hearing(board))
+        eventually(lambda: is_subscribed(board))
         other.trash(job, "an operator", force=True)
         eventually(lambda: [event.uuid for event in heard] == [job.uuid])
 
@@ -365,14 +365,14 @@ def test_a_watch_at_a_member_that_lost_the_others_does_not_stay_silent() -> None
     with EtcdCluster() as cluster, Patient(cluster.uri) as harness:
         board = harness.board(patience=0.2)
         board.subscribe(lambda event: None)
-        assert is_hearing(board)
+        assert is_subscribed(board)
         # The client is at the first of them.
         for member in cluster.members[1:]:
             member.kill()
-        eventually(lambda: not is_hearing(board))
+        eventually(lambda: not is_subscribed(board))
         for member in cluster.members[1:]:
             member.start()
-        eventually(lambda: is_hearing(board), within=30)
+        eventually(lambda: is_subscribed(board), within=30)
 
 
 # -- entries that can't be read ----------------------------------------------------------------------------------------

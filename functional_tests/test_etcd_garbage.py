@@ -15,10 +15,10 @@ from servers.etcd_servers import EtcdServer
 
 from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.backends.etcd.rows import Grant, Hint, row_of
-from jobboard.backends.etcd.telling import pack_told, unpack_told
+from jobboard.backends.etcd.codec import pack
+from jobboard.backends.etcd.events import pack_events, unpack_events
+from jobboard.backends.etcd.stored import Hint, StoredClaim, stored_job_of
 from jobboard.backends.etcd.txn import Txn, put, scan_prefix
-from jobboard.backends.etcd.values import pack
 
 LONG = 600.0
 
@@ -73,10 +73,10 @@ def spoil(board: JobBoard, place: Callable[[bytes], bool], garbage: bytes = GARB
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
     root = backend.keys.root
-    [found] = backend._ask([scan_prefix(root)])
+    [found] = backend.connection.read([scan_prefix(root)])
     bad = [put(kv.key, garbage, kv.lease) for kv in found.kvs if place(kv.key[len(root) :])]
     assert bad
-    backend._send(Txn(then=bad))
+    backend.connection.send(Txn(then=bad))
 
 
 @pytest.mark.parametrize("garbage", [GARBAGE, pack([7] * 12)], ids=["bytes", "numbers"])
@@ -92,10 +92,10 @@ def test_keys_that_nobody_writes_harm_nobody(harness: EtcdHarness, board: JobBoa
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
     keys = backend.keys
-    prefixes = (keys.live, keys.done, keys.trashed, keys.ready_jobs, keys.lines, keys.claims, keys.timers, keys.unique,
+    prefixes = (keys.live, keys.done, keys.trashed, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique,
                 keys.jobs, keys.sessions, keys.events, keys.entities, keys.books, keys.schedules, keys.due)  # fmt: skip
     steps = [put(prefix + name, GARBAGE) for prefix in prefixes for name in (b"\xff\xfe", b"0/0/0", b"9" * 30)]
-    backend._send(Txn(then=steps))
+    backend.connection.send(Txn(then=steps))
     check_that_others_work(harness, board)
 
 
@@ -161,14 +161,14 @@ def test_what_is_read_is_what_somebody_can_have_written(board: JobBoard) -> None
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
     keys = backend.keys
-    records, claims, places, events = backend._ask(
+    records, claims, places, events = backend.connection.read(
         [scan_prefix(prefix) for prefix in (keys.live, keys.claims, keys.ready_jobs, keys.events)]
     )
     readers: list[tuple[bytes, Callable[[bytes], object]]] = [
-        (records.kvs[0].value, lambda data: row_of(data).packed()),
-        (claims.kvs[0].value, lambda data: Grant.of(data).packed()),
+        (records.kvs[0].value, lambda data: stored_job_of(data).packed()),
+        (claims.kvs[0].value, lambda data: StoredClaim.of(data).packed()),
         (places.kvs[0].value, lambda data: (hint := Hint.of(data)) and hint.packed()),
-        (events.kvs[0].value, lambda data: pack_told(list(unpack_told(data)))),
+        (events.kvs[0].value, lambda data: pack_events(list(unpack_events(data)))),
     ]
     for data, read in readers:
         assert read(data) == data

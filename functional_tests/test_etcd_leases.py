@@ -21,8 +21,8 @@ def test_a_lease_that_ran_out_before_it_was_used_is_asked_for_once_more(
 ) -> None:
     board: Any = harness.board()
     job = board.post("resize")
-    gateway, revoked = board._backend.gateway, []
-    call = gateway.call
+    http, revoked = board._backend.http, []
+    call = http.call
 
     def grant_and_revoke(path: str, payload: dict[str, Any], **options: Any) -> Any:
         reply = call(path, payload, **options)
@@ -31,7 +31,7 @@ def test_a_lease_that_ran_out_before_it_was_used_is_asked_for_once_more(
             server.ask("/lease/revoke", {"ID": reply["ID"]})
         return reply
 
-    monkeypatch.setattr(gateway, "call", grant_and_revoke)
+    monkeypatch.setattr(http, "call", grant_and_revoke)
     (claimed,) = board.claim_next("alice")
     board.consume(claimed, "alice")
     assert (claimed.uuid, len(revoked)) == (job.uuid, 1)
@@ -43,17 +43,17 @@ def test_a_claim_that_ran_out_within_its_own_call_is_handed_out_once(
     board: Any = harness.board()
     rival: JobBoard = harness.board(board.name)
     jobs = [board.post("resize") for _ in range(3)]
-    heads, looks = board._backend._heads, []
+    candidates, looks = board._backend._queue.candidates, []
 
-    def heads_meanwhile(*arguments: Any) -> Any:
+    def candidates_meanwhile(*arguments: Any) -> Any:
         if looks:
             eventually(lambda: rival.stats().unclaimed == 2)
-        found = heads(*arguments)
+        found = candidates(*arguments)
         if not looks:
             looks.append(rival.claim(jobs[2].uuid, "bob"))
         return found
 
-    monkeypatch.setattr(board._backend, "_heads", heads_meanwhile)
+    monkeypatch.setattr(board._backend._queue, "candidates", candidates_meanwhile)
     claimed = board.claim_next("alice", limit=3, expiry=0.5)
     assert [job.uuid for job in claimed] == [job.uuid for job in jobs[:2]]
     assert [job.token for job in claimed] == [rival.get(job.uuid).record.token for job in claimed]

@@ -34,14 +34,14 @@ def keys_of(board: JobBoard) -> Keys:
 
 
 def stored(board: JobBoard, prefix: bytes) -> list[KeyValue]:
-    return backend_of(board)._ask([scan_prefix(prefix)])[0].kvs
+    return backend_of(board).connection.read([scan_prefix(prefix)])[0].kvs
 
 
 def renew(board: JobBoard, prefix: bytes) -> dict[bytes, bytes]:
     """Write all values below a prefix in a format that is yet to come, and return them."""
     new = {kv.key: msgpack.packb([2, {"all": "new"}, kv.value]) for kv in stored(board, prefix)}
     assert new
-    backend_of(board)._send(Txn(then=[put(key, value) for key, value in new.items()]))
+    backend_of(board).connection.send(Txn(then=[put(key, value) for key, value in new.items()]))
     return new
 
 
@@ -133,7 +133,7 @@ def test_a_claim_to_which_a_later_version_has_added_something_holds_and_keeps_it
     token = board.claim(job, "alice", LONG)
     [claim] = stored(board, keys_of(board).claims)
     more = [*msgpack.unpackb(claim.value), {"of a later": "version"}]
-    backend_of(board)._send(Txn(then=[put(claim.key, msgpack.packb(more))]))
+    backend_of(board).connection.send(Txn(then=[put(claim.key, msgpack.packb(more))]))
     older = harness.board(board.name)
     assert (older.find_owner(job), older.claim_next("bob")) == ("alice", [])
     older.cancel(job)

@@ -13,7 +13,7 @@ from servers.proxy import Proxy
 
 from jobboard import Cron, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.backends.etcd.txn import Done, Txn
+from jobboard.backends.etcd.txn import Txn, TxnResult
 
 server = a_server(EtcdServer)
 harness = a_harness(EtcdHarness)
@@ -50,14 +50,14 @@ def cut_the_next_change(board: JobBoard, proxy: Proxy, what: Any) -> None:
     """Break the line of the next transaction that changes something; those that only read come before it."""
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
-    send = backend._send
+    send = backend.connection.send
 
-    def cut_and_send(txn: Txn) -> Done:
-        backend._send = send  # type: ignore[method-assign]
+    def cut_and_send(txn: Txn) -> TxnResult:
+        backend.connection.send = send  # type: ignore[method-assign]
         proxy.cut(what)
         return send(txn)
 
-    backend._send = cut_and_send  # type: ignore[method-assign]
+    backend.connection.send = cut_and_send  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("what", ["reply", "request"])

@@ -14,7 +14,7 @@ from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
 from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
-from jobboard.backends.etcd import lines
+from jobboard.backends.etcd import ready_queue
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
 
@@ -161,7 +161,7 @@ def _heartbeat(holder: JobBoard, held: list[Any], span: float) -> None:
 def test_a_long_line_is_claimed_in_its_order(
     server: EtcdServer, harness: EtcdHarness, names: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_REACH", 60)
+    monkeypatch.setattr(ready_queue, "_KNOWN_PART", 60)
     board = harness.board()
     other = harness.board(board.name)
     posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(459)])]

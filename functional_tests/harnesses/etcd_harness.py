@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.backends.etcd.rows import row_of
-from jobboard.backends.etcd.txn import Found, Txn, done_of, get, put
+from jobboard.backends.etcd.stored import stored_job_of
+from jobboard.backends.etcd.txn import Found, Txn, get, put, result_of
 from jobboard.board import JobBoard
 from jobboard.testing import Harness
 
@@ -38,13 +38,13 @@ def overwrite(backend: EtcdBackend, uuid: str, *, whole: bool = False) -> bytes:
     ((pointer,),) = (found.kvs for found in read(backend, keys.job(uuid)))
     order = pointer.value
     ((record,),) = (found.kvs for found in read(backend, keys.live + order))
-    row = row_of(record.value)
+    row = stored_job_of(record.value)
     row.body = GARBAGE
     payload = Txn(then=[put(keys.live + order, GARBAGE if whole else row.packed())]).payload()
-    backend.gateway.call("/kv/txn", payload, changes=True)
+    backend.http.call("/kv/txn", payload, changes=True)
     return order
 
 
 def read(backend: EtcdBackend, key: bytes) -> list[Found]:
-    reply = backend.gateway.call("/kv/txn", Txn(then=[get(key)]).payload(), changes=False)
-    return list(done_of(reply).found())
+    reply = backend.http.call("/kv/txn", Txn(then=[get(key)]).payload(), changes=False)
+    return list(result_of(reply).found())

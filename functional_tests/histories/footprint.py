@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import redis
+import requests
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from servers.etcd_servers import EtcdServer
 
 from jobboard.backends.memory.registry import shelf_of
+from jobboard.testing import eventually
 
 #: The folders of a ZooKeeper board that are cut into parts; these, up to 64 each, stay for good.
 _PARTED = {"jobs", "keys", "blobs", "schedules"}
+#: For how many seconds a member of etcd that has just started may refuse.
+_READY_WITHIN = 10.0
 _TABLES = ("jobs", "journal", "pauses", "entities", "books", "schedules")
 
 
@@ -95,8 +99,19 @@ def of_etcd(server: EtcdServer, board: str) -> dict[str, int]:
     end = first[:-1] + b"0"
     asked = {"key": base64.b64encode(first).decode(), "range_end": base64.b64encode(end).decode(), "keys_only": True}
     counted: dict[str, int] = {}
-    for pair in server.ask("/kv/range", asked).get("kvs", ()):
+    for pair in eventually(lambda: _answer(server, asked), within=_READY_WITHIN).get("kvs", ()):
         folder = base64.b64decode(pair["key"])[len(first) :].split(b"/")[0].decode()
         if folder != "watch":
             counted[folder] = counted.get(folder, 0) + 1
     return counted
+
+
+def _answer(server: EtcdServer, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a range; nothing while the member has just started, and knows no leader yet."""
+    try:
+        answer: dict[str, Any] = server.ask("/kv/range", asked)
+        return answer
+    except requests.HTTPError as error:
+        if error.response.status_code != requests.codes.unavailable:
+            raise
+        return {}

@@ -1,19 +1,40 @@
-"""The etcd backend."""
+"""The etcd backend: what the seam asks for, and who does it."""
 
 from __future__ import annotations
 
-from jobboard.backends.base import Capabilities
-from jobboard.backends.etcd.auditing import Auditing
-from jobboard.backends.etcd.ending import Ending
-from jobboard.backends.etcd.operating import Operating
-from jobboard.backends.etcd.options import OPTIONS
-from jobboard.backends.etcd.posting import MOST_POSTINGS
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from jobboard.backends import rows as data
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.etcd.audit import Audit
+from jobboard.backends.etcd.claiming import Claiming
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.expiry import Expiry, LostLeases
+from jobboard.backends.etcd.http_client import HttpClient
+from jobboard.backends.etcd.job_reader import JobReader
+from jobboard.backends.etcd.job_writer import JobWriter
+from jobboard.backends.etcd.jobs import Jobs
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.options import OPTIONS, Settings
+from jobboard.backends.etcd.participants import Books, Participants
+from jobboard.backends.etcd.pauses import Pauses
+from jobboard.backends.etcd.posting import MAX_POSTINGS, Posting
+from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.reading import Reading
-from jobboard.backends.etcd.scheduling import Scheduling
-from jobboard.backends.etcd.watching import Watching
+from jobboard.backends.etcd.ready_queue import ReadyQueue
+from jobboard.backends.etcd.schedules import Schedules
+from jobboard.backends.etcd.subscriptions import Subscriptions
+from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
+from jobboard.backends.timelimit import time_limit
+from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
+from jobboard.stats import BoardStats
 
 
-class EtcdBackend(Scheduling, Ending, Reading, Operating, Auditing, Watching):
+class EtcdBackend(Backend):
     """``etcd://HOST:PORT,HOST:PORT/PREFIX``, and ``etcds://`` with TLS, through the server's JSON gateway.
 
     Every change is one transaction that compares what was read. Claims are under leases; moments are judged by the
@@ -26,7 +47,190 @@ class EtcdBackend(Scheduling, Ending, Reading, Operating, Auditing, Watching):
         durable=True,
         expiry="time",
         clock="store",
-        largest_batch=MOST_POSTINGS,
+        largest_batch=MAX_POSTINGS,
         largest_step=50,
     )
     options = OPTIONS
+
+    def __init__(self, board: str, address: Address, **options: Any) -> None:
+        super().__init__(board, address)
+        self.keys = Keys(address.path, board)
+        self.http = HttpClient(Settings.of(address, options))
+        self._build()
+
+    def _build(self) -> None:
+        """Make all parts anew: none of them remembers an earlier time, or the parent process."""
+        self.connection = connection = Connection(self.http, self.keys)
+        self._worker = Worker()
+        self._leases = Leases(connection, self._worker, self._lease_lost)
+        reader = JobReader(connection)
+        writer = JobWriter(connection, self._leases, reader)
+        expiry = Expiry(connection, reader, writer)
+        self._lost_leases = LostLeases(connection, self._leases, writer, expiry, self._worker)
+        self._queue = ReadyQueue(connection, reader, expiry)
+        self._pauses = Pauses(connection)
+        self._posting = Posting(connection, reader, expiry)
+        self._claiming = Claiming(
+            connection, self._queue, self._pauses, reader, writer, expiry, self._leases, self._lost_leases
+        )
+        self._jobs = Jobs(connection, self._leases, ReadModifyWrite(connection, expiry, writer, self._lost_leases))
+        self._reading = Reading(connection, reader, expiry)
+        self._audit = Audit(connection, reader, expiry)
+        self._schedules = Schedules(connection, self._posting)
+        self._participants = Participants(connection)
+        self._books = Books(connection)
+        self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases)
+
+    def _lease_lost(self, lease: int) -> None:
+        self._lost_leases.handle(lease)
+
+    # -- connection ------------------------------------------------------------------------------------------------
+
+    def open(self, timeout: float) -> None:
+        self._build()
+        with time_limit(timeout):
+            self.http.open(timeout, self.connection.check_server)
+        self.connection.is_open = True
+
+    def boards(self, timeout: float) -> list[str]:
+        names: list[str] = []
+        with time_limit(timeout):
+            self.http.open(timeout, lambda: names.extend(self.connection.board_names(self.board)))
+            self.http.close()
+        return names
+
+    def close(self) -> None:
+        self.connection.is_open = False
+        self._subscriptions.close()
+        self._worker.close(STOP_TIMEOUT)
+        with time_limit(self.http.timeout):
+            self._leases.close(self._lost_leases.is_needed)
+        self.http.close()
+
+    @property
+    def connected(self) -> bool:
+        return self.connection.is_open and self.http.is_reachable
+
+    def now(self) -> float:
+        return self.connection.now()
+
+    def seconds_until(self, moment: float) -> float:
+        return moment - self.connection.latest()
+
+    # -- producers and owners --------------------------------------------------------------------------------------
+
+    def post(self, rows: Sequence[data.NewJob]) -> list[data.Posted]:
+        return self._posting.post(rows)
+
+    def cancel(self, uuids: Sequence[str]) -> list[data.CancelOutcome]:
+        return self._jobs.cancel(uuids)
+
+    def claim(self, uuid: str, claim: data.ClaimRequest) -> data.JobRow | None:
+        return self._claiming.claim(uuid, claim)
+
+    def claim_next(self, claim: data.ClaimRequest, names: frozenset[str] | None, limit: int) -> list[data.JobRow]:
+        return self._claiming.claim_next(claim, names, limit)
+
+    def claimed_under(self, claim_id: str) -> list[data.JobRow]:
+        return self._claiming.claimed_under(claim_id)
+
+    def extend(self, renewals: Sequence[data.Extension]) -> list[data.Verdict]:
+        return self._jobs.extend(renewals)
+
+    def consume(self, ends: Sequence[data.Consumption]) -> list[data.Verdict]:
+        return self._jobs.consume(ends)
+
+    def abandon(self, ends: Sequence[data.Abandonment]) -> list[data.Verdict]:
+        return self._jobs.abandon(ends)
+
+    def trash(self, ends: Sequence[data.Trashing]) -> list[data.Verdict]:
+        return self._jobs.trash(ends)
+
+    def checkpoint(self, fence: data.Fence, state: bytes) -> data.Verdict:
+        return self._jobs.checkpoint(fence, state)
+
+    # -- reading, waiting and events -------------------------------------------------------------------------------
+
+    def read(self, uuids: Sequence[str]) -> list[data.JobRow | None]:
+        return self._reading.read(uuids)
+
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        return self._reading.history(uuid)
+
+    def find(self, name: str, key: str) -> data.JobRow | None:
+        return self._reading.find(name, key)
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> data.Page:
+        return self._reading.page(states, names, cursor, size)
+
+    def stats(self) -> BoardStats:
+        return self._reading.stats()
+
+    def count(self) -> int:
+        return self._reading.count()
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        return self._subscriptions.waiter(names)
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        return self._subscriptions.listen(tell, kinds)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def release(self, uuid: str, token: int, reason: str) -> data.Verdict:
+        return self._jobs.release(uuid, token, reason)
+
+    def restore(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
+        return self._jobs.restore(uuids)
+
+    def purge(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
+        return self._jobs.purge(uuids)
+
+    def pause(self, name: str | None) -> None:
+        self._pauses.pause(name)
+
+    def resume(self, name: str | None) -> None:
+        self._pauses.resume(name)
+
+    def paused(self) -> frozenset[str | None]:
+        return self._pauses.paused()
+
+    def tidy(self, limit: int) -> int:
+        return self._participants.tidy(limit)
+
+    def audit(self, repair: bool) -> list[data.AuditFinding]:
+        return self._audit.audit(repair)
+
+    # -- participants, books and schedules -------------------------------------------------------------------------
+
+    def put_entity(self, entity: data.EntityRow) -> None:
+        self._participants.put(entity)
+
+    def remove_entity(self, kind: str, name: str) -> None:
+        self._participants.remove(kind, name)
+
+    def entities(self) -> list[data.EntityRow]:
+        return self._participants.all()
+
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        return self._books.save(uuid, body, version, after)
+
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        return self._books.load(uuid)
+
+    def destroy_book(self, uuid: str) -> bool:
+        return self._books.destroy(uuid)
+
+    def step_schedules(self, steps: Sequence[data.ScheduleStep]) -> list[data.Verdict]:
+        return self._schedules.step(steps)
+
+    def read_schedules(self, ids: Sequence[str]) -> list[data.ScheduleRow | None]:
+        return self._schedules.read(ids)
+
+    def due_schedules(self, limit: int) -> data.DueSchedules:
+        return self._schedules.due(limit)
+
+    def page_schedules(self, cursor: object | None, size: int) -> data.SchedulePage:
+        return self._schedules.page(cursor, size)

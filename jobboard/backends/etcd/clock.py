@@ -1,4 +1,4 @@
-"""The server's clock, as far as its replies tell."""
+"""The server's clock, as its replies show it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ServerClock:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # Replaced as a whole, without a lock: of two replies at once one may go unheard, which costs nothing.
+        # Replaced as a whole, without a lock: of two replies at once one may be lost, which costs nothing.
         self._known = Bounds(-float("inf"), float("inf"), 0.0)
 
     @property

@@ -1,9 +1,10 @@
-"""Where everything of a board lies in etcd."""
+"""The keys of a board."""
 
 from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
+from jobboard.backends.etcd.txn import Found
 from jobboard.states import JobState
 
 _ORDER_LENGTH = 22
@@ -15,17 +16,17 @@ def encoded(text: str) -> bytes:
 
 
 def decoded(part: bytes) -> str:
-    """Return the text of a part of a key; one of which that can't be had stands for something else than a text."""
+    """Return the text of a part of a key; replace what is no text."""
     return unquote(part.decode(errors="replace"))
 
 
 def order_of(priority: int, sequence: int) -> bytes:
-    """Return a job's place in the line: the bytes sort as claims go, higher priority first, then oldest first."""
+    """Return a job's place in the queue: the bytes sort as claims go, higher priority first, then oldest first."""
     return b"%02d%020d" % (99 - priority, sequence)
 
 
 def is_order(part: bytes) -> bool:
-    """Whether a part of a key, or what was found in its place, is a job's place in the line."""
+    """Whether a part of a key, or what was found in its place, is a job's place in the queue."""
     return len(part) == _ORDER_LENGTH and part.isdigit()
 
 
@@ -49,7 +50,7 @@ class Keys:
         root = self.root
         self.jobs, self.live = root + b"uuid/", root + b"live/"
         self.done, self.trashed = root + b"done/", root + b"trash/"
-        self.ready_jobs, self.lines = root + b"ready/", root + b"line/"
+        self.ready_jobs, self.queues = root + b"ready/", root + b"line/"
         self.claims, self.timers, self.unique = root + b"claim/", root + b"timer/", root + b"key/"
         self.watched = root + b"watch/"
         self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
@@ -65,15 +66,15 @@ class Keys:
         return self.jobs + encoded(uuid)
 
     def ready(self, order: bytes) -> bytes:
-        """There for as long as the job can be claimed; the line of all."""
+        """Exists while the job can be claimed; the queue of all jobs."""
         return self.ready_jobs + order
 
-    def line(self, name: str, state: JobState) -> bytes:
-        """The line of all jobs of one name and state: delayed, unclaimed or trashed."""
-        return self.lines + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
+    def queue(self, name: str, state: JobState) -> bytes:
+        """The queue of all jobs of one name and state: delayed, unclaimed or trashed."""
+        return self.queues + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
 
     def claim(self, order: bytes) -> bytes:
-        """Who holds the job, and under which lease; made in the revision that is the token."""
+        """The job's owner and lease; the revision that made this key is the token."""
         return self.claims + order
 
     def until(self, moment: float) -> bytes:
@@ -81,7 +82,7 @@ class Keys:
         return self.timers + moment_of(moment) + b"0"
 
     def timer(self, moment: float, order: bytes) -> bytes:
-        """A moment at which somebody must look at a job: a delay ends, or a claim does."""
+        """A moment at which a delay or a claim ends."""
         return self.timers + moment_of(moment) + b"/" + order
 
     def key(self, name: str, key: str) -> bytes:
@@ -91,7 +92,7 @@ class Keys:
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def session(self, lease: int) -> bytes:
-        """There for as long as the lease that it is under: without it every claim under that lease is over."""
+        """Exists as long as its lease: without it every claim under that lease is over."""
         return self.sessions + b"%x" % lease
 
     def lease_of(self, session: bytes) -> int | None:
@@ -101,12 +102,23 @@ class Keys:
         except ValueError:
             return None
 
+    def leases_of(self, sessions: Found) -> frozenset[int]:
+        """Return the leases under which claims hold."""
+        leases = (self.lease_of(kv.key) for kv in sessions.kvs)
+        return frozenset(lease for lease in leases if lease is not None)
+
     def event(self, slot: int) -> bytes:
-        """Written over by each change; a change of many jobs has a slot for each."""
+        """Overwritten by each change; a change of many jobs has a slot for each."""
         return self.events + b"%03d" % slot
 
     def pause(self, name: str | None) -> bytes:
         return self.paused_board if name is None else self.paused + b"name/" + encoded(name)
+
+    def paused_names(self, paused: Found) -> frozenset[str | None]:
+        """Return the paused names, and None among them if the whole board is paused."""
+        return frozenset(
+            None if kv.key == self.paused_board else decoded(kv.key.rpartition(b"/")[2]) for kv in paused.kvs
+        )
 
     def entity(self, kind: str, name: str) -> bytes:
         return self.entities + encoded(kind) + b"/" + encoded(name)
@@ -118,7 +130,7 @@ class Keys:
         return self.schedules + encoded(id)
 
     def due_at(self, moment: float | None, id: str) -> bytes:
-        """The line of schedules, by the moment at which each is due next; those that are not come last."""
+        """The queue of schedules, by the moment at which each is due next; those that are not come last."""
         return self.due + (b"9" * 19 if moment is None else moment_of(moment)) + b"/" + id.encode()
 
     def due_until(self, moment: float) -> bytes:

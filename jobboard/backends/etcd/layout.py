@@ -1,4 +1,4 @@
-"""From a job to the keys that stand for it, and from one state of it to the next as operations."""
+"""The keys and values that stand for a job, and the operations that lead from one state of it to the next."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobboard.backends.etcd.keys import Keys
-from jobboard.backends.etcd.rows import Grant, Row, hint_of
+from jobboard.backends.etcd.stored import StoredJob, hint_of
 from jobboard.backends.etcd.txn import Compare, Op, delete, modified_at, present, put
 from jobboard.states import JobState
 
@@ -15,13 +15,13 @@ Content = Mapping[bytes, tuple[bytes, int]]
 
 
 @dataclass(slots=True)
-class Stored:
+class VersionedJob:
     """A job as it was read: the row, and the revisions of its keys; 0 is that of a key that is not there.
 
     ``is_held``: whether the lease of its claim, if there is one, was there.
     """
 
-    row: Row
+    row: StoredJob
     order: bytes
     record: bytes
     record_revision: int
@@ -29,26 +29,32 @@ class Stored:
     is_held: bool = True
 
     def unchanged(self, keys: Keys) -> list[Compare]:
-        """Hold if nobody has changed it since; every change of a claimed job writes its claim."""
+        """Hold if the job was not changed since; every change of a claimed job writes its claim."""
         # A claim that was last written in this revision was made in that of its token: it would have to be made anew.
         claim = modified_at(keys.claim(self.order), self.claim_revision)
-        if self.row.grant is not None:
+        if self.row.claim is not None:
             return [claim]
         record = modified_at(self.record, self.record_revision)
         return [record, claim] if self.row.is_live else [record]
 
-    def still_held(self, keys: Keys) -> list[Compare]:
+    def still_held(self, keys: Keys) -> tuple[Compare, ...]:
         """Hold if the lease of its claim is there."""
-        return [] if self.row.grant is None else under(keys, self.row.grant)
+        return () if self.row.claim is None else under(keys, self.row.claim.lease)
 
 
-def under(keys: Keys, grant: Grant) -> list[Compare]:
+def is_hidden(job: VersionedJob, now: float) -> bool:
+    """Whether a completed record is shown no more."""
+    row = job.row
+    return row.state is JobState.COMPLETE and row.hidden_from is not None and row.hidden_from <= now
+
+
+def under(keys: Keys, lease: int) -> tuple[Compare, ...]:
     """Hold if the lease is there under which a claim is, or is about to be."""
-    return [present(keys.session(grant.lease))] if grant.lease else []
+    return (present(keys.session(lease)),) if lease else ()
 
 
-def content_of(keys: Keys, row: Row | None, retention: int = 0) -> Content:
-    """Return every key that stands for a job, but its checkpointed and told parts, which are in the record.
+def content_of(keys: Keys, row: StoredJob | None, retention: int = 0) -> Content:
+    """Return every key that stands for a job, and its value.
 
     :param retention: the lease under which a completed record goes by itself.
     """
@@ -60,20 +66,20 @@ def content_of(keys: Keys, row: Row | None, retention: int = 0) -> Content:
         return content | {keys.job(uuid): (order, retention) for uuid in (row.uuid, *row.aliases)}
     content = {keys.job(uuid): (order, 0) for uuid in (row.uuid, *row.aliases)}
     if row.state is JobState.TRASHED:
-        line = keys.line(row.name, row.state) + order
-        return content | {keys.trashed + order: (row.packed(), 0), line: (b"", 0)}
+        queue = keys.queue(row.name, row.state) + order
+        return content | {keys.trashed + order: (row.packed(), 0), queue: (b"", 0)}
     content[keys.live + order] = (row.packed(), 0)
     if row.key is not None:
         content[keys.key(row.name, row.key)] = (order, 0)
     return content | _place_of(keys, row, order)
 
 
-def _place_of(keys: Keys, row: Row, order: bytes) -> dict[bytes, tuple[bytes, int]]:
-    """Return the keys that say what a live job waits for."""
+def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
+    """Return the keys of a live job in queues, claims and timers."""
     hint = (hint_of(row).packed(), 0)
-    place = {keys.line(row.name, row.state) + order: hint} if row.grant is None else {}
-    if row.grant is not None:
-        place[keys.claim(order)] = (row.grant.packed(), 0)
+    place = {keys.queue(row.name, row.state) + order: hint} if row.claim is None else {}
+    if row.claim is not None:
+        place[keys.claim(order)] = (row.claim.packed(), 0)
     elif row.state is JobState.UNCLAIMED:
         place[keys.ready(order)] = hint
     if row.due is not None:
@@ -82,6 +88,6 @@ def _place_of(keys: Keys, row: Row, order: bytes) -> dict[bytes, tuple[bytes, in
 
 
 def steps_between(old: Content, new: Content) -> list[Op]:
-    """Return what makes the one of the other."""
+    """Return the operations that lead from one content to the other."""
     gone = [delete(key) for key in old if key not in new]
     return gone + [put(key, value, lease) for key, (value, lease) in new.items() if old.get(key) != (value, lease)]

@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.etcd.faults import LeaseGone, LeaseThere
-from jobboard.backends.etcd.gateway import Gateway
-from jobboard.backends.etcd.keys import Keys
-from jobboard.backends.etcd.telling import pack_told
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.errors import LeaseExists, LeaseNotFound
+from jobboard.backends.etcd.events import pack_events
 from jobboard.backends.etcd.txn import Txn, delete, put
 from jobboard.backends.etcd.worker import Worker
 from jobboard.backends.timelimit import seconds_left
@@ -23,73 +22,73 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.etcd")
 
-#: What is meant to last longer than this many seconds needs no lease; etcd's own limit is near it.
-_LONGEST = 6_000_000_000.0
+#: A claim that lasts longer than this many seconds has no lease; etcd's own limit is near it.
+_MAX_LEASE = 6_000_000_000.0
 
 #: How much longer a lease lives than the claims under it. It is renewed when this much of it is gone, so that no
 #: session ends before the times of its claims are over.
 _SLACK = 4 / 3
 
-#: How often a claim tries to get a lease that lasts.
-_TRIES = 3
+#: How often a claim tries to get a lease that lasts long enough.
+_MAX_RETRIES = 3
 
 #: How many records go at once with their lease at most; the server deletes them in one step.
-_MOST_RECORDS = 1000
+_MAX_RECORDS = 1000
 
 
 @dataclass(slots=True)
 class _Lease:
     id: int
     ttl: int
-    #: Since when it has its whole time, at least.
+    #: The moment, or a later one, at which it got its whole time.
     renewed: float
     used: float = field(default_factory=time.monotonic)
     records: int = 0
 
 
 class Leases:
-    """Grants leases when they are first needed.
+    """Leases of this client, each granted when it is first needed.
 
-    :param lost: told of a claims' lease that is gone, so that its claims are.
+    :param lost: called with a claims' lease that is gone, and its claims with it.
     """
 
-    def __init__(self, gateway: Gateway, worker: Worker, keys: Keys, lost: Callable[[int], None]) -> None:
-        self._gateway = gateway
-        self._keys = keys
+    def __init__(self, connection: Connection, worker: Worker, lost: Callable[[int], None]) -> None:
+        self._http = connection.http
+        self._keys = connection.keys
         self._worker = worker
         self._lost = lost
         self._lock = threading.Lock()
-        #: Held for as long as a request takes, so that one lease is asked for once.
+        #: Held during a request, so that two threads don't ask for the same lease.
         self._asking = threading.Lock()
         self._claims: dict[int, _Lease] = {}
         self._records: dict[int, _Lease] = {}
 
     def for_claims(self, expiry: float) -> int:
         """Return the lease for claims that last so many seconds, and no longer than it; 0 if they need none."""
-        if expiry > _LONGEST:
+        if expiry > _MAX_LEASE:
             return 0
         ttl = _rounded(expiry * _SLACK)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_RETRIES):
             lease = self._claims.get(ttl)
             if lease is None or _left_of(lease) < expiry:
                 lease = self._lasting(ttl, expiry)
-            # Meanwhile it may have run low, or been dropped as one that nobody uses.
+            # Meanwhile its time may have become too short, or another thread may have dropped it as unused.
             if lease is not None and _left_of(lease) >= expiry and self._is_in_use(ttl, lease):
                 return lease.id
         raise BoardUnavailable(f"etcd replies too slowly: a lease of {ttl} s ran out before it could be used")
 
     def _lasting(self, ttl: int, expiry: float) -> _Lease | None:
-        """Return a lease with as much time left; None if it ran out as soon as it was granted."""
+        """Return a lease that lasts long enough; None if it expired as soon as it was granted."""
         with self._one_at_a_time():
             lease = self._claims.get(ttl)
             if lease is not None and _left_of(lease) < expiry:
-                # Its renewal is late: its session could end before the claim.
+                # It was renewed late: its session could end before the claim.
                 self._renew(ttl, lease)
                 lease = self._claims.get(ttl)
             if lease is None:
                 try:
                     lease = self._grant_session(ttl)
-                except LeaseGone:
+                except LeaseNotFound:
                     return None
                 with self._lock:
                     self._claims[ttl] = lease
@@ -104,7 +103,7 @@ class Leases:
 
     @contextlib.contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
-        if not self._asking.acquire(timeout=seconds_left(self._gateway.timeout)):
+        if not self._asking.acquire(timeout=seconds_left(self._http.timeout)):
             raise BoardUnavailable("etcd does not reply to the request for a lease that another thread has sent")
         try:
             yield
@@ -113,19 +112,19 @@ class Leases:
 
     def for_records(self, retention: float, count: int) -> int:
         """Return a lease under which ``count`` records may go after so many seconds; 0 if they stay for good."""
-        if retention > _LONGEST:
+        if retention > _MAX_LEASE:
             return 0
         span = _rounded(max(5.0, retention / 10))
         ttl = math.ceil(retention + RETRY_WINDOW) + span
         with self._one_at_a_time():
             lease = self._records.get(ttl)
-            if lease is None or time.monotonic() - lease.renewed > span - 2 or lease.records >= _MOST_RECORDS:
+            if lease is None or time.monotonic() - lease.renewed > span - 2 or lease.records >= _MAX_RECORDS:
                 lease = self._records[ttl] = self._grant(ttl)
             lease.records += count
             return lease.id
 
     def forget_all(self) -> None:
-        """Ask for new leases from now on, since one was not there any more; the old ones are renewed no more."""
+        """Use new leases from now on, since one is gone; the old ones are not renewed any more."""
         with self._lock:
             self._records.clear()
             gone = [lease.id for lease in self._claims.values()]
@@ -134,7 +133,7 @@ class Leases:
             self._lost(id)
 
     def forget_but(self, sessions: Collection[int]) -> None:
-        """Ask for new leases for claims from now on, but for those whose sessions are there."""
+        """Use new leases for claims from now on, except those whose sessions still exist."""
         with self._lock:
             gone = {ttl: lease for ttl, lease in self._claims.items() if lease.id not in sessions}
             for ttl in gone:
@@ -143,12 +142,12 @@ class Leases:
             self._lost(lease.id)
 
     def forget(self, id: int) -> None:
-        """Ask for a new lease from now on instead of this one, if it is one of this client's."""
+        """Use a new lease from now on instead of this one, if it belongs to this client."""
         with self._lock:
             self._claims = {ttl: lease for ttl, lease in self._claims.items() if lease.id != id}
 
     def close(self, is_needed: Callable[[int], bool]) -> None:
-        """Revoke what no claim is under; give the rest a full time again, since claims outlive their client."""
+        """Revoke the leases without claims; renew the others once more, since claims outlive their client."""
         with self._lock:
             leases = list(self._claims.values())
             self._claims.clear()
@@ -156,32 +155,32 @@ class Leases:
         for lease in leases:
             try:
                 if is_needed(lease.id):
-                    self._gateway.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
+                    self._http.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
                 else:
                     self._revoke(lease)
-            except (BoardUnavailable, LeaseGone) as error:
+            except (BoardUnavailable, LeaseNotFound) as error:
                 logger.debug("lease %x is left to run out: %s", lease.id, error)
 
     def _grant(self, ttl: int) -> _Lease:
         # The id is chosen here, so that a request sent again after a lost reply makes no second lease.
         id, began = secrets.randbits(62) | 1, time.monotonic()
         try:
-            reply = self._gateway.call("/lease/grant", {"TTL": str(ttl), "ID": str(id)}, changes=False)
-        except LeaseThere:
+            reply = self._http.call("/lease/grant", {"TTL": str(ttl), "ID": str(id)}, changes=False)
+        except LeaseExists:
             return _Lease(id, ttl, began)
         return _Lease(id, int(reply["TTL"]), began)
 
     def _grant_session(self, ttl: int) -> _Lease:
         lease = self._grant(ttl)
         session = put(self._keys.session(lease.id), b"", lease.id)
-        self._gateway.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
+        self._http.call("/kv/txn", Txn(then=[session]).payload(), changes=False)
         return lease
 
     def _revoke(self, lease: _Lease) -> None:
-        """Give a lease back under which there are no claims; with an event, so that nobody looks for them."""
-        steps = [delete(self._keys.session(lease.id)), put(self._keys.event(0), pack_told([]))]
-        self._gateway.call("/kv/txn", Txn(then=steps).payload(), changes=False)
-        self._gateway.call("/lease/revoke", {"ID": str(lease.id)}, changes=False)
+        """Revoke a lease without claims; the event along with it keeps subscribers from looking for claims."""
+        steps = [delete(self._keys.session(lease.id)), put(self._keys.event(0), pack_events([]))]
+        self._http.call("/kv/txn", Txn(then=steps).payload(), changes=False)
+        self._http.call("/lease/revoke", {"ID": str(lease.id)}, changes=False)
 
     # -- in the worker's thread ------------------------------------------------------------------------------------
 
@@ -206,9 +205,9 @@ class Leases:
     def _renew(self, ttl: int, lease: _Lease) -> None:
         began = time.monotonic()
         try:
-            reply = self._gateway.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
+            reply = self._http.call("/lease/keepalive", {"ID": str(lease.id)}, changes=False)
             left = int(reply["result"].get("TTL", 0))
-        except LeaseGone:
+        except LeaseNotFound:
             left = 0
         lease.renewed = began
         if left <= 0:
@@ -226,7 +225,7 @@ class Leases:
     def _drop(self, lease: _Lease) -> None:
         try:
             self._revoke(lease)
-        except (BoardUnavailable, LeaseGone) as error:
+        except (BoardUnavailable, LeaseNotFound) as error:
             logger.debug("lease %x is left to run out: %s", lease.id, error)
 
     def _forget(self, ttl: int, lease: _Lease) -> None:

@@ -13,7 +13,7 @@ _PORT = 2379
 
 
 def api_path(value: Any) -> str:
-    """Return a path of the gateway with a slash at both ends."""
+    """Return a path of the API with a slash at both ends."""
     path = str(value).strip("/")
     if not path:
         raise ValueError("must be a path such as /v3/")
@@ -52,7 +52,7 @@ class Settings:
         tls = address.scheme == "etcds"
         given = [option for option in ("ca_cert", "cert_cert", "cert_key") if options.get(option)]
         if given and not tls:
-            raise ValueError(f"option {given[0]}: this board's URI is one without TLS")
+            raise ValueError(f"option {given[0]}: this needs TLS; write etcds:// instead of etcd://")
         if bool(options.get("cert_cert")) != bool(options.get("cert_key")):
             raise ValueError("a client's certificate needs both cert_cert and cert_key")
         if bool(address.username) != bool(address.password):

@@ -1,39 +1,42 @@
-"""The lookers' primitives."""
+"""What looks at jobs and changes nothing: reads, pages and numbers."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from jobboard.backends.etcd.changing import SETTLING, Changing
-from jobboard.backends.etcd.claiming import is_hidden
+from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
+from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import decoded, is_order
-from jobboard.backends.etcd.layout import Stored
-from jobboard.backends.etcd.rows import Grant, Hint
+from jobboard.backends.etcd.layout import VersionedJob, is_hidden
+from jobboard.backends.etcd.stored import Hint, StoredClaim
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, scan, scan_prefix
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats, NameStats
 
-#: The states that have lines by name, by the letter that stands in the key.
+#: The states that have queues by name, by the letter in the key.
 _LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
 
 
-class Reading(Changing):
+class Reading:
     """Pages are ranges of keys that sort in the order of claims."""
 
-    def __init__(self, *args: object, **options: object) -> None:
-        super().__init__(*args, **options)  # type: ignore[arg-type]
+    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._reader = reader
+        self._expiry = expiry
+        #: The names that this client has met.
         self._names: frozenset[bytes] = frozenset()
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         return [None if job is None else job.row.view() for job in self._shown(uuids)]
 
-    def _shown(self, uuids: Sequence[str]) -> list[Stored | None]:
-        self._check_open()
-        jobs, now = self._read_settled(uuids), self.now()
+    def _shown(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
+        jobs, now = self._expiry.read(uuids), self._connection.now()
         return [
             None if job is None or job.row.uuid != uuid or is_hidden(job, now) else job
             for uuid, job in zip(uuids, jobs, strict=True)
@@ -41,20 +44,19 @@ class Reading(Changing):
 
     def history(self, uuid: str) -> list[HistoryEntry]:
         (job,) = self._shown([uuid])
-        return [] if job is None else job.row.told()
+        return [] if job is None else job.row.history_entries()
 
     def find(self, name: str, key: str) -> JobRow | None:
-        self._check_open()
-        deadline = time.monotonic() + SETTLING
+        deadline = Deadline(EXPIRE_TIMEOUT)
         while True:
-            (pointer,) = self._ask([get(self.keys.key(name, key))])
+            (pointer,) = self._connection.read([get(self._keys.key(name, key))])
             if pointer.first is None:
                 return None
-            (job,) = jobs = self._fetch_at([pointer.first.value])
-            if not self._settle(jobs):
+            (job,) = jobs = self._reader.read_at([pointer.first.value])
+            if not self._expiry.expire_and_promote(jobs):
                 is_it = job is not None and job.row.is_live and (job.row.name, job.row.key) == (name, key)
                 return job.row.view() if job is not None and is_it else None
-            self._until(deadline, f"the job {name!r} with the key {key!r} is due all the time")
+            deadline.check(f"the job {name!r} with the key {key!r} is due all the time")
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
@@ -64,51 +66,46 @@ class Reading(Changing):
         if cursor is not None and not isinstance(cursor, bytes):
             raise TypeError(f"not a cursor of this backend: {cursor!r}")
         start = b"" if cursor is None else cursor + b"\0"
-        self._check_open()
         by_name = names is not None and JobState.COMPLETE not in states
-        deadline = time.monotonic() + SETTLING
+        deadline = Deadline(EXPIRE_TIMEOUT)
         while True:
             if by_name:
-                jobs, end = self._page_of_lines(states, names or frozenset(), start, size)
+                jobs, end = self._page_of_names(states, names or frozenset(), start, size)
             else:
                 jobs, end = self._page_of_all(states, start, size)
-            if not self._settle(jobs):
+            if not self._expiry.expire_and_promote(jobs):
                 break
-            self._until(deadline, "jobs become due all the time")
-        now = self.now()
-        entries = [job.row.view() for job in jobs if not is_hidden(job, now)]
-        shown = [entry for entry in entries if entry.state in states and (names is None or entry.name in names)]
+            deadline.check("jobs become due all the time")
+        now = self._connection.now()
+        rows = [job.row.view() for job in jobs if not is_hidden(job, now)]
+        shown = [row for row in rows if row.state in states and (names is None or row.name in names)]
         return Page(shown, end)
 
-    def _page_of_all(self, states: Collection[JobState], start: bytes, size: int) -> tuple[list[Stored], bytes | None]:
+    def _page_of_all(
+        self, states: Collection[JobState], start: bytes, size: int
+    ) -> tuple[list[VersionedJob], bytes | None]:
         """Read records in their order, and the claims beside those that are live."""
-        keys = self.keys
+        keys = self._keys
         wanted = ((LIVE, keys.live), ({JobState.COMPLETE}, keys.done), ({JobState.TRASHED}, keys.trashed))
         places = [prefix for those, prefix in wanted if not those.isdisjoint(states)]
         ops: list[Op] = [_part_of(prefix, start, size) for prefix in places]
         ops += [_part_of(keys.claims, start, size), scan_prefix(keys.sessions, keys_only=True)]
-        *found, claims, sessions = self._look(ops)
+        *found, claims, sessions = self._expiry.read_board(ops)
         claim_at = {kv.key[len(keys.claims) :]: kv for kv in claims.kvs}
-        leases = self._leases_of(sessions)
+        leases = self._keys.leases_of(sessions)
         kvs = {kv.key[len(prefix) :]: kv for prefix, part in zip(places, found, strict=True) for kv in part.kvs}
         orders, end = _cut(kvs, [(prefix, part) for prefix, part in zip(places, found, strict=True)], size)
-        jobs = []
-        for order in filter(is_order, orders):
-            kv = kvs[order]
-            if kv.key.startswith(keys.live):
-                jobs.append(self._live_from(order, kv, claim_at.get(order), leases))
-            else:
-                row = self._row_from(order, kv, None)
-                row.state = JobState.COMPLETE if kv.key.startswith(keys.done) else JobState.TRASHED
-                jobs.append(Stored(row, order, kv.key, kv.modified))
+        jobs = [self._reader.job_from(kvs[order], claim_at.get(order), leases) for order in orders if is_order(order)]
         return jobs, end
 
-    def _page_of_lines(
+    def _page_of_names(
         self, states: Collection[JobState], names: frozenset[str], start: bytes, size: int
-    ) -> tuple[list[Stored], bytes | None]:
+    ) -> tuple[list[VersionedJob], bytes | None]:
         """Read the places of the jobs of some names, and then the jobs."""
-        keys = self.keys
-        places = [keys.line(name, state) for name in sorted(names) for state in states if state is not JobState.CLAIMED]
+        keys = self._keys
+        places = [
+            keys.queue(name, state) for name in sorted(names) for state in states if state is not JobState.CLAIMED
+        ]
         ops = [_part_of(place, start, size, keys_only=True) for place in places]
         if names and JobState.CLAIMED in states:
             # There are no more of them than conductors can hold, and the pages are cut to the names in the end.
@@ -116,18 +113,20 @@ class Reading(Changing):
             ops.append(_part_of(keys.claims, start, size, keys_only=True))
         if not places:
             return [], None
-        found = self._look(ops)
+        found = self._expiry.read_board(ops)
         kvs = {kv.key[len(place) :]: kv for place, part in zip(places, found, strict=True) for kv in part.kvs}
         orders, end = _cut(kvs, list(zip(places, found, strict=True)), size)
-        return [job for job in self._fetch_at(orders) if job is not None], end
+        return [job for job in self._reader.read_at(orders) if job is not None], end
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
     def stats(self) -> BoardStats:
-        keys = self.keys
+        keys = self._keys
         heads = [scan_prefix(keys.ready_jobs + b"%02d" % (99 - priority), 1) for priority in range(1, 6)]
-        counts = [count_prefix(keys.lines + name + b"/" + letter.encode() + b"/") for name, letter in self._places()]
-        claims, total, *found = self._look([scan_prefix(keys.claims), count_prefix(keys.lines), *counts, *heads])
+        counts = [count_prefix(keys.queues + name + b"/" + letter.encode() + b"/") for name, letter in self._places()]
+        claims, total, *found = self._expiry.read_board(
+            [scan_prefix(keys.claims), count_prefix(keys.queues), *counts, *heads]
+        )
         by_place = {place: part.total for place, part in zip(self._places(), found, strict=False)}
         if sum(by_place.values()) != total.total:
             # There are names that this client has not met.
@@ -138,10 +137,10 @@ class Reading(Changing):
         return [(name, letter) for name in sorted(self._names) for letter in _LETTERS]
 
     def _stats_by_listing(self, heads: Sequence[Op]) -> BoardStats:
-        claims, lines, *found = self._look(
-            [scan_prefix(self.keys.claims), scan_prefix(self.keys.lines, keys_only=True), *heads]
+        claims, queues, *found = self._expiry.read_board(
+            [scan_prefix(self._keys.claims), scan_prefix(self._keys.queues, keys_only=True), *heads]
         )
-        parts = [kv.key[len(self.keys.lines) :].split(b"/") for kv in lines.kvs]
+        parts = [kv.key[len(self._keys.queues) :].split(b"/") for kv in queues.kvs]
         known = {letter.encode(): letter for letter in _LETTERS}
         count = Counter((part[0], known[part[1]]) for part in parts if len(part) == 3 and part[1] in known)
         self._names = frozenset(name for name, _ in count)
@@ -163,16 +162,16 @@ class Reading(Changing):
             sum(name.claimed for name in names.values()),
             sum(name.trashed for name in names.values()),
             names=names,
-            oldest_unclaimed=max(0.0, self.now() - min(created)) if created else None,
+            oldest_unclaimed=max(0.0, self._connection.now() - min(created)) if created else None,
         )
 
     def count(self) -> int:
-        return self._look([count_prefix(self.keys.live)])[0].total
+        return self._expiry.read_board([count_prefix(self._keys.live)])[0].total
 
 
 def _name_of(claim: KeyValue) -> str:
     try:
-        return Grant.of(claim.value).name
+        return StoredClaim.of(claim.value).name
     except ValueError:
         return "unknown"
 

@@ -1,4 +1,4 @@
-"""Transactions of etcd as data: what is compared, what is done, and what comes back."""
+"""Transactions of etcd as data: comparisons, operations and results."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 Compare = dict[str, Any]
 Op = dict[str, Any]
 
-#: What a server takes in one transaction unless it is told otherwise. Each level of nested ones has what is left.
-MOST_OPS = 128
+#: The server's default limit of operations in a transaction. Each level of nesting has what the one above leaves.
+MAX_OPS = 128
 
 #: Reads in one transaction: with 64 nested ones, each of these may list 64.
-_MOST_READS = 64 * 64
+_MAX_READS = 64 * 64
 
 #: What an operation weighs beside its keys, in bytes.
 _OVERHEAD = 50
 
 #: Bytes of keys and values in one request; the server's limit is 1.5 MiB.
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 class KeyValue(NamedTuple):
@@ -58,7 +58,7 @@ class Txn:
         return {"compare": self.compares, "success": self.then, "failure": self.otherwise}
 
 
-class Done(NamedTuple):
+class TxnResult(NamedTuple):
     """What came of a transaction: one answer for each of its operations, in their order."""
 
     succeeded: bool
@@ -68,7 +68,7 @@ class Done(NamedTuple):
     def found(self) -> Iterator[Found]:
         """Iterate over what was read, also in nested transactions."""
         for answer in self.answers:
-            if isinstance(answer, Done):
+            if isinstance(answer, TxnResult):
                 yield from answer.found()
             elif isinstance(answer, Found):
                 yield answer
@@ -127,10 +127,18 @@ def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
 
     :param compares: how many comparisons the transaction lists, which take from the room of what is nested.
     """
-    if len(ops) <= MOST_OPS:
+    if len(ops) <= MAX_OPS:
         return list(ops)
-    size = min(64, MOST_OPS - compares)
+    size = min(64, MAX_OPS - compares)
     return [nested(Txn(then=list(ops[start : start + size]))) for start in range(0, len(ops), size)]
+
+
+def combined(txns: Sequence[Txn], first: Sequence[Op]) -> Txn:
+    """Return one transaction of several, which happens as a whole or not at all, with ``first`` before them."""
+    # The claims of one client have one session in common.
+    compares = list({(compare["key"], compare["target"]): compare for txn in txns for compare in txn.compares}.values())
+    steps = [step for txn in txns for step in txn.then]
+    return Txn(compares, many([*first, *steps], len(compares)))
 
 
 def parts_of(ops: Sequence[Op]) -> list[Sequence[Op]]:
@@ -141,7 +149,7 @@ def parts_of(ops: Sequence[Op]) -> list[Sequence[Op]]:
         request = op["request_range"]
         weight = len(request["key"]) + len(request.get("range_end", "")) + _OVERHEAD
         size += weight
-        if parts[-1] and (size > MOST_BYTES or len(parts[-1]) == _MOST_READS):
+        if parts[-1] and (size > MAX_BYTES or len(parts[-1]) == _MAX_READS):
             parts.append([])
             size = weight
         parts[-1].append(op)
@@ -149,7 +157,7 @@ def parts_of(ops: Sequence[Op]) -> list[Sequence[Op]]:
 
 
 def at_revision(op: Op, revision: int) -> Op:
-    """Return a read as of a revision that has been."""
+    """Return a read of an earlier revision."""
     return {"request_range": {**op["request_range"], "revision": str(revision)}}
 
 
@@ -193,17 +201,17 @@ def less(key: bytes, value: bytes) -> Compare:
 # -- answers -------------------------------------------------------------------------------------------------------
 
 
-def done_of(reply: dict[str, Any], revision: int | None = None) -> Done:
+def result_of(reply: dict[str, Any], revision: int | None = None) -> TxnResult:
     """Read the gateway's answer to a transaction; it leaves out what is false, empty or zero."""
     at = int(reply["header"]["revision"]) if revision is None else revision
-    return Done(reply.get("succeeded", False), at, [_answer(part, at) for part in reply.get("responses", ())])
+    return TxnResult(reply.get("succeeded", False), at, [_answer(part, at) for part in reply.get("responses", ())])
 
 
-def _answer(part: dict[str, Any], revision: int) -> Done | Found | None:
+def _answer(part: dict[str, Any], revision: int) -> TxnResult | Found | None:
     if "response_range" in part:
         return found_of(part["response_range"])
     if "response_txn" in part:
-        return done_of(part["response_txn"], revision)
+        return result_of(part["response_txn"], revision)
     return None
 
 

@@ -1,4 +1,4 @@
-"""One thread for what a client does in the background: renew leases, take back what it learns is over."""
+"""One thread for what a client does in the background: it renews leases and ends claims whose lease is gone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 
+#: For how many seconds a closing client waits for a thread of its own.
+STOP_TIMEOUT = 1.0
+
 logger = logging.getLogger("jobboard.etcd")
 
 
 class Worker:
-    """Runs what it is given, each at its moment; its thread starts with the first one."""
+    """Runs tasks, each at its moment; the thread starts with the first task."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -36,22 +39,22 @@ class Worker:
     def soon(self, task: Callable[[], None]) -> None:
         self.at(time.monotonic(), task)
 
-    def close(self, patience: float) -> None:
-        """End the thread; what was planned is not run any more."""
+    def close(self, timeout: float) -> None:
+        """End the thread; planned tasks are dropped."""
         with self._changed:
             self._closed = True
             self._planned.clear()
             self._changed.notify_all()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(patience)
+            thread.join(timeout)
 
     def _run(self) -> None:
         while (task := self._next()) is not None:
             try:
                 task()
             except Exception as error:
-                # The board may have been closed under it; whatever it was, the next one has its turn.
+                # The board may have been closed meanwhile; the next task runs all the same.
                 logger.debug("in the background: %s", error, exc_info=not self._closed)
 
     def _next(self) -> Callable[[], None] | None:

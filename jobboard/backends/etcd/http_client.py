@@ -1,12 +1,16 @@
-"""The one place where etcd3gw is used, and what it lacks.
+"""HTTP requests to etcd's gateway, by etcd3gw, with what that library lacks.
 
-It has no pool, no second endpoint, no renewal of a login, no retry, no limit to the time that a request takes in all,
-and no errors that say whether a request may have been carried out. All of that is here: every request is sent by
-:meth:`Gateway.call`, and every watch is a :class:`Stream`.
+etcd3gw does not serve alone: it has no kept connections for many threads, one endpoint only, no renewal of a login, no
+limit to the time that a request takes in all, no watch that can be ended from outside, and no errors that say whether a
+request may have been carried out. All of that is here and in ``errors``: :meth:`HttpClient.call` sends every request,
+and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and 2.34.2, urllib3 2.3.0 and
+2.7.0. Two places reach into what they do not promise, and are guarded: :func:`_close_connections` (the pools of an
+adapter) and :class:`Stream` (the socket of a response).
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -24,7 +28,15 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Timeout
 
 from jobboard.backends.etcd.clock import ServerClock, clock_of
-from jobboard.backends.etcd.faults import Lost, TokenGone, Unreachable, Unsettled, cut_off, told, unreachable
+from jobboard.backends.etcd.errors import (
+    LoginExpired,
+    NoReply,
+    RefusedForNow,
+    Unreachable,
+    meaning_of,
+    reply_lost,
+    unreachable,
+)
 from jobboard.backends.etcd.options import Settings
 from jobboard.backends.timelimit import is_time_over, seconds_left
 from jobboard.errors import BoardUnavailable
@@ -34,12 +46,11 @@ logger = logging.getLogger("jobboard.etcd")
 T = TypeVar("T")
 
 #: Connections that are kept; more threads at once open more, which are closed after use.
-_POOL = 16
-_PAUSE = 0.05
+_POOL_SIZE = 16
+_RETRY_DELAY = 0.05
 
 #: A stream whose other end vanished without a word is noticed by the kernel, in seconds: first probe, next ones.
 _KEEPALIVE = (10, 5, 3)
-
 
 #: Tells a member that is cut off from the others to end its watches, instead of keeping them open in silence.
 _WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
@@ -54,29 +65,29 @@ class _Limit(threading.local):
 class _Session(requests.Session):
     """Ends each request in its time, and hands on the date of its reply and the moments between which that was made."""
 
-    def __init__(self, limit: _Limit, heard: Callable[[str | None, float, float], None]) -> None:
+    def __init__(self, limit: _Limit, on_reply: Callable[[str | None, float, float], None]) -> None:
         super().__init__()
         # Neither proxies nor passwords of the environment: each request would look for them, at a third of its cost.
         self.trust_env = False
-        self._limit, self._heard = limit, heard
+        self._limit, self._on_reply = limit, on_reply
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         sent = time.monotonic()
         # The time for the connection and for the reply together; the library would give each its own.
         options["timeout"] = Timeout(total=max(0.001, self._limit.until - sent))
         response = super().send(request, **options)
-        self._heard(response.headers.get("Date"), sent, time.monotonic())
+        self._on_reply(response.headers.get("Date"), sent, time.monotonic())
         return response
 
 
-class Gateway:
-    """Requests to whichever endpoint answers, over kept connections. Thread-safe between ``open`` and ``close``.
+class HttpClient:
+    """Sends requests to the endpoint that answers, over kept connections. Thread-safe between ``open`` and ``close``.
 
-    A request takes ``timeout`` seconds at most, and those times the number of endpoints if it goes on to others.
+    A request takes ``timeout`` seconds at most, and that for each endpoint if it is sent to others, too.
     """
 
     def __init__(self, settings: Settings) -> None:
-        #: That of the endpoint that answered last.
+        #: The clock of the endpoint that answered last.
         self.clock = clock_of(*settings.endpoints[0])
         self._settings = settings
         self._limit = _Limit()
@@ -85,7 +96,7 @@ class Gateway:
         self._lock = threading.Lock()
         self._at = 0
         #: Whether the last attempt to reach the server succeeded.
-        self.answers = False
+        self.is_reachable = False
 
     @property
     def where(self) -> str:
@@ -98,9 +109,9 @@ class Gateway:
         return self._settings.timeout
 
     def open(self, timeout: float, check: Callable[[], None]) -> None:
-        """Reach an endpoint, and see by ``check`` that it can be used; opened anew in a forked child.
+        """Reach an endpoint, and call ``check``, which raises if it can't be used; again in a forked child.
 
-        :param timeout: for how many seconds endpoints are asked again that wait for a leader.
+        :param timeout: for how many seconds endpoints without a leader are asked again.
         """
         self._opened_by = time.monotonic() + timeout
         self._lock = threading.Lock()
@@ -117,17 +128,17 @@ class Gateway:
             self._opened_by = 0.0
 
     def close(self) -> None:
-        """Close all connections; a request that is under way meets the end of its own."""
-        self.answers = False
+        """Close all connections; a request that is under way fails."""
+        self.is_reachable = False
         clients, self._clients = self._clients, []
         for client in clients:
-            _hang_up(client.session)
+            _close_connections(client.session)
 
     def call(self, path: str, payload: dict[str, Any], *, changes: bool) -> dict[str, Any]:
         """Send a request and return its answer.
 
-        :param changes: what was sent and not answered raises ``ReplyLost``; a mere look is sent again instead.
-        :raises LeaseGone: it wanted a lease that there is not; nothing was done.
+        :param changes: what was sent and not answered raises ``ReplyLost``; what only reads is sent again instead.
+        :raises LeaseNotFound: it needed a lease that does not exist; nothing was done.
         """
 
         def post(client: Etcd3Client) -> dict[str, Any]:
@@ -136,8 +147,8 @@ class Gateway:
 
         return self._logged_in(post, changes)
 
-    def ask_time(self) -> None:
-        """Make an endpoint tell the time, by a look at its version."""
+    def request_time(self) -> None:
+        """Learn the time of an endpoint: ask it for its version."""
         self._try_all(lambda client: client.session.get(f"{client.base_url}/version"), False)
 
     def stream(self, path: str, payload: dict[str, Any]) -> Stream:
@@ -165,9 +176,9 @@ class Gateway:
 
     def _client(self, host: str, port: int) -> Etcd3Client:
         settings = self._settings
-        session = _Session(self._limit, functools.partial(self._heard, clock_of(host, port)))
-        session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
-        session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
+        session = _Session(self._limit, functools.partial(self._on_reply, clock_of(host, port)))
+        session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL_SIZE))
+        session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL_SIZE))
         if settings.tls:
             session.verify = settings.ca_cert or True
             if settings.cert_cert and settings.cert_key:
@@ -181,26 +192,26 @@ class Gateway:
             session=session,
         )
 
-    def _heard(self, clock: ServerClock, date: str | None, sent: float, received: float) -> None:
+    def _on_reply(self, clock: ServerClock, date: str | None, sent: float, received: float) -> None:
         clock.learn(date, sent, received)
         if clock.is_known:
             self.clock = clock
 
     def _logged_in(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
-        """Send a request under a login that holds, renewed if it does not."""
+        """Send a request; log in and send it again if the login has expired."""
         try:
             return self._try_all(send, changes)
-        except TokenGone:
+        except LoginExpired:
             self.log_in()
         try:
             return self._try_all(send, changes)
-        except TokenGone as error:
+        except LoginExpired as error:
             raise BoardUnavailable(f"etcd refuses: {error}") from None
 
     def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
-        """Ask one endpoint after the other, beginning with the one that answered last.
+        """Ask one endpoint after the other; the one that answered last is the first.
 
-        Those that refuse for now are asked again, for as long as one of them may take.
+        Those that refuse for now are asked again until the timeout of one request is over.
         """
         timeout, began = self._settings.timeout, time.monotonic()
         refusals = tries = 0
@@ -209,40 +220,40 @@ class Gateway:
             if not clients:
                 raise BoardUnavailable("the board is closed")
             now, end = time.monotonic(), max(began + timeout * len(clients), self._opened_by)
-            # Each of them has its share, so that one that is silent takes nothing from the others.
+            # Each endpoint has its share of the time, so that a silent one takes nothing from the others.
             self._limit.until = now + min(timeout, seconds_left(end - now) / max(1, len(clients) - tries))
             tries += 1
             try:
                 answer = send(clients[at % len(clients)])
-                self.answers = True
+                self.is_reachable = True
                 return answer
             except (Etcd3Exception, requests.RequestException, ValueError, OSError) as error:
-                fault = told(error)
+                fault = meaning_of(error)
             if isinstance(fault, BoardUnavailable):
-                self.answers = True
+                self.is_reachable = True
                 raise fault from None
-            if not isinstance(fault, Unreachable | Lost | Unsettled):
+            if not isinstance(fault, Unreachable | NoReply | RefusedForNow):
                 raise fault from None
-            self._turn_from(at)
+            self._next_endpoint(at)
             refusals += isinstance(fault, Unreachable)
-            if isinstance(fault, Lost) and changes:
-                self.answers = False
-                raise cut_off(self.where, fault) from None
-            is_over = is_time_over() or time.monotonic() + _PAUSE > max(began + timeout, self._opened_by)
+            if isinstance(fault, NoReply) and changes:
+                self.is_reachable = False
+                raise reply_lost(self.where, fault) from None
+            is_over = is_time_over() or time.monotonic() + _RETRY_DELAY > max(began + timeout, self._opened_by)
             if refusals >= len(clients) or (is_over and tries >= len(clients)):
-                self.answers = False
+                self.is_reachable = False
                 raise unreachable(self.where, fault) from None
             if not isinstance(fault, Unreachable):
-                time.sleep(_PAUSE)
+                time.sleep(_RETRY_DELAY)
 
-    def _turn_from(self, at: int) -> None:
-        """Go to the next endpoint, unless somebody else did."""
+    def _next_endpoint(self, at: int) -> None:
+        """Choose the next endpoint, unless another thread did."""
         with self._lock:
             if self._at == at and self._clients:
                 self._at = (at + 1) % len(self._clients)
 
     def log_in(self) -> None:
-        """Show the user and the password again, if there are any: a login holds for minutes."""
+        """Log in again, if there is a user: a login lasts for minutes."""
         settings = self._settings
         if settings.username is None:
             return
@@ -254,17 +265,17 @@ class Gateway:
 
         try:
             token = self._try_all(ask, False)
-        except TokenGone as error:
+        except LoginExpired as error:
             raise BoardUnavailable(f"etcd refuses: {error}") from None
         for client in self._clients:
             client.session.headers["Authorization"] = token
 
 
-def _hang_up(session: requests.Session) -> None:
+def _close_connections(session: requests.Session) -> None:
     """Close the connections of a session now; its own ``close`` leaves that to the garbage collector."""
     for adapter in session.adapters.values():
-        if isinstance(adapter, HTTPAdapter):
-            pools = adapter.poolmanager.pools
+        with contextlib.suppress(AttributeError):
+            pools = adapter.poolmanager.pools  # type: ignore[attr-defined]
             for key in pools.keys():  # noqa: SIM118, it can't be iterated over, since threads share it
                 pool = pools.get(key)
                 if pool is not None:
@@ -273,7 +284,7 @@ def _hang_up(session: requests.Session) -> None:
 
 
 class Stream:
-    """The answers to one request that goes on, until either side ends it."""
+    """The results of one request, until either side ends it."""
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
@@ -291,7 +302,7 @@ class Stream:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over the results.
 
-        :raises BoardUnavailable: the line broke, or the server said no.
+        :raises BoardUnavailable: the connection broke, or the server refused.
         """
         rest = b""
         try:
@@ -313,7 +324,7 @@ class Stream:
         return result
 
     def end(self) -> None:
-        """Make the reader meet the end of the stream; from any thread."""
+        """End the stream for its reader; from any thread."""
         try:
             self._response.raw.shutdown()
         except (OSError, ValueError, RuntimeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""From the client library's errors to the seam's two."""
+"""What the client library's errors mean, and the seam's two errors."""
 
 from __future__ import annotations
 
@@ -24,62 +24,63 @@ _HINTS = {
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",
 }
 
-#: What it says when it did nothing and may well do it when asked again.
-_PASSING = ("no leader", "not capable", "revision of auth store is old")
-
-_NO_LEASE = "requested lease not found"
-_LEASE_THERE = "lease already exists"
 _BAD_TOKEN = "invalid auth token"  # nosec B105 # what etcd says
 
 
-class LeaseGone(Exception):
-    """A request wanted a lease that there is not (any more), and did nothing."""
+class LeaseNotFound(Exception):
+    """A request needed a lease that does not exist (any more), and did nothing."""
 
 
-class LeaseThere(Exception):
+class LeaseExists(Exception):
     """A lease of this id was granted before."""
 
 
-class TokenGone(Exception):
-    """The server knows this session no more, and did nothing."""
+class LoginExpired(Exception):
+    """The server does not know this login any more, and did nothing."""
 
 
 class Unreachable(Exception):
     """Nothing was sent, since there is no connection."""
 
 
-class Unsettled(Exception):
+class RefusedForNow(Exception):
     """The server refuses for now, and did nothing."""
 
 
-class Lost(Exception):
-    """A request has left, and what came of it is not known."""
+class NoReply(Exception):
+    """A request has left, and its outcome is not known."""
 
 
-def told(error: Exception) -> Exception:
-    """Return what an error of the libraries means: one of this module's, or BoardUnavailable for a clear no."""
+#: What the server says when it did nothing, and what that means to the one who asked.
+_MEANINGS = {
+    "requested lease not found": LeaseNotFound,
+    "lease already exists": LeaseExists,
+    _BAD_TOKEN: LoginExpired,
+    "no leader": RefusedForNow,
+    "not capable": RefusedForNow,
+    "revision of auth store is old": RefusedForNow,
+}
+
+
+def meaning_of(error: Exception) -> Exception:
+    """Return what an error of the libraries means: one of this module's, or BoardUnavailable for a refusal."""
     cause = error if isinstance(error, requests.RequestException) else error.__context__
     if isinstance(cause, requests.RequestException):
-        return Unreachable(_short(cause)) if _is_unsent(cause) else Lost(_short(cause))
+        return Unreachable(_short(cause)) if _is_unsent(cause) else NoReply(_short(cause))
     if not isinstance(error, exceptions.Etcd3Exception):
-        return Lost(str(error) or type(error).__name__)
+        return NoReply(str(error) or type(error).__name__)
     text = _text(error)
-    if _NO_LEASE in text:
-        return LeaseGone(text)
-    if _LEASE_THERE in text:
-        return LeaseThere(text)
-    if is_login_over(text):
-        return TokenGone(text)
-    if any(words in text for words in _PASSING):
-        return Unsettled(text)
+    meaning = next((meaning for words, meaning in _MEANINGS.items() if words in text), None)
+    if meaning is not None:
+        return meaning(text)
     hint = next((hint for words, hint in _HINTS.items() if words in text), None)
     unclear = (exceptions.InternalServerError, exceptions.ConnectionFailedError, exceptions.ConnectionTimeoutError)
     if hint is None and isinstance(error, unclear):
-        return Lost(text)
+        return NoReply(text)
     return BoardUnavailable("etcd refuses: " + (f"{hint} ({text})" if hint else text))
 
 
-def is_login_over(text: str) -> bool:
+def is_login_expired(text: str) -> bool:
     """Whether this is what the server says to a login that it does not know (any more)."""
     return _BAD_TOKEN in text
 
@@ -89,7 +90,7 @@ def unreachable(where: str, error: Exception) -> BoardUnavailable:
     return BoardUnavailable(f"etcd at {where} can't be reached: {error}")
 
 
-def cut_off(where: str, error: Exception) -> ReplyLost:
+def reply_lost(where: str, error: Exception) -> ReplyLost:
     """Say that a change has left and its reply has not come."""
     return ReplyLost(f"etcd at {where} did not reply: {error}")
 

@@ -1,4 +1,4 @@
-"""Stored values: lists of msgpack whose items are of known kinds; nothing else is ever believed."""
+"""Stored values: lists of msgpack whose items are of known kinds; everything else is refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _list_of(data: bytes) -> list[Any]:
     try:
         items = msgpack.unpackb(data)
     except Exception as error:
-        # Whatever the library raises on garbage: callers shall know of one error only.
+        # The library raises many errors on garbage: callers get one.
         raise ValueError(f"{type(error).__name__}: {error}") from None
     if type(items) is not list:
         raise ValueError(f"it is no list, but {type(items).__name__}")

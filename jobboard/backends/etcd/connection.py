@@ -1,0 +1,102 @@
+"""The requests of one board: reads at one moment, transactions, and the time that they tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from jobboard.backends.etcd.http_client import HttpClient
+from jobboard.backends.etcd.keys import Keys, decoded
+from jobboard.backends.etcd.txn import (
+    Found,
+    Op,
+    Txn,
+    TxnResult,
+    after,
+    at_revision,
+    get,
+    many,
+    parts_of,
+    result_of,
+    scan,
+    scan_prefix,
+)
+from jobboard.errors import BoardUnavailable
+
+#: How many boards are listed at most.
+_MAX_BOARDS = 100
+
+
+class Connection:
+    """Sends what a board reads and changes; :class:`HttpClient` finds the endpoint."""
+
+    def __init__(self, http: HttpClient, keys: Keys) -> None:
+        self.http = http
+        self.keys = keys
+        self.is_open = False
+
+    def check_open(self) -> None:
+        """Raise ``BoardUnavailable`` unless the board is open."""
+        if not self.is_open:
+            raise BoardUnavailable("the board is closed")
+
+    def check_server(self) -> None:
+        """Raise ``BoardUnavailable`` if this user can't read the board, or if the replies tell no time."""
+        self.read([get(self.keys.sequence)])
+        if not self.http.clock.is_known:
+            raise BoardUnavailable(
+                f"what answers at {self.http.where} tells no time, by which claims and delays end: its replies lack "
+                "the header Date; let a proxy before etcd pass it on"
+            )
+
+    def read(self, ops: Sequence[Op]) -> list[Found]:
+        """Read several ranges at one moment, whatever their number; return one answer for each."""
+        found: list[Found] = []
+        revision = 0
+        for part in parts_of(ops):
+            then = [at_revision(op, revision) for op in part] if revision else part
+            result = result_of(self.http.call("/kv/txn", Txn(then=many(then)).payload(), changes=False))
+            revision = revision or result.revision
+            found += result.found()
+        return found
+
+    def send(self, txn: Txn) -> TxnResult:
+        """Send a transaction that changes something."""
+        return result_of(self.http.call("/kv/txn", txn.payload(), changes=True))
+
+    def board_names(self, board: str) -> list[str]:
+        """Return the names of the boards, up to a number, with one request for each; only ``board`` if it is there."""
+        if self.read([scan_prefix(self.keys.root, 1, keys_only=True)])[0].first is not None:
+            return [board]
+        home, names = self.keys.home, list[str]()
+        start, end = home, after(home)
+        while len(names) < _MAX_BOARDS:
+            first = self.read([scan(start, end, 1, keys_only=True)])[0].first
+            if first is None:
+                break
+            part = first.key[len(home) :].partition(b"/")[0]
+            names.append(decoded(part))
+            start = after(home + part + b"/")
+        return names
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the moment that the server's clock has reached for certain."""
+        return self.http.clock.earliest()
+
+    def latest(self) -> float:
+        """Return the moment that the server's clock has not passed for certain: what is to last counts from here."""
+        return self.http.clock.latest()
+
+
+class Deadline:
+    """Ends a loop that decides anew after each lost race, or after each look at what is due."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def check(self, what: str) -> None:
+        """Raise ``BoardUnavailable`` if the time is over."""
+        if time.monotonic() > self._end:
+            raise BoardUnavailable(f"others are always faster: {what}")

@@ -1,0 +1,79 @@
+"""Events as they are stored: each change overwrites a key, which every subscriber watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobboard.backends.etcd.codec import (
+    LIST,
+    NUMBER,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE_OR_NONE,
+    check_kinds,
+    items_of,
+    pack,
+)
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.stored import MAX_HISTORY_REASON, StoredJob
+from jobboard.backends.etcd.txn import Op, put
+from jobboard.backends.lifecycle import Note
+from jobboard.backends.text import shortened
+from jobboard.events import EventKind, JobEvent
+from jobboard.states import JobState
+from jobboard.validation import moment
+
+_KINDS = (TEXT, *[TEXT_OR_NONE] * 3, WHOLE_OR_NONE, NUMBER, TEXT_OR_NONE, NUMBER_OR_NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event, and the moment from which a job of this name may be claimable, for waiters.
+
+    ``token`` None of a CLAIMED event is the revision in which it was written. ``due`` None: nothing to wait for.
+    """
+
+    kind: EventKind
+    uuid: str | None
+    name: str | None
+    who: str | None
+    token: int | None
+    at: float
+    reason: str | None = None
+    due: float | None = None
+
+    def job_event(self, revision: int) -> JobEvent:
+        token = revision if self.kind is EventKind.CLAIMED and self.token is None else self.token
+        return JobEvent(self.kind, self.uuid, self.name, self.who, token, moment(self.at), self.reason)
+
+
+def event_of(row: StoredJob, note: Note) -> Event:
+    """Return the event of a change that has made the row what it is."""
+    due = 0.0 if row.claim is None and row.state is JobState.UNCLAIMED else row.due
+    return Event(note.kind, row.uuid, row.name, note.who, note.token, note.at, note.reason, due)
+
+
+def event_ops(keys: Keys, events: Sequence[Event], slot: int = 0) -> list[Op]:
+    """Return what tells these events, if there are any."""
+    return [put(keys.event(slot), pack_events(events))] if events else []
+
+
+def pack_events(events: Sequence[Event]) -> bytes:
+    return pack([_packable(event) for event in events])
+
+
+def _packable(event: Event) -> list[Any]:
+    reason = shortened(event.reason, MAX_HISTORY_REASON)
+    return [event.kind.value, event.uuid, event.name, event.who, event.token, event.at, reason, event.due]
+
+
+def unpack_events(data: bytes) -> Iterator[Event]:
+    """Read stored events; raises ``ValueError`` on garbage."""
+    for part in items_of(data, ())[1]:
+        check_kinds((part,), (LIST,))
+        check_kinds(part, _KINDS)
+        kind, *rest = part
+        yield Event(EventKind(kind), *rest)

@@ -1,0 +1,155 @@
+"""What happens to jobs by itself: claims and delays are over by their time, and claims with their lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobboard.backends import lifecycle
+from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.job_reader import JobReader
+from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
+from jobboard.backends.etcd.layout import VersionedJob, content_of
+from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.stored import StoredClaim, StoredJob
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, absent, delete, modified_at, put, scan, scan_prefix
+from jobboard.backends.etcd.worker import Worker
+
+#: For how many seconds a look is repeated while more becomes due.
+EXPIRE_TIMEOUT = 60.0
+
+
+class Expiry:
+    """Reads jobs, or the whole board, after everything that is due has happened."""
+
+    def __init__(self, connection: Connection, reader: JobReader, writer: JobWriter) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._reader = reader
+        self._writer = writer
+
+    def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
+        """Read jobs of which nothing is due."""
+        deadline = Deadline(EXPIRE_TIMEOUT)
+        while True:
+            jobs = self._reader.read(uuids)
+            if not self.expire_and_promote(jobs):
+                return jobs
+            deadline.check("jobs become due all the time")
+
+    def read_board(self, ops: Sequence[Op]) -> list[Found]:
+        """Read ranges of the whole board at one moment, at which nothing is due."""
+        deadline = Deadline(EXPIRE_TIMEOUT)
+        start = self._keys.timers
+        while True:
+            due = scan(start, self._keys.until(self._connection.now()), MAX_JOBS)
+            *found, timers = self._connection.read([*ops, due])
+            if not timers.kvs:
+                return found
+            if not self._handle_timers(timers.kvs):
+                # These jobs are left to later versions.
+                if not timers.more:
+                    return found
+                start = timers.kvs[-1].key + b"\0"
+            deadline.check("more jobs become due than the client can expire and promote")
+
+    def expire_and_promote(self, jobs: Sequence[VersionedJob | None]) -> bool:
+        """End the claims and the delays that are over; False if there were none."""
+        now = self._connection.now()
+        over = [job for job in jobs if job is not None and is_over(job, now)]
+        for start in range(0, len(over), MAX_JOBS):
+            self._writer.apply([_after(job, now) for job in over[start : start + MAX_JOBS]])
+        return bool(over)
+
+    def expire_at(self, orders: Sequence[bytes]) -> None:
+        """Expire the claims of these jobs if they are over."""
+        for start in range(0, len(orders), MAX_JOBS):
+            self.expire_and_promote(self._reader.read_at(orders[start : start + MAX_JOBS]))
+
+    def rewrite_places(self, orders: Sequence[bytes]) -> None:
+        """Write the places of these jobs in the queues anew, since they can't be read."""
+        keys, send = self._keys, self._connection.send
+        for order, job in zip(orders, self._reader.read_at(orders), strict=True):
+            if job is not None and job.row.newer is not None:
+                continue
+            if job is None or not job.row.is_live:
+                send(Txn([absent(keys.live + order)], [delete(keys.ready(order))]))
+                continue
+            content = content_of(keys, job.row)
+            steps = [put(key, *content[key]) for key in content if key not in (job.record, keys.claim(order))]
+            if keys.ready(order) not in content:
+                steps.append(delete(keys.ready(order)))
+            send(Txn(job.unchanged(keys), steps))
+
+    def _handle_timers(self, timers: Sequence[KeyValue]) -> bool:
+        """Expire and promote the jobs of these timers; False if there was nothing to do."""
+        orders = [timer.key.rpartition(b"/")[2] for timer in timers]
+        jobs = self._reader.read_at(orders)
+        is_changed = self.expire_and_promote(jobs)
+        orphans = [
+            timer
+            for timer, job in zip(timers, jobs, strict=True)
+            if job is None or (job.row.newer is None and not self._is_timer_of(job.row, timer.key))
+        ]
+        for timer in orphans:
+            # It belongs to no job, unless somebody has just written it: then the comparison fails.
+            self._connection.send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
+        return is_changed or bool(orphans)
+
+    def _is_timer_of(self, row: StoredJob, key: bytes) -> bool:
+        return row.due is not None and self._keys.timer(row.due, row.order) == key
+
+
+def is_over(job: VersionedJob, now: float) -> bool:
+    """Whether a claim or a delay is over; what only later versions can read is left to them."""
+    row = job.row
+    if not row.is_live or row.newer is not None:
+        return False
+    return not job.is_held or lifecycle.is_due(row if row.claim is None else row.seen(), now)
+
+
+def _after(job: VersionedJob, now: float) -> Change:
+    row = job.row.seen()
+    if job.is_held:
+        return change_of(job, row, lifecycle.expire_or_promote(row, now))
+    return change_of(job, row, lifecycle.expire(row, now, f"the claim of '{row.owner}' lost its lease"))
+
+
+class LostLeases:
+    """Ends the claims under leases that are gone; they are found from the claims, not from the lease."""
+
+    def __init__(
+        self, connection: Connection, leases: Leases, writer: JobWriter, expiry: Expiry, worker: Worker
+    ) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._leases = leases
+        self._writer = writer
+        self._expiry = expiry
+        self._worker = worker
+
+    def handle(self, lease: int) -> None:
+        """End the claims under a lease that is gone, so that waiters learn of it at once."""
+        self._leases.forget(lease)
+        self._writer.forget_claims(lease)
+        self._worker.soon(lambda: self._expiry.expire_at(self._claims_under(lease)))
+
+    def check(self) -> None:
+        """After a lost race, find out whether the session of this client is gone."""
+        (sessions,) = self._connection.read([scan_prefix(self._keys.sessions, keys_only=True)])
+        self._leases.forget_but(self._keys.leases_of(sessions))
+
+    def is_needed(self, lease: int) -> bool:
+        """Whether any claim is under this lease."""
+        return self._writer.has_claims(lease) or bool(self._claims_under(lease))
+
+    def _claims_under(self, lease: int) -> list[bytes]:
+        """Return the places of the jobs that are claimed under a lease."""
+        (found,) = self._connection.read([scan_prefix(self._keys.claims)])
+        return [kv.key.rpartition(b"/")[2] for kv in found.kvs if _lease_of(kv.value) == lease]
+
+
+def _lease_of(claim: bytes) -> int | None:
+    try:
+        return StoredClaim.of(claim).lease
+    except ValueError:
+        return None

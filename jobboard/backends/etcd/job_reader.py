@@ -1,0 +1,157 @@
+"""Reads jobs as they are stored: the place, the record and the claim of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from jobboard.backends.etcd.cache import LruCache
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.keys import decoded, is_order, place_of
+from jobboard.backends.etcd.layout import VersionedJob
+from jobboard.backends.etcd.stored import Hint, StoredClaim, StoredJob, newer_job, stored_job_of
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan_prefix
+from jobboard.codec import NewerFormat
+from jobboard.states import JobState
+
+#: How many jobs a client remembers the places of.
+CACHE_SIZE = 20_000
+
+#: What the record of a live job says of it; a claim does not change the record.
+_LIVE_STATES = (JobState.DELAYED, JobState.UNCLAIMED)
+
+#: How many reads find one job at its place.
+_READS_PER_JOB = 4
+
+
+class JobReader:
+    """Reads jobs; a claim that is over is still there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        #: The place of each job that this client has seen.
+        self.orders: LruCache[bytes] = LruCache(CACHE_SIZE)
+        #: The places of jobs whose records only later versions can read: this client does not claim them again.
+        self.newer: dict[bytes, Hint] = {}
+
+    def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
+        """Read jobs: in one request if their places are known, else in two."""
+        found: dict[str, VersionedJob | None] = {}
+        for _ in range(2):
+            missing = [uuid for uuid in dict.fromkeys(uuids) if found.get(uuid) is None]
+            orders = self._orders_of(missing)
+            there = [uuid for uuid in missing if uuid in orders]
+            jobs = self.read_at([orders[uuid] for uuid in there], there)
+            found |= dict(zip(there, jobs, strict=True))
+            moved = [uuid for uuid, job in zip(there, jobs, strict=True) if job is None]
+            for uuid in moved:
+                # Its place has changed since it was found, or it is gone.
+                self.orders.forget(uuid)
+            if not moved:
+                break
+        return [found.get(uuid) for uuid in uuids]
+
+    def read_at(self, orders: Sequence[bytes], uuids: Sequence[str] | None = None) -> list[VersionedJob | None]:
+        """Read jobs at their places, at one moment; None where no job has its place."""
+        if not any(map(is_order, orders)):
+            return [None] * len(orders)
+        parts = [part for order in orders for part in self._reads_of(order)]
+        sessions, *found = self._connection.read([scan_prefix(self._keys.sessions, keys_only=True), *parts])
+        leases = self._keys.leases_of(sessions)
+        jobs: list[VersionedJob | None] = []
+        for at, order in enumerate(orders):
+            live, claim, *ended = (part.first for part in found[_READS_PER_JOB * at : _READS_PER_JOB * (at + 1)])
+            record = live or next(filter(None, ended), None)
+            is_there = record is not None and is_order(order)
+            uuid = None if uuids is None else uuids[at]
+            jobs.append(self.job_from(record, claim, leases, uuid) if record is not None and is_there else None)
+        return jobs
+
+    def job_from(
+        self, record: KeyValue, claim: KeyValue | None, leases: Collection[int], uuid: str | None = None
+    ) -> VersionedJob:
+        """Make a job of its record, and of its claim if it is live.
+
+        :param leases: those whose sessions are there.
+        :param uuid: the job's, if it is known already.
+        """
+        order = record.key.rpartition(b"/")[2]
+        row = self._row_from(order, record, uuid)
+        job = VersionedJob(row, order, record.key, record.modified)
+        if not record.key.startswith(self._keys.live):
+            row.state = JobState.COMPLETE if record.key.startswith(self._keys.done) else JobState.TRASHED
+            return job
+        if row.state not in _LIVE_STATES:
+            # It is among the live ones, so its record contradicts its place.
+            job.row = row = self._unreadable(order, record, uuid)
+        if claim is not None:
+            job.claim_revision = claim.modified
+            row.claim_token = claim.created
+            try:
+                row.claim = StoredClaim.of(claim.value)
+            except ValueError:
+                # A claim that can't be read counts as one that is over.
+                row.claim = StoredClaim(row.name, "", "", 0.0, 0.0, 0)
+            if row.is_unreadable or row.newer is not None:
+                row.name = row.claim.name
+            job.is_held = row.claim.lease == 0 or row.claim.lease in leases
+        return job
+
+    def _reads_of(self, order: bytes) -> list[Op]:
+        """Return what reads one job, wherever it is."""
+        keys = self._keys
+        return [get(key) for key in (keys.live + order, keys.claim(order), keys.done + order, keys.trashed + order)]
+
+    def _row_from(self, order: bytes, record: KeyValue, uuid: str | None) -> StoredJob:
+        try:
+            row = stored_job_of(record.value)
+            return row if row.order == order else self._unreadable(order, record, uuid)
+        except NewerFormat:
+            return newer_job(self._hint_of_newer(order, uuid), *place_of(order), record.value)
+        except ValueError:
+            return self._unreadable(order, record, uuid)
+
+    def _hint_of_newer(self, order: bytes, uuid: str | None) -> Hint:
+        """Find out which job it is whose record only later versions can read; one request for each, once."""
+        hint = self.newer.get(order)
+        if hint is None:
+            (ready,) = self._connection.read([get(self._keys.ready(order))])
+            hint = _hint_in(ready) or _unknown(order, uuid)
+            if len(self.newer) < CACHE_SIZE:
+                self.newer[order] = hint
+        return hint if uuid is None else replace(hint, uuid=uuid)
+
+    def _unreadable(self, order: bytes, record: KeyValue, uuid: str | None) -> StoredJob:
+        """Return what stands for a job whose record can't be read."""
+        hint, (priority, sequence) = self._identify(order, uuid), place_of(order)
+        row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value)
+        row.is_unreadable = True
+        return row
+
+    def _identify(self, order: bytes, uuid: str | None) -> Hint:
+        """Find out which job stands at a place where its record can't be read."""
+        keys = self._keys
+        ready, pointers = self._connection.read([get(keys.ready(order)), scan_prefix(keys.jobs)])
+        uuids = (decoded(kv.key[len(keys.jobs) :]) for kv in pointers.kvs if kv.value == order)
+        return _hint_in(ready) or _unknown(order, uuid or next(uuids, None))
+
+    def _orders_of(self, uuids: Iterable[str]) -> dict[str, bytes]:
+        """Find the places of jobs: those that are not known yet, in one request."""
+        known = {uuid: order for uuid in uuids if (order := self.orders.get(uuid)) is not None}
+        unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in known]
+        if unknown:
+            pointers = self._connection.read([get(self._keys.job(uuid)) for uuid in unknown])
+            for uuid, found in zip(unknown, pointers, strict=True):
+                if found.first is not None and is_order(found.first.value):
+                    known[uuid] = found.first.value
+                    self.orders.put(uuid, found.first.value)
+        return known
+
+
+def _hint_in(ready: Found) -> Hint | None:
+    return None if ready.first is None else Hint.of(ready.first.value)
+
+
+def _unknown(order: bytes, uuid: str | None) -> Hint:
+    return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", int(order[2:]) / 1e6)

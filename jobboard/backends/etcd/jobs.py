@@ -1,0 +1,120 @@
+"""What owners, producers and operators do to jobs that are on the board."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jobboard.backends import lifecycle
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.layout import under
+from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
+from jobboard.backends.etcd.stored import StoredJob
+from jobboard.backends.etcd.txn import absent, get, modified_at
+from jobboard.backends.lifecycle import Transition
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    Consumption,
+    Extension,
+    Fence,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+
+
+class Jobs:
+    """Each change compares what was read; one under a claim needs the lease of that to be there, too."""
+
+    def __init__(self, connection: Connection, leases: Leases, change: ReadModifyWrite) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._leases = leases
+        self._change = change
+
+    # -- owners ----------------------------------------------------------------------------------------------------
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        return self._change.under_fences(renewals, lambda item: item.fence, self._extended)
+
+    def _extended(self, renewal: Extension, row: StoredJob | None, now: float) -> Transition[Verdict]:
+        change = lifecycle.extend(row, renewal, now, self._slack(now))
+        if row is not None and change.told:
+            row.lease = self._leases.for_claims(renewal.expiry)
+            row.conditions = under(self._keys, row.lease)
+        return change
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        def decide(fence: Fence, row: StoredJob | None, now: float) -> Transition[Verdict]:
+            return lifecycle.checkpoint(row, fence, state, now)
+
+        return self._change.under_fences([fence], lambda fence: fence, decide)[0]
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        def decide(end: Consumption, row: StoredJob | None, now: float) -> Transition[Verdict]:
+            return lifecycle.consume(row, end, now)
+
+        return self._change.under_fences(ends, lambda end: end.fence, decide)
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        return self._change.under_fences(ends, lambda end: end.fence, self._abandoned)
+
+    def _abandoned(self, end: Abandonment, row: StoredJob | None, now: float) -> Transition[Verdict]:
+        if row is not None and row.newer is not None:
+            # What only later versions can read goes back to where it was: a delay would stand in its record.
+            end = replace(end, delay=0.0, run_at=None)
+        return lifecycle.abandon(row, end, now, self._slack(now))
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        def decide(end: Trashing, row: StoredJob | None, now: float) -> Transition[Verdict]:
+            return lifecycle.trash(row, end, now)
+
+        return self._change(ends, lambda end: end.uuid, decide, lambda end: end.fence)
+
+    def _slack(self, now: float) -> float:
+        """Return by how many seconds the server's clock may be ahead of ``now``."""
+        return self._connection.latest() - now
+
+    # -- producers and operators -----------------------------------------------------------------------------------
+
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[CancelOutcome]:
+            # The uuid of a posting that replaced its content is not that of the job.
+            return lifecycle.cancel(row if row is not None and row.uuid == uuid else None, now)
+
+        return self._change(uuids, _itself, decide)
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[Verdict]:
+            return lifecycle.release(row, token, reason, now)
+
+        return self._change([uuid], _itself, decide)[0]
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[TrashOutcome]:
+            return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row))
+
+        return self._change(uuids, _itself, decide)
+
+    def _is_key_taken(self, row: StoredJob) -> bool:
+        """Whether another live job has the key of this one; if not, that must still be so when it is restored."""
+        assert row.key is not None
+        place = self._keys.key(row.name, row.key)
+        holder = self._connection.read([get(place)])[0].first
+        row.conditions = (absent(place) if holder is None else modified_at(place, holder.modified),)
+        if holder is None:
+            return False
+        (live,) = self._connection.read([get(self._keys.live + holder.value, keys_only=True)])
+        return live.first is not None
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[TrashOutcome]:
+            return lifecycle.purge(row, now)
+
+        return self._change(uuids, _itself, decide)
+
+
+def _itself(uuid: str) -> str:
+    return uuid

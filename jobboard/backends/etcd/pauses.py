@@ -1,0 +1,30 @@
+"""Pauses of names and of the whole board."""
+
+from __future__ import annotations
+
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.events import Event, event_ops
+from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
+from jobboard.events import EventKind
+
+
+class Pauses:
+    """Every claim compares that the key of its pause is not there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+
+    def pause(self, name: str | None) -> None:
+        key = self._keys.pause(name)
+        event = Event(EventKind.PAUSED, None, name, None, None, self._connection.now())
+        self._connection.send(Txn([absent(key)], [put(key, b""), *event_ops(self._keys, [event])]))
+
+    def resume(self, name: str | None) -> None:
+        key = self._keys.pause(name)
+        event = Event(EventKind.RESUMED, None, name, None, None, self._connection.now(), due=0.0)
+        self._connection.send(Txn([present(key)], [delete(key), *event_ops(self._keys, [event])]))
+
+    def paused(self) -> frozenset[str | None]:
+        (found,) = self._connection.read([scan_prefix(self._keys.paused, keys_only=True)])
+        return self._keys.paused_names(found)

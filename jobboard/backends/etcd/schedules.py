@@ -1,0 +1,192 @@
+"""Schedules: each step is one transaction with its postings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jobboard.backends.etcd.cache import LruCache
+from jobboard.backends.etcd.codec import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
+from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.events import Event, event_ops
+from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.posting import Existing, Posting
+from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, modified_at, put, scan
+from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+
+#: The event slot of a step's announcements, behind those of its postings.
+_ANNOUNCED = 99
+
+#: Larger schedules than this, in bytes, are in the queue of moments without their body.
+_LARGE = 50_000
+_READ_AT_ONCE = 20
+
+
+class Schedules:
+    """A schedule has a key by its id, and one in the queue of moments; both hold the whole of it.
+
+    A large one is not in the queue itself: twice its bytes and a job with them exceed the limit of a request.
+    """
+
+    def __init__(self, connection: Connection, posting: Posting) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._posting = posting
+        #: Each schedule as this client saw it last, and the revision in which it was written.
+        self._seen: LruCache[tuple[ScheduleRow, int]] = LruCache(10_000)
+
+    def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        return [self._step(step) for step in steps]
+
+    def _step(self, step: ScheduleStep) -> Verdict:
+        keys = self._keys
+        key = keys.schedule(step.id)
+        existing, tries, deadline = Existing(), 0, Deadline(CHANGE_TIMEOUT)
+        guess = self._guess(step)
+        while True:
+            if guess is None:
+                stored = self._connection.read([get(key)])[0].first
+                old = None if stored is None else self._schedule_of(stored)
+                revision = 0 if stored is None else stored.modified
+            else:
+                (old, revision), guess = guess, None
+            version = None if old is None else old.version
+            if version == (None if step.row is None else step.row.version):
+                return Verdict.REPEATED
+            if version != step.after:
+                return Verdict.LOST
+            if self._write(step, old, revision, existing, tries):
+                return Verdict.DONE
+            self._seen.forget(step.id)
+            tries += 1
+            existing = self._posting.existing(step.postings)
+            deadline.check(f"the schedule {step.id!r} changes all the time")
+
+    def _guess(self, step: ScheduleStep) -> tuple[ScheduleRow | None, int] | None:
+        """Return the schedule before the step as this client saw it last; that saves a read if it has not changed."""
+        if step.after is None:
+            return None, 0
+        seen = self._seen.get(step.id)
+        return seen if seen is not None and seen[0].version == step.after else None
+
+    def _write(
+        self, step: ScheduleStep, old: ScheduleRow | None, revision: int, existing: Existing, tries: int
+    ) -> bool:
+        """Carry a step out as a whole; False if something is not as it assumed."""
+        keys, now = self._keys, self._connection.now()
+        txn = self._posting.txn_of(self._posting.plan(step.postings, existing, now), existing, now, tries)
+        txn.compares.append(modified_at(keys.schedule(step.id), revision))
+        events = [
+            Event(item.kind, item.uuid, item.name, item.who, None, now, item.reason) for item in step.announcements
+        ]
+        txn.then += [*self._steps_to(step, old), *event_ops(keys, events, _ANNOUNCED)]
+        result = self._posting.send(txn)
+        if result.succeeded and step.row is not None:
+            self._seen.put(step.id, (step.row, result.revision))
+        return result.succeeded
+
+    def _steps_to(self, step: ScheduleStep, old: ScheduleRow | None) -> list[Op]:
+        keys, new = self._keys, step.row
+        ops: list[Op] = []
+        place = None if new is None else keys.due_at(new.next_at, new.id)
+        before = None if old is None else keys.due_at(old.next_at, old.id)
+        if before is not None and before != place:
+            ops.append(delete(before))
+        if new is None or place is None:
+            return [*ops, delete(keys.schedule(step.id))]
+        return [*ops, put(keys.schedule(new.id), _packed(new)), put(place, _in_queue(new))]
+
+    def read(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        if not ids:
+            return []
+        found = self._connection.read([get(self._keys.schedule(id)) for id in ids])
+        return [None if part.first is None else self._schedule_of(part.first) for part in found]
+
+    def due(self, limit: int) -> DueSchedules:
+        keys, now = self._keys, self._connection.now()
+        until = keys.due_until(now)
+        # What is due, and the first that is not: the others are not read.
+        found = self._read_queue([scan(keys.due, until, limit + 1), scan(until, after(keys.due), 1)])
+        kvs = [kv for part in found for kv in part.kvs]
+        rows = [self._schedule_of(kv) for kv in kvs]
+        for row, kv in zip(rows, kvs, strict=True):
+            # Both keys of a schedule are written in one transaction, so they have one revision.
+            self._seen.put(row.id, (row, kv.modified))
+        due = [row for row in rows if row.next_at is not None and row.next_at <= now][:limit]
+        behind = rows[len(due)].next_at if len(rows) > len(due) else None
+        # One that has been stepped on since the scan is not due any more.
+        whole = [row for row in self._whole(due) if row.next_at is not None and row.next_at <= now]
+        return DueSchedules(whole, None if behind is None else behind - now, now)
+
+    def _read_queue(self, queue: Sequence[Op]) -> list[Found]:
+        """Read parts of the queue of moments, after an entry that can't be read was put where it belongs."""
+        found = self._connection.read(queue)
+        unreadable = [kv for part in found for kv in part.kvs if self._readable(kv) is None]
+        for kv in unreadable:
+            self._rewrite_place(kv)
+        return self._connection.read(queue) if unreadable else found
+
+    def _rewrite_place(self, place: KeyValue) -> None:
+        """Put a schedule where it belongs in the queue, since its entry there can't be read."""
+        keys, id = self._keys, self._id_of(place.key)
+        stored = self._connection.read([get(keys.schedule(id))])[0].first
+        steps = [delete(place.key)]
+        if stored is not None:
+            row = self._schedule_of(stored)
+            at = keys.due_at(row.next_at, id)
+            # Both are written, so that they have one revision again.
+            steps = [put(stored.key, _packed(row)), put(at, _in_queue(row))]
+            steps += [delete(place.key)] if at != place.key else []
+        revision = 0 if stored is None else stored.modified
+        unchanged = [modified_at(place.key, place.modified), modified_at(keys.schedule(id), revision)]
+        self._connection.send(Txn(unchanged, steps))
+
+    def _schedule_of(self, kv: KeyValue) -> ScheduleRow:
+        """Read a schedule; one that can't be read is never due, and its body is all of its bytes."""
+        return self._readable(kv) or ScheduleRow(self._id_of(kv.key), "", None, kv.value)
+
+    def _readable(self, kv: KeyValue) -> ScheduleRow | None:
+        """Read a schedule, unless it can't be that of its key."""
+        row = _read(kv)
+        return row if row is not None and row.id == self._id_of(kv.key) else None
+
+    def _id_of(self, key: bytes) -> str:
+        if key.startswith(self._keys.schedules):
+            return decoded(key[len(self._keys.schedules) :])
+        return key[len(self._keys.due) :].partition(b"/")[2].decode(errors="replace")
+
+    def page(self, cursor: object | None, size: int) -> SchedulePage:
+        if cursor is not None and not isinstance(cursor, bytes):
+            raise TypeError(f"not a cursor of this backend: {cursor!r}")
+        start = self._keys.due if cursor is None else cursor + b"\0"
+        (found,) = self._read_queue([scan(start, after(self._keys.due), size)])
+        rows = [self._schedule_of(kv) for kv in found.kvs]
+        return SchedulePage(self._whole(rows), found.kvs[-1].key if found.more else None)
+
+    def _whole(self, rows: Sequence[ScheduleRow]) -> list[ScheduleRow]:
+        """Read the large ones by their ids; leave out those that are gone by now."""
+        large = [row.id for row in rows if not row.body]
+        found: dict[str, ScheduleRow | None] = {}
+        for start in range(0, len(large), _READ_AT_ONCE):
+            ids = large[start : start + _READ_AT_ONCE]
+            found |= zip(ids, self.read(ids), strict=True)
+        whole = (found.get(row.id, row) for row in rows)
+        return [row for row in whole if row is not None]
+
+
+def _packed(row: ScheduleRow) -> bytes:
+    return pack([row.id, row.version, row.next_at, row.body])
+
+
+def _in_queue(row: ScheduleRow) -> bytes:
+    """Return the entry in the queue of moments: the schedule, without the body of a large one."""
+    value = _packed(row)
+    return value if len(value) <= _LARGE else _packed(replace(row, body=b""))
+
+
+def _read(kv: KeyValue) -> ScheduleRow | None:
+    try:
+        return ScheduleRow(*items_of(kv.value, (TEXT, TEXT, NUMBER_OR_NONE, BYTES))[0])
+    except ValueError:
+        return None

@@ -1,0 +1,295 @@
+"""What is stored of a job: its record, and beside it the claim of its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any
+
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.etcd.codec import (
+    BYTES,
+    BYTES_OR_NONE,
+    FLAG,
+    LIST,
+    NUMBER,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    check_kinds,
+    items_of,
+    items_of_format,
+    pack,
+)
+from jobboard.backends.etcd.keys import order_of
+from jobboard.backends.etcd.txn import Compare
+from jobboard.backends.lifecycle import Note, Transition
+from jobboard.backends.rows import JobRow
+from jobboard.backends.text import shortened
+from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
+
+#: A line of the history as it is kept: kind, who, when, token, reason.
+HistoryLine = tuple[str, str | None, float, int | None, str | None]
+
+_LINE_KINDS = (TEXT, TEXT_OR_NONE, NUMBER, WHOLE_OR_NONE, TEXT_OR_NONE)
+
+#: The fields that are stored of a record, in this order, and of which kinds they are: first the small ones.
+_SCALARS = {
+    "uuid": TEXT,
+    "name": TEXT,
+    "priority": WHOLE,
+    "sequence": WHOLE,
+    "created_on": NUMBER,
+    "key": TEXT_OR_NONE,
+    "run_at": NUMBER_OR_NONE,
+    "max_attempts": WHOLE_OR_NONE,
+    "attempts": WHOLE,
+    "owner": TEXT_OR_NONE,
+    "token": WHOLE,
+    "last_modified": NUMBER,
+    "last_error": TEXT_OR_NONE,
+    "reason": TEXT_OR_NONE,
+    "cancel_asked": FLAG,
+    "hidden_from": NUMBER_OR_NONE,
+    "forgotten_from": NUMBER_OR_NONE,
+}
+_BLOBS = {"body": BYTES, "checkpoint": BYTES_OR_NONE, "progress": BYTES_OR_NONE, "result": BYTES_OR_NONE}
+
+_row_fields = attrgetter(*(field.name for field in fields(JobRow)))
+_scalars, _blobs = attrgetter(*_SCALARS), attrgetter(*_BLOBS)
+
+_FORMAT = 1
+
+#: The format of the posting of a record that can't be read: one that no version of this code reads.
+_NEWER = 127
+
+_KNOWN_KINDS = frozenset(kind.value for kind in EventKind)
+
+#: Bytes of texts that come from error messages, which can be of any length: a reason, one in the history, an error.
+MAX_REASON, MAX_HISTORY_REASON, MAX_ERROR = 4_000, 500, 400_000
+
+#: Bytes of a record; the server takes 1.5 MiB in one request, and with it must go what stands beside the record.
+_MAX_BYTES = 1_300_000
+
+
+@dataclass(slots=True)
+class StoredClaim:
+    """A claim of a job of this name as it is stored, without its token: that is the revision in which it was made."""
+
+    name: str
+    who: str
+    claim_id: str
+    at: float
+    expires_at: float | None
+    lease: int
+    progress: bytes | None = None
+    cancel_asked: bool = False
+    modified: float = 0.0
+    notes: tuple[HistoryLine, ...] = ()
+
+    #: What a later version has appended, kept as it is.
+    more: tuple[Any, ...] = ()
+
+    def packed(self) -> bytes:
+        return pack([*_claim_fields(self), *self.more])
+
+    @classmethod
+    def of(cls, data: bytes) -> StoredClaim:
+        """Read a stored claim; raises ``ValueError`` if it is none."""
+        items, more = items_of(data, _CLAIM_KINDS)
+        claim = cls(*items)
+        claim.more = tuple(more)
+        claim.notes = _notes_of(claim.notes)
+        return claim
+
+
+_CLAIM_KINDS = (TEXT, TEXT, TEXT, NUMBER, NUMBER_OR_NONE, WHOLE, BYTES_OR_NONE, FLAG, NUMBER, LIST)
+_claim_fields = attrgetter(*(field.name for field in fields(StoredClaim) if field.name != "more"))
+
+
+@dataclass(slots=True)
+class StoredJob(JobRow):
+    """A job's record, in which a claim leaves no trace until it ends, and beside it the claim.
+
+    ``claim_token`` is the token of ``claim``. ``hidden_from`` and ``forgotten_from`` are the moments at which a
+    completed record is shown no more, and goes. ``aliases`` are the uuids of the postings that replaced its content.
+    ``is_unreadable``: the record can't be read, and ``body`` is all of its bytes. ``newer``: all bytes of a record that
+    only later versions can read, which stays as it is.
+    """
+
+    hidden_from: float | None = None
+    forgotten_from: float | None = None
+    notes: tuple[HistoryLine, ...] = ()
+    aliases: tuple[str, ...] = ()
+    claim: StoredClaim | None = None
+    claim_token: int = 0
+    is_unreadable: bool = False
+    newer: bytes | None = None
+    #: Of a job as it is seen: the lease of its claim.
+    lease: int = 0
+    #: What else must hold when this is written.
+    conditions: tuple[Compare, ...] = ()
+
+    @property
+    def order(self) -> bytes:
+        return order_of(self.priority, self.sequence)
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def due(self) -> float | None:
+        """The moment at which its claim or its delay ends."""
+        if self.claim is not None:
+            return self.claim.expires_at
+        return self.run_at if self.state is JobState.DELAYED else None
+
+    def seen(self) -> StoredJob:
+        """Return a copy as callers see it, and the rules of a job's life: the record and the claim in one."""
+        row, claim = replace(self, conditions=()), self.claim
+        if claim is not None:
+            row.claim, row.claim_token = None, 0
+            row.state, row.attempts = JobState.CLAIMED, self.attempts + 1
+            row.owner, row.token, row.claim_id = claim.who, self.claim_token, claim.claim_id
+            row.expires_at, row.progress, row.cancel_asked = claim.expires_at, claim.progress, claim.cancel_asked
+            row.last_modified, row.lease = max(self.last_modified, claim.at, claim.modified), claim.lease
+        return row
+
+    def view(self) -> JobRow:
+        """Return the row for callers of the backend."""
+        return JobRow(*_row_fields(self if self.claim is None else self.seen()))
+
+    def lines(self) -> tuple[HistoryLine, ...]:
+        """Return the lines of the history, oldest first: those of the claim behind those of the record."""
+        claim = self.claim
+        if claim is None:
+            return self.notes
+        claimed = (EventKind.CLAIMED.value, claim.who, claim.at, self.claim_token, None)
+        return (*self.notes, claimed, *claim.notes)[-HISTORY_LENGTH:]
+
+    def history_entries(self) -> list[HistoryEntry]:
+        return [
+            HistoryEntry(EventKind(kind), who, moment(at), token, reason)
+            for kind, who, at, token, reason in self.lines()
+            if kind in _KNOWN_KINDS
+        ]
+
+    def has_note(self, kinds: Collection[EventKind], token: int | None = None, who: str | None = None) -> bool:
+        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
+        wanted = {kind.value for kind in kinds}
+        return any(
+            kind in wanted and token in (None, its_token) and who in (None, its_who)
+            for kind, its_who, _, its_token, _ in self.notes
+        )
+
+    def add_history(self, notes: Iterable[Note]) -> None:
+        self.notes = (*self.notes, *map(_line_of, notes))[-HISTORY_LENGTH:]
+
+    def after(self, row: StoredJob, change: Transition[Any]) -> StoredJob:
+        """Return what is stored of this job once a transition has made ``row`` of what was seen of it."""
+        if row.state is JobState.CLAIMED and self.claim is not None:
+            new = replace(self, conditions=row.conditions)
+            if row.checkpoint is not self.checkpoint:
+                new.checkpoint, new.last_modified = row.checkpoint, row.last_modified
+            new.claim = replace(
+                self.claim,
+                lease=row.lease,
+                expires_at=row.expires_at,
+                progress=row.progress,
+                cancel_asked=row.cancel_asked,
+                modified=row.last_modified,
+                notes=(*self.claim.notes, *map(_line_of, change.history)),
+            )
+            return new
+        row.notes = self.lines()
+        row.add_history(change.history)
+        if row.state is JobState.COMPLETE:
+            shown_until = row.last_modified + change.retention
+            row.hidden_from = shown_until if change.retention > 0 else 0.0
+            row.forgotten_from = shown_until + RETRY_WINDOW
+        return row
+
+    def packed(self) -> bytes:
+        """Return the record as it is stored, without the claim.
+
+        One that would be too large to be written, so that its job could never end, leaves out what matters least.
+        """
+        if self.newer is not None:
+            return self.newer
+        self.reason, self.last_error = shortened(self.reason, MAX_REASON), shortened(self.last_error, MAX_ERROR)
+        data = self._packed()
+        if len(data) > _MAX_BYTES:
+            self.progress = None
+            self.last_error = shortened(self.last_error, MAX_REASON)
+            data = self._packed()
+        if len(data) > _MAX_BYTES and self.state is JobState.COMPLETE:
+            self.checkpoint = None
+            data = self._packed()
+        return data
+
+    def _packed(self) -> bytes:
+        return pack([_FORMAT, self.state.value, _scalars(self), _blobs(self), self.notes, self.aliases])
+
+
+def stored_job_of(data: bytes) -> StoredJob:
+    """Read a record.
+
+    :raises NewerFormat: only later versions can read it.
+    :raises ValueError: it is none.
+    """
+    state, scalars, blobs, notes, aliases = items_of_format(data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST))
+    check_kinds(scalars, _SCALARS.values())
+    check_kinds(blobs, _BLOBS.values())
+    check_kinds(aliases, (TEXT,) * len(aliases))
+    given = dict(zip((*_SCALARS, *_BLOBS), (*scalars, *blobs), strict=True))
+    return StoredJob(**given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases))
+
+
+def newer_job(hint: Hint, priority: int, sequence: int, data: bytes) -> StoredJob:
+    """Return what stands for a job whose record only later versions can read; its posting says so to those above."""
+    row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, pack([_NEWER]))
+    row.newer = data
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What an index says of a job: enough to claim it, and to name it if its record can't be read."""
+
+    uuid: str
+    name: str
+    created_on: float
+
+    def packed(self) -> bytes:
+        return pack((self.uuid, self.name, self.created_on))
+
+    @classmethod
+    def of(cls, data: bytes) -> Hint | None:
+        """Read a stored hint; None if it is none."""
+        try:
+            return cls(*items_of(data, (TEXT, TEXT, NUMBER))[0])
+        except ValueError:
+            return None
+
+
+def hint_of(row: StoredJob) -> Hint:
+    return Hint(row.uuid, row.name, row.created_on)
+
+
+def _line_of(note: Note) -> HistoryLine:
+    return note.kind.value, note.who, note.at, note.token, shortened(note.reason, MAX_HISTORY_REASON)
+
+
+def _notes_of(parts: Iterable[Any]) -> tuple[HistoryLine, ...]:
+    notes = []
+    for part in parts:
+        check_kinds((part,), (LIST,))
+        check_kinds(part, _LINE_KINDS)
+        notes.append(tuple(part))
+    return tuple(notes)
