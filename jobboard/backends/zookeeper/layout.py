@@ -59,10 +59,8 @@ class Layout:
     @property
     def fixed(self) -> list[str]:
         """What every board has, parents first."""
-        return [
-            self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready,
-            self.deleted, self.entities, self.books, self.schedules,
-        ]  # fmt: skip
+        kinds = [self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready]
+        return [*kinds, self.deleted, self.entities, self.books, self.schedules]
 
     def job(self, uuid: str) -> str:
         return f"{self.jobs}/{_bucket(uuid)}/{uuid}"
