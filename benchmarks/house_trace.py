@@ -22,7 +22,8 @@ import jobboard
 #: A command as MONITOR shows it: who sent it, then its words, quoted as in C.
 _COMMAND = re.compile(rb"^\+[\d.]+ \[\d+ (?!lua)[^\]]*\] (.*)\r$")
 _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_INCLUDE = re.compile(r"^-- include:.*$", re.MULTILINE)
+#: The lines of a Lua file that the loader replaces.
+_REPLACED = re.compile(r"^(?:-- include:|.*-- each .*field|.*FIELD_COUNT).*$", re.MULTILINE)
 
 
 class Monitor:
@@ -74,10 +75,10 @@ def functions_below(folder: Path, entered: set[tuple[str, str, int]]) -> set[tup
 
 
 def files_of(script: str, folder: Path) -> list[str]:
-    """Return which Lua files a script was put together from: each part of them between two includes stands in it."""
+    """Return the Lua files of a script: its lines stand in it, but for what the loader replaces."""
     found = []
     for path in folder.rglob("*.lua"):
-        parts = [part.strip() for part in _INCLUDE.split(path.read_text("utf-8"))]
+        parts = [part.strip() for part in _REPLACED.split(path.read_text("utf-8"))]
         if any(parts) and all(part in script for part in parts):
             found.append(str(path.relative_to(folder)))
     return found

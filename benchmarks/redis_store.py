@@ -15,8 +15,8 @@ import redis
 
 from benchmarks.space import Bare, Space, Store
 from jobboard import fetch
+from jobboard.backends.redis.codec import pack, rows_of
 from jobboard.backends.redis.scripts import load_scripts
-from jobboard.backends.redis.wire import entries_of, pack
 
 _HOST = "127.0.0.1"
 
@@ -125,7 +125,7 @@ class SameScripts:
         for _ in range(0, count, batch):
             request = pack(["me", uuid.uuid4().hex, 30_000_000, batch, None])
             _, parts = self._client.evalsha(self._claim, 1, self._key, request)
-            jobs = entries_of(parts)
+            jobs = rows_of(parts)
             ends = pack([[job.uuid, "me", job.token, 3_600_000_000, None] for job in jobs])
             _, verdicts = self._client.evalsha(self._consume, 1, self._key, ends)
             if verdicts != [b"DONE"] * batch:

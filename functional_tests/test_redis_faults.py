@@ -268,7 +268,7 @@ def _until_armed(harness: RedisHarness, name: str) -> None:
     """Wait until somebody sleeps on the board."""
     backend: Any = harness.backend(name)
     backend.open(5.0)
-    eventually(lambda: backend.server.send([("HLEN", f"{backend.key}:waiters")])[0] == 1)
+    eventually(lambda: backend.client.send([("HLEN", f"{backend.key}:waiters")])[0] == 1)
     backend.close()
 
 
@@ -278,7 +278,7 @@ def _until_armed(harness: RedisHarness, name: str) -> None:
 def _delete(harness: RedisHarness, board: JobBoard, *kinds: str) -> None:
     backend: Any = harness.backend(board.name)
     backend.open(5.0)
-    assert backend.server.send([("DEL", *(f"{backend.key}:{kind}" for kind in kinds))]) != [0]
+    assert backend.client.send([("DEL", *(f"{backend.key}:{kind}" for kind in kinds))]) != [0]
     backend.close()
 
 
@@ -331,10 +331,10 @@ def test_a_script_that_breaks_off_is_not_said_to_have_changed_nothing(harness: R
     job = board.post("resize")
     backend: Any = harness.backend(board.name)
     backend.open(5.0)
-    backend.server.send([("SET", f"{backend.key}:claimed:resize", "of somebody else")])
+    backend.client.send([("SET", f"{backend.key}:claimed:resize", "of somebody else")])
     with pytest.raises(BoardUnavailable, match="a part may have been done; `jobboard check`"):
         board.claim(job, "alice", LONG)
-    backend.server.send([("DEL", f"{backend.key}:claimed:resize")])
+    backend.client.send([("DEL", f"{backend.key}:claimed:resize")])
     backend.close()
     board.audit(repair=True)
     assert board.audit() == []

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Put jobs back on the board, now or for later.
+-- End claims, and put the jobs back on the board, now or for later.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token, delay in microseconds or nil, run_at or nil, reason or nil, error or nil,
@@ -7,37 +7,37 @@
 -- Returns: OK, and for each DONE, REPEATED or LOST
 -- A repeat finds the token in the history.
 --
--- include: settle
--- include: holds
+-- include: expire_and_promote
+-- include: fence
 
-settle('50')
+expire_and_promote('50')
 
 local function abandon(job, item)
   local who, token, reason, counted = item[2], item[3], item[6], item[8]
-  explain(job, reason, item[7], counted)
+  set_reason(job, reason, item[7], counted)
   if job.cancel then
-    take_off(job, who, token, reason)
-  elseif counted and is_used_up(job) then
-    tell(job, 'ABANDONED', who, token, reason)
-    job.reason = used_up(job, reason)
-    discard(job, who, token, job.reason)
+    cancel(job, who, token, reason)
+  elseif counted and is_exhausted(job) then
+    record_event(job, 'ABANDONED', who, token, reason)
+    job.reason = exhausted_reason(job, reason)
+    trash(job, who, token, job.reason)
   else
     if not counted then
       job.attempts = job.attempts - 1
     end
-    put_back(job, 'ABANDONED', reason, item[4] and now + item[4] or item[5])
+    requeue(job, 'ABANDONED', reason, item[4] and now + item[4] or item[5])
   end
 end
 
 local ends = cmsgpack.unpack(ARGV[1])
-heed(ends)
+check_fences(ends)
 local answers = {}
 for index, item in ipairs(ends) do
-  local job = held_by(item)
+  local job = fenced_job(item)
   if job then
     abandon(job, item)
   end
   answers[index] = job and 'DONE' or repeated_or_lost(item, {ABANDONED = true, CANCELLED = true})
 end
-flush()
+write_back()
 return {'OK', answers}

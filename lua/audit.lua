@@ -1,51 +1,51 @@
 #!lua flags=allow-oom
--- Look for what contradicts itself, a part of the board at a time, and mend it if told to.
+-- Find contradictions, a part of the board at a time, and repair them if told to.
 --
 -- KEYS: 1 the board
--- ARGV: 1 whether to mend (1 or 0); 2 where to go on, as the last call said (an empty string at first)
--- Returns: OK, where to go on (an empty string at the end), uuid (or an empty string) and problem, in turns, and the
---       uuid of a job of a newer format, of which nothing is said, or false
--- A repeat finds what is left; every repair is one step with its finding.
+-- ARGV: 1 whether to repair (1 or 0); 2 the cursor that the last call returned (an empty string at first)
+-- Returns: OK, the cursor (an empty string at the end), uuid (or an empty string) and problem of each finding, and the
+--       uuid of a job of a newer format, which is not checked, or false
+-- A repeat finds what is left; each repair is atomic with its finding.
 --
--- The records come first and are believed; then whatever leads to records, which must match them.
+-- Records are checked first, and are the truth; then the indexes, which must match them.
 --
--- include: settle
+-- include: expire_and_promote
 
-settle('50')
+expire_and_promote('50')
 
 local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local CHUNK = 200
-local mend = ARGV[1] == '1'
-local findings, left = {}, nil
+local repair = ARGV[1] == '1'
+local findings, skipped = {}, nil
 
 local function report(uuid, problem)
   findings[#findings + 1] = uuid
   findings[#findings + 1] = problem
 end
 
--- Keep a value of a hash where nobody stumbles over it.
-local function put_away(hash, name, value)
+-- Move a value that can't be read out of its hash, and keep it.
+local function quarantine(hash, name, value)
   redis.call('HSET', key('unreadable'), name, value)
   redis.call('HDEL', key(hash), name)
 end
 
--- include: check_schedules
+-- include: audit_schedules
 
--- Let a record be indexed as if it were new.
-local function index_anew(job)
+-- Remove a job from all indexes; `write_back` then adds it as a new one.
+local function reindex(job)
   for _, state in ipairs(STATES) do
-    redis.call('ZREM', order(state, job.name), job.uuid)
+    redis.call('ZREM', state_index(state, job.name), job.uuid)
   end
   redis.call('ZREM', key('leases'), job.uuid)
   redis.call('ZREM', key('delayed'), job.uuid)
   redis.call('ZADD', key('names'), 'NX', 0, job.name)
   before[job.uuid] = nil
-  mark(job)
+  mark_changed(job)
 end
 
-local function mend_unreadable(uuid, value)
+local function trash_unreadable(uuid, value)
   if not string.find(uuid, '^' .. string.rep('[%x-]', 36) .. '$') then
-    put_away('records', uuid, value)
+    quarantine('records', uuid, value)
     redis.call('HDEL', key('listings'), uuid)
     return
   end
@@ -53,11 +53,11 @@ local function mend_unreadable(uuid, value)
   local sequence = redis.call('HINCRBY', key('counters'), 'sequence', 1)
   local job = {
     uuid = uuid, name = '?', priority = 3, sequence = sequence, place = decimal(sequence - 3 * PLACES_OF_PRIORITY),
-    created = now, attempts = 0, token = now, lines = 0, modified = now, state = 'TRASHED',
+    created = now, attempts = 0, token = now, history_length = 0, modified = now, state = 'TRASHED',
     reason = 'its record could not be read',
   }
   jobs[uuid], histories[uuid] = job, ''
-  tell(job, 'TRASHED', nil, nil, job.reason)
+  record_event(job, 'TRASHED', nil, nil, job.reason)
 end
 
 local function problem_of(job)
@@ -76,17 +76,17 @@ local function problem_of(job)
   return nil
 end
 
-local function mend_record(job)
+local function repair_record(job)
   if job.state == 'CLAIMED' or job.state == 'DELAYED' or job.claim_id or job.expires then
     end_claim(job)
     job.state = job.state == 'TRASHED' and 'TRASHED' or 'UNCLAIMED'
   end
-  index_anew(job)
+  reindex(job)
 end
 
 local function misplacement_of(job)
   for _, state in ipairs(STATES) do
-    local score = redis.call('ZSCORE', order(state, job.name), job.uuid)
+    local score = redis.call('ZSCORE', state_index(state, job.name), job.uuid)
     if state == job.state and (not score or score ~= job.place) then
       return 'it is ' .. state .. ', but not listed as such'
     end
@@ -96,7 +96,7 @@ local function misplacement_of(job)
   end
   for timer, state in pairs({leases = 'CLAIMED', delayed = 'DELAYED'}) do
     local score = redis.call('ZSCORE', key(timer), job.uuid)
-    local moment = state == job.state and due(job) or nil
+    local moment = state == job.state and due_at(job) or nil
     if (score and tonumber(score) or nil) ~= moment then
       return 'its timer is missing, or set for another moment'
     end
@@ -113,68 +113,68 @@ local function check_key(job)
     return
   end
   report(job.uuid, 'its key leads to another job, or nowhere')
-  if mend then
+  if repair then
     local other = uuid and load(uuid)
     if other and is_live(other) and other.key == job.key then
-      -- Of two with one key, the one that it leads to keeps it.
+      -- Of two jobs with one key, the one that the key leads to keeps it.
       job.key = nil
     end
-    index_anew(job)
+    reindex(job)
   end
 end
 
 local function check_history(job)
-  local lines = histories[job.uuid]
-  local parts = {pcall(cmsgpack.unpack, lines)}
-  if parts[1] and #parts == 1 + LINE_PARTS * job.lines then
+  local history = histories[job.uuid]
+  local parts = {pcall(cmsgpack.unpack, history)}
+  if parts[1] and #parts == 1 + ENTRY_PARTS * job.history_length then
     return
   end
   report(job.uuid, 'its history can not be read')
-  if mend then
-    redis.call('HSET', key('unreadable'), job.uuid, lines)
-    histories[job.uuid], job.lines = '', 0
-    mark(job)
+  if repair then
+    redis.call('HSET', key('unreadable'), job.uuid, history)
+    histories[job.uuid], job.history_length = '', 0
+    mark_changed(job)
   end
 end
 
 local function check_record(uuid, value)
   local job = load(uuid)
   if newer[uuid] then
-    left = left or uuid
+    skipped = skipped or uuid
     return
   end
   if not job then
     report(uuid, 'its record can not be read')
-    if mend then
-      mend_unreadable(uuid, value)
+    if repair then
+      trash_unreadable(uuid, value)
     end
     return
   end
   local problem = problem_of(job)
   if problem then
     report(uuid, problem)
-    if mend then
-      mend_record(job)
+    if repair then
+      repair_record(job)
     end
   end
   local misplacement = not problem and misplacement_of(job)
   if misplacement then
     report(uuid, misplacement)
-    if mend then
-      index_anew(job)
+    if repair then
+      reindex(job)
     end
   end
   check_key(job)
   check_history(job)
   if redis.call('HEXISTS', key('listings'), uuid) == 0 then
     report(uuid, 'its posting is missing')
-    if mend and job.state ~= 'TRASHED' then
+    if repair and job.state ~= 'TRASHED' then
       job.reason = 'its posting is missing'
-      discard(job, nil, nil, job.reason)
+      trash(job, nil, nil, job.reason)
     end
-    if mend then
+    if repair then
       bodies[uuid] = ''
-      mark(job)
+      mark_changed(job)
     end
   end
 end
@@ -187,20 +187,20 @@ local function check_records(cursor)
   return found[1] ~= '0' and found[1]
 end
 
--- Whether an order may have this member; completed jobs go by themselves, and leave their places for a while.
+-- Whether an index may have this member. Completed jobs expire, and stay in their index until they are pruned.
 local function belongs(uuid, state, name)
-  local job = recall(uuid)
+  local job = load_any(uuid)
   return newer[uuid] or state == 'COMPLETE' and not job or job and job.state == state and job.name == name
 end
 
-local function check_order(state, name, after)
+local function check_index(state, name, after)
   local found = redis.call(
-    'ZRANGEBYSCORE', order(state, name), after, '+inf', 'WITHSCORES', 'LIMIT', 0, CHUNK)
+    'ZRANGEBYSCORE', state_index(state, name), after, '+inf', 'WITHSCORES', 'LIMIT', 0, CHUNK)
   for index = 1, #found, 2 do
     if not belongs(found[index], state, name) then
       report('', 'the list of ' .. state .. ' jobs holds another one: ' .. found[index])
-      if mend then
-        redis.call('ZREM', order(state, name), found[index])
+      if repair then
+        redis.call('ZREM', state_index(state, name), found[index])
       end
     end
   end
@@ -208,17 +208,17 @@ local function check_order(state, name, after)
 end
 
 local function check_head(name)
-  local head = redis.call('ZRANGE', order('UNCLAIMED', name), 0, 0, 'WITHSCORES')[2] or false
+  local head = redis.call('ZRANGE', state_index('UNCLAIMED', name), 0, 0, 'WITHSCORES')[2] or false
   if head ~= redis.call('ZSCORE', key('heads'), name) then
     report('', 'the best job of ' .. name .. ' is not known as such')
-    if mend then
+    if repair then
       set_head(name)
     end
   end
 end
 
--- One order of one name at a time; the cursor is "place state name".
-local function check_orders(cursor)
+-- One index of one name at a time; the cursor is "place state name".
+local function check_indexes(cursor)
   local after, number, name = string.match(cursor, '^(%S+) (%d) (.*)$')
   if not after then
     after, number, name = '-inf', 1, redis.call('ZRANGE', key('names'), 0, 0)[1]
@@ -227,7 +227,7 @@ local function check_orders(cursor)
     end
   end
   number = tonumber(number)
-  local further = check_order(STATES[number], name, after)
+  local further = check_index(STATES[number], name, after)
   if further then
     return further .. ' ' .. number .. ' ' .. name
   end
@@ -235,7 +235,7 @@ local function check_orders(cursor)
     return '-inf ' .. (number + 1) .. ' ' .. name
   end
   check_head(name)
-  -- With other scores than 0 there, which are a harm done by hand, the names would go round in a circle.
+  -- If somebody has set other scores than 0, ZRANGEBYLEX could return names in a circle.
   local following = redis.call('ZRANGEBYLEX', key('names'), '(' .. name, '+', 'LIMIT', 0, 1)[1]
   return following and comes_after(following, name) and '-inf 1 ' .. following
 end
@@ -245,11 +245,11 @@ local function check_timers()
     local names = redis.call('ZRANGE', key('names'), 0, -1)
     local count = 0
     for _, name in ipairs(names) do
-      count = count + redis.call('ZCARD', order(state, name))
+      count = count + redis.call('ZCARD', state_index(state, name))
     end
     if redis.call('ZCARD', key(timer)) > count then
       report('', 'there are timers of other jobs')
-      local members = mend and redis.call('ZRANGE', key(timer), 0, 4 * CHUNK) or {}
+      local members = repair and redis.call('ZRANGE', key(timer), 0, 4 * CHUNK) or {}
       fetch(members)
       for _, uuid in ipairs(members) do
         if not newer[uuid] and not (jobs[uuid] and jobs[uuid].state == state) then
@@ -268,7 +268,7 @@ local function check_keys(cursor)
     local job = load(uuid)
     if not newer[uuid] and not (job and is_live(job) and job.key and field(job.name, job.key) == text) then
       report('', 'a key leads to a job that is not live, or does not have it: ' .. uuid)
-      if mend then
+      if repair then
         redis.call('HDEL', key('keys'), text)
       end
     end
@@ -277,13 +277,13 @@ local function check_keys(cursor)
 end
 
 local PHASES = {
-  check_records, check_orders, check_timers, check_keys, check_counter, check_schedules, check_due, check_entities,
+  check_records, check_indexes, check_timers, check_keys, check_counter, check_schedules, check_due, check_entities,
 }
 local phase, cursor = string.match(ARGV[2], '^(%d) (.*)$')
 phase, cursor = tonumber(phase or 1), cursor or '0'
 local further = PHASES[phase](cursor)
-flush()
+write_back()
 if not further then
   phase, further = phase + 1, '0'
 end
-return {'OK', phase <= #PHASES and phase .. ' ' .. further or '', findings, left or false}
+return {'OK', phase <= #PHASES and phase .. ' ' .. further or '', findings, skipped or false}

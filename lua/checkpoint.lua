@@ -6,18 +6,18 @@
 -- Returns: OK, and DONE, CANCEL_ASKED or LOST
 -- A repeat writes the same again.
 --
--- include: settle
--- include: holds
+-- include: expire_and_promote
+-- include: fence
 
-settle('50')
+expire_and_promote('50')
 
-local hold = cmsgpack.unpack(ARGV[1])
-heed({hold})
-local job = held_by(hold)
+local fence = cmsgpack.unpack(ARGV[1])
+check_fences({fence})
+local job = fenced_job(fence)
 if job then
   redis.call('HSET', key('checkpoints'), job.uuid, ARGV[2])
   job.checkpoint = true
-  touch(job, 'CHECKPOINTED')
+  announce_change(job, 'CHECKPOINTED')
 end
-flush()
+write_back()
 return {'OK', not job and 'LOST' or job.cancel and 'CANCEL_ASKED' or 'DONE'}

@@ -6,29 +6,29 @@
 -- Returns: OK, and for each DONE, REPEATED or LOST
 -- A repeat finds owner and token in the completed record, `done:<uuid>`.
 --
--- include: settle
--- include: holds
--- include: prune
+-- include: expire_and_promote
+-- include: fence
+-- include: prune_completed
 
-settle('50')
+expire_and_promote('50')
 
 local ends = cmsgpack.unpack(ARGV[1])
-heed(ends)
+check_fences(ends)
 local answers = {}
 for index, item in ipairs(ends) do
-  local job = held_by(item)
+  local job = fenced_job(item)
   if job then
-    complete(job, item[5], item[4])
+    consume(job, item[5], item[4])
     answers[index] = 'DONE'
   else
-    job = recall(item[1])
+    job = load_any(item[1])
     local mine = job and job.state == 'COMPLETE' and job.owner == item[2] and job.token == item[3]
     answers[index] = mine and 'REPEATED' or 'LOST'
   end
 end
-flush()
--- At full speed more is completed than a tidy now and then could forget. One by one, some calls do it for the others.
+write_back()
+-- At full speed more jobs are completed than `tidy` could remove. Of single calls, one in eight prunes for all.
 if #ends > 8 or now % 8 == 0 then
-  prune(16 * #ends)
+  prune_completed(16 * #ends)
 end
 return {'OK', answers}

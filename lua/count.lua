@@ -5,14 +5,14 @@
 -- Returns: MORE (call again), or OK and the number
 -- Changes nothing but what time has changed.
 --
--- include: settle
+-- include: expire_and_promote
 
-if settle('100') then
+if expire_and_promote('100') then
   return {'MORE'}
 end
 
 local count = redis.call('HLEN', key('records'))
 for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
-  count = count - redis.call('ZCARD', order('TRASHED', name))
+  count = count - redis.call('ZCARD', state_index('TRASHED', name))
 end
 return {'OK', count}

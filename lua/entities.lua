@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: none
--- Returns: OK, now, and for each kind and name, what it says of itself, when it was seen, and its TTL
+-- Returns: OK, now, and of each: kind and name, body, when it was seen, and its TTL
 -- Changes nothing.
 --
 -- include: entities
@@ -10,7 +10,7 @@
 local found = {}
 local entities = redis.call('HGETALL', key('entities'))
 for index = 1, #entities, 2 do
-  local when, ttl = unfold_seen(redis.call('HGET', key('seen'), entities[index]))
+  local when, ttl = decode_seen(redis.call('HGET', key('seen'), entities[index]))
   if when then
     found[#found + 1] = entities[index]
     found[#found + 1] = entities[index + 1]

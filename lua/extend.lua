@@ -1,30 +1,30 @@
 #!lua flags=allow-oom
--- Let claims end `expiry` from now.
+-- Let claims expire `expiry` from now.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token, expiry in microseconds or nil for never, progress or nil], ...]
 -- Returns: OK, and for each DONE, CANCEL_ASKED or LOST
 -- A repeat only moves the end on.
 --
--- include: settle
--- include: holds
+-- include: expire_and_promote
+-- include: fence
 
-settle('50')
+expire_and_promote('50')
 
 local ends = cmsgpack.unpack(ARGV[1])
-heed(ends)
+check_fences(ends)
 local answers = {}
 for index, item in ipairs(ends) do
-  local job = held_by(item)
+  local job = fenced_job(item)
   if job then
     job.expires = item[4] and now + item[4] or nil
     if item[5] then
       redis.call('HSET', key('progress'), job.uuid, item[5])
       job.progress = true
     end
-    touch(job, 'EXTENDED')
+    announce_change(job, 'EXTENDED')
   end
   answers[index] = not job and 'LOST' or job.cancel and 'CANCEL_ASKED' or 'DONE'
 end
-flush()
+write_back()
 return {'OK', answers}

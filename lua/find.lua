@@ -5,15 +5,15 @@
 -- Returns: MISSING, or OK and the job
 -- Changes nothing but what time has changed.
 --
--- include: settle
--- include: show
+-- include: expire_and_promote
+-- include: job_rows
 
-settle('50')
+expire_and_promote('50')
 
 local uuid = redis.call('HGET', key('keys'), field(ARGV[1], ARGV[2]))
-local job = uuid and settle_job(load(uuid))
-flush()
+local job = uuid and expire_or_promote(load(uuid))
+write_back()
 if not job or not is_live(job) then
   return {'MISSING'}
 end
-return {'OK', show({job})}
+return {'OK', job_rows({job})}

@@ -2,15 +2,15 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 uuid
--- Returns: MISSING, or OK and the lines: kind, moment, owner, token and reason of each, in msgpack, one after the other
+-- Returns: MISSING, or OK and the entries: kind, moment, owner, token and reason of each, in msgpack, one after another
 -- Changes nothing but what time has changed.
 --
--- include: settle
+-- include: expire_and_promote
 
-settle('50')
+expire_and_promote('50')
 
-local job = settle_job(recall(ARGV[1]))
-flush()
+local job = expire_or_promote(load_any(ARGV[1]))
+write_back()
 if not job or is_hidden(job) then
   return {'MISSING'}
 end

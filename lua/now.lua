@@ -1,10 +1,10 @@
--- Tell the time by which claims and delays are judged.
+-- Tell the time of the clock that judges claims and delays.
 --
 -- KEYS: 1 the board
 -- ARGV: none
 -- Returns: OK, and the microseconds since the epoch
 -- Changes nothing.
 --
--- include: board
+-- include: prelude
 
 return {'OK', now}

@@ -2,28 +2,28 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [states, names or nil for all, the place after which to begin or nil, how many]
--- Returns: MORE (call again), or OK, where to go on (an empty string at the end), and the jobs, which may be fewer than
---       asked for
+-- Returns: MORE (call again), or OK, the next place (an empty string at the end), and the jobs (maybe fewer than
+--       asked for)
 -- Changes nothing but what time has changed.
 --
--- include: settle
--- include: merge
--- include: show
+-- include: expire_and_promote
+-- include: merge_indexes
+-- include: job_rows
 
-if settle('100') then
+if expire_and_promote('100') then
   return {'MORE'}
 end
 
-local LARGEST = 1048576
+local MAX_PAGE_BYTES = 1048576
 local request = cmsgpack.unpack(ARGV[1])
 local states, names, after, size = request[1], request[2], request[3], request[4]
-local orders = {}
+local indexes = {}
 for _, name in ipairs(names or redis.call('ZRANGE', key('names'), 0, -1)) do
   for _, state in ipairs(states) do
-    orders[#orders + 1] = order(state, name)
+    indexes[#indexes + 1] = state_index(state, name)
   end
 end
-local uuids, last = merge(orders, after, size)
+local uuids, last = merge_indexes(indexes, after, size)
 fetch(uuids)
 fetch_finished(uuids)
 local found = {}
@@ -34,8 +34,8 @@ for _, uuid in ipairs(uuids) do
   end
 end
 -- Large jobs make a page shorter.
-local shown, count = show_within(found, LARGEST)
+local rows, count = job_rows_within(found, MAX_PAGE_BYTES)
 if count < #found then
-  return {'OK', found[count].place, shown}
+  return {'OK', found[count].place, rows}
 end
-return {'OK', #uuids == size and last or '', shown}
+return {'OK', #uuids == size and last or '', rows}

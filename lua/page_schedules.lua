@@ -1,14 +1,15 @@
--- Read the next schedules, by the moment at which they are due, then by id; those that never are come last.
+-- Read the next schedules, by the moment at which they are due, then by id; those that are never due come last.
 --
 -- KEYS: 1 the board
--- ARGV: 1 the moment and 2 the id after which to begin (empty: the head); 3 how many
--- Returns: OK; the moment and the id of the last one as `due` has them (empty: there are no more); as read_schedules
+-- ARGV: 1 the moment and 2 the id after which to begin (empty strings at first); 3 how many
+-- Returns: OK; moment and id of the last one, as `due` has them (empty strings at the end); the schedules as
+--       read_schedules.lua returns them
 -- Changes nothing.
 --
 -- include: schedules
--- include: bytes
+-- include: text
 
--- How many come before this place or are at it; of one moment there may be many, so it is found by halving.
+-- How many schedules come before this place or stand at it; many can have the same moment, so it bisects.
 local function rank_after(moment, id)
   local low = redis.call('ZCOUNT', key('due'), '-inf', '(' .. moment)
   local high = redis.call('ZCOUNT', key('due'), '-inf', moment)
@@ -33,4 +34,4 @@ for index = 1, #found, 2 do
   ids[#ids + 1] = found[index]
 end
 local is_last = #ids < tonumber(ARGV[3])
-return {'OK', is_last and '' or found[#found], is_last and '' or ids[#ids], show_schedules(ids)}
+return {'OK', is_last and '' or found[#found], is_last and '' or ids[#ids], schedule_rows(ids)}

@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
--- Grant no more claims of a name.
+-- Allow no more claims of a name.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 the name, or an empty string for the whole board
 -- Returns: OK
--- A repeat finds the name paused, and tells nobody again.
+-- A repeat finds the name paused, and publishes nothing.
 --
--- include: settle
--- include: changes
+-- include: expire_and_promote
+-- include: writeback
 
-settle('50')
+expire_and_promote('50')
 
 if redis.call('SADD', key('paused'), ARGV[1]) == 1 then
-  announce('PAUSED', false, ARGV[1] ~= '' and ARGV[1], line_of('PAUSED'))
+  announce('PAUSED', false, ARGV[1] ~= '' and ARGV[1], history_entry('PAUSED'))
 end
-flush()
+write_back()
 return {'OK'}

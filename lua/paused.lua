@@ -1,10 +1,10 @@
--- Which names are paused.
+-- Read the paused names.
 --
 -- KEYS: 1 the board
 -- ARGV: none
 -- Returns: OK, and the names; an empty one is the whole board
 -- Changes nothing.
 --
--- include: board
+-- include: prelude
 
 return {'OK', redis.call('SMEMBERS', key('paused'))}

@@ -6,15 +6,15 @@
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE or MISSING
 -- A repeat finds nothing, and answers MISSING.
 --
--- include: settle
--- include: changes
+-- include: expire_and_promote
+-- include: writeback
 
-settle('50')
+expire_and_promote('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)
-if newer_of(uuids) then
-  return {'NEWER', newer_of(uuids)}
+if first_newer(uuids) then
+  return {'NEWER', first_newer(uuids)}
 end
 local answers = {}
 for index, uuid in ipairs(uuids) do
@@ -23,13 +23,13 @@ for index, uuid in ipairs(uuids) do
     for _, hash in ipairs({'records', 'listings', 'checkpoints', 'progress'}) do
       redis.call('HDEL', key(hash), uuid)
     end
-    redis.call('ZREM', order('TRASHED', job.name), uuid)
+    redis.call('ZREM', state_index('TRASHED', job.name), uuid)
     jobs[uuid] = false
-    announce('PURGED', uuid, job.name, line_of('PURGED'))
+    announce('PURGED', uuid, job.name, history_entry('PURGED'))
     answers[index] = 'DONE'
   else
     answers[index] = 'MISSING'
   end
 end
-flush()
+write_back()
 return {'OK', answers}

@@ -5,17 +5,17 @@
 -- Returns: OK, for each whether it is there (1 or 0), and those that are
 -- Changes nothing but what time has changed.
 --
--- include: settle
--- include: show
+-- include: expire_and_promote
+-- include: job_rows
 
-settle('50')
+expire_and_promote('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)
 for _, uuid in ipairs(uuids) do
-  settle_job(jobs[uuid])
+  expire_or_promote(jobs[uuid])
 end
-flush()
+write_back()
 fetch_finished(uuids)
 local there, found = {}, {}
 for index, uuid in ipairs(uuids) do
@@ -25,4 +25,4 @@ for index, uuid in ipairs(uuids) do
     found[#found + 1] = job
   end
 end
-return {'OK', there, show(found)}
+return {'OK', there, job_rows(found)}

@@ -2,9 +2,9 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1.. the ids
--- Returns: OK; id, version, moment, body of each; false for version and body of those that there are not
+-- Returns: OK; id, version, next moment or false, body of each; version and body are false for a missing one
 -- Changes nothing.
 --
 -- include: schedules
 
-return {'OK', show_schedules(ARGV)}
+return {'OK', schedule_rows(ARGV)}

@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- Bring jobs back from the trash, at their old place, with no attempts used.
+-- Move jobs from the trash back to the board, at their old place, with no attempts used.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED, TAKEN or MISSING
--- A repeat finds the restoring in the history.
+-- A repeat finds the entry in the history.
 --
--- include: settle
--- include: steps
+-- include: expire_and_promote
+-- include: transitions
 
-settle('50')
+expire_and_promote('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)
-if newer_of(uuids) then
-  return {'NEWER', newer_of(uuids)}
+if first_newer(uuids) then
+  return {'NEWER', first_newer(uuids)}
 end
 
 local function restore(job)
@@ -22,25 +22,25 @@ local function restore(job)
     return 'MISSING'
   end
   if job.state ~= 'TRASHED' then
-    return has_line(job, {RESTORED = true}) and 'REPEATED' or 'MISSING'
+    return has_entry(job, {RESTORED = true}) and 'REPEATED' or 'MISSING'
   end
   if job.key and redis.call('HEXISTS', key('keys'), field(job.name, job.key)) == 1 then
     return 'TAKEN'
   end
   job.attempts, job.reason, job.cancel = 0, nil, nil
-  -- Whoever brings it back wants it now: a delay that isn't over must not come back with the next abandon.
+  -- It is claimable now; a delay that is not over must not come back with the next abandon.
   if job.run_at and job.run_at > now then
     job.run_at = nil
   end
   job.state = 'UNCLAIMED'
-  tell(job, 'RESTORED')
-  -- Two with one key in one batch: the later one must find it taken.
-  flush()
+  record_event(job, 'RESTORED')
+  -- Of two jobs with one key in a batch, the later one must find the key taken.
+  write_back()
   return 'DONE'
 end
 
 local answers = {}
 for index, uuid in ipairs(uuids) do
-  answers[index] = restore(recall(uuid))
+  answers[index] = restore(load_any(uuid))
 end
 return {'OK', answers}

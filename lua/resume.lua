@@ -1,30 +1,30 @@
 #!lua flags=allow-oom
--- Undo a pause, and wake who waits.
+-- End a pause, and wake waiters.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 the name, or an empty string for the whole board
 -- Returns: OK
--- A repeat finds no pause, and tells nobody again.
+-- A repeat finds no pause, and publishes nothing.
 --
--- include: settle
--- include: changes
+-- include: expire_and_promote
+-- include: writeback
 
-settle('50')
+expire_and_promote('50')
 
 if redis.call('SREM', key('paused'), ARGV[1]) == 1 then
-  announce('RESUMED', false, ARGV[1] ~= '' and ARGV[1], line_of('RESUMED'))
+  announce('RESUMED', false, ARGV[1] ~= '' and ARGV[1], history_entry('RESUMED'))
   local ready, timed = {}, {}
   local names = ARGV[1] ~= '' and {ARGV[1]} or redis.call('ZRANGE', key('names'), 0, -1)
   for _, name in ipairs(names) do
-    local count = redis.call('ZCARD', order('UNCLAIMED', name))
+    local count = redis.call('ZCARD', state_index('UNCLAIMED', name))
     if count > 0 then
       ready[name] = math.min(count, 1000)
     else
-      -- Whoever slept through the pause does not know what is due next.
+      -- Waiters that were armed during the pause don't know what is due next.
       timed[name] = true
     end
   end
-  stir(ready, timed)
+  wake_waiters(ready, timed)
 end
-flush()
+write_back()
 return {'OK'}

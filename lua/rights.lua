@@ -1,15 +1,15 @@
--- Tell which of the rights that a board needs this user does not have: without one of them a script would end halfway.
+-- Tell which of the rights that a board needs this user lacks: without one of them a script would fail halfway.
 --
 -- KEYS: 1 the board
 -- ARGV: 1.. further commands that are needed
--- Returns: OK, and the missing rights as rules of an access control list have them
+-- Returns: OK, and the missing rights, written as in an access control list
 -- Changes nothing.
 --
--- include: board
+-- include: prelude
 
 local any, channel = key('rights'), key('events', 'RIGHTS')
 
--- Each with as many arguments as it must have.
+-- Each with as many arguments as it needs.
 local NEEDED = {
   {'TIME'}, {'EXISTS', any}, {'SET', any, ''}, {'DEL', any}, {'MGET', any},
   {'HGET', any, ''}, {'HSET', any, '', ''}, {'HDEL', any, ''}, {'HMGET', any, ''}, {'HLEN', any}, {'HEXISTS', any, ''},
@@ -26,7 +26,7 @@ end
 
 local missing = {}
 if not redis.acl_check_cmd then
-  -- A server of another make, which has to be believed.
+  -- Another server than Redis, which can't check this.
   return {'OK', missing}
 end
 for _, request in ipairs(NEEDED) do

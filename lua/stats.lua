@@ -6,19 +6,19 @@
 --       the age of the oldest unclaimed job in microseconds, or -1
 -- Changes nothing but what time has changed.
 --
--- include: settle
+-- include: expire_and_promote
 
-if settle('100') then
+if expire_and_promote('100') then
   return {'MORE'}
 end
 
--- Sequences grow with time, so the oldest is at the head of one of the priorities.
--- What stands beyond all priorities is no place of a job, and passed over.
+-- Sequences grow with time, so the oldest job is the first one of a priority. A member outside of all priorities is no
+-- job's place, and is skipped.
 local function oldest_of(name)
   local oldest, low = nil, -PRIORITIES * PLACES_OF_PRIORITY
   for _ = 1, PRIORITIES do
     local head = redis.call(
-      'ZRANGEBYSCORE', order('UNCLAIMED', name), decimal(low), '(0', 'WITHSCORES', 'LIMIT', 0, 1)
+      'ZRANGEBYSCORE', state_index('UNCLAIMED', name), decimal(low), '(0', 'WITHSCORES', 'LIMIT', 0, 1)
     if not head[1] then
       break
     end
@@ -36,7 +36,7 @@ local counts, oldest = {}, nil
 for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
   local numbers, total = {}, 0
   for index, state in ipairs({'DELAYED', 'UNCLAIMED', 'CLAIMED', 'TRASHED'}) do
-    numbers[index] = redis.call('ZCARD', order(state, name))
+    numbers[index] = redis.call('ZCARD', state_index(state, name))
     total = total + numbers[index]
   end
   if total > 0 then

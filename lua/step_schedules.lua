@@ -1,13 +1,13 @@
 #!lua
--- Take steps of schedules: each with the jobs that it posts and the events that it tells, or not at all.
+-- Apply steps of schedules: each with the jobs that it posts and the events that it publishes, or not at all.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[id, the version stepped on from or nil, the new version or nil to delete, next_at or nil,
---       postings as `post` has them, [[kind, uuid or nil, name or nil, who, reason or nil], ...]], ...]
+-- ARGV: 1 msgpack [[id, the stored version or nil, the new version or nil to delete, next_at or nil,
+--       postings as `post_jobs` has them, [[kind, uuid or nil, name or nil, who, reason or nil], ...]], ...]
 --       2.. for each step its body (empty for a deletion), then its postings' bytes
 -- Returns: OK; DONE, REPEATED or LOST for each
 -- A repeat finds its own version, or no schedule after a deletion, and does nothing.
 --
--- include: take_steps
+-- include: apply_schedule_steps
 
 return {'OK', verdicts}

@@ -1,47 +1,47 @@
 #!lua flags=allow-oom
--- Set jobs aside with their reasons.
+-- Move jobs to the trash, with their reasons.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, who, token or nil for an operator's, reason or nil, error or nil], ...]
--- Returns: NEWER and the uuid, if an operator's is of a newer format, or OK, and for each DONE, REPEATED or LOST
+-- ARGV: 1 msgpack [[uuid, who, token or nil for an operator, reason or nil, error or nil], ...]
+-- Returns: NEWER and the uuid, if an operator's job is of a newer format, or OK, and for each DONE, REPEATED or LOST
 -- A repeat finds the job in the trash, or the token in its history.
 --
--- include: settle
--- include: holds
+-- include: expire_and_promote
+-- include: fence
 
-settle('50')
+expire_and_promote('50')
 
 local function trash_by_force(item)
-  local job = settle_job(load(item[1]))
+  local job = expire_or_promote(load(item[1]))
   if not job or not is_live(job) then
     return job and job.state == 'TRASHED' and 'REPEATED' or 'LOST'
   end
-  explain(job, item[4], item[5], true)
-  discard(job, item[2], job.state == 'CLAIMED' and job.token, item[4])
+  set_reason(job, item[4], item[5], true)
+  trash(job, item[2], job.state == 'CLAIMED' and job.token, item[4])
   return 'DONE'
 end
 
-local function trash(item)
-  local job = held_by(item)
+local function trash_fenced(item)
+  local job = fenced_job(item)
   if not job then
     return repeated_or_lost(item, {TRASHED = true})
   end
-  explain(job, item[4], item[5], true)
-  discard(job, item[2], item[3], item[4])
+  set_reason(job, item[4], item[5], true)
+  trash(job, item[2], item[3], item[4])
   return 'DONE'
 end
 
 local ends = cmsgpack.unpack(ARGV[1])
-heed(ends)
+check_fences(ends)
 local answers = {}
 for _, item in ipairs(ends) do
   if not item[3] and newer[item[1]] then
-    flush()
+    write_back()
     return {'NEWER', item[1]}
   end
 end
 for index, item in ipairs(ends) do
-  answers[index] = item[3] and trash(item) or not item[3] and trash_by_force(item)
+  answers[index] = item[3] and trash_fenced(item) or not item[3] and trash_by_force(item)
 end
-flush()
+write_back()
 return {'OK', answers}

@@ -40,9 +40,9 @@ def test_nothing_is_pickled_from_the_wire() -> None:
 #: decides can't join the list: it becomes a ``for`` over a range.
 LOOPS = {
     "redis": {
-        "client.py: while not self._is_prepared(deadline)": "a deadline",
+        "backend.py: while not self._is_prepared(deadline)": "a deadline",
         "client.py: while True": "a deadline",
-        "ear.py: while not self._closed": "a thread's own, which pauses after each failure and waits for each message",
+        "subscriber.py: while not self._closed": "a thread, which pauses after each failure and waits for each message",
     },
     "sql": {
         "conflicts.py: while True": "a deadline, which stands from the first failure on",
@@ -74,7 +74,7 @@ def test_no_loop_of_a_lua_script_goes_on_until_something_happens() -> None:
     literal = re.compile(r"'[^'\n]*'|--.*")
     assert [
         f"{path.name}: {line}"
-        for path in (ROOT / "lua").glob("*.lua")
+        for path in (ROOT / "lua").rglob("*.lua")
         for line in path.read_text().splitlines()
         if re.search(r"\b(while|repeat|goto)\b", literal.sub("", line))
     ] == []

@@ -26,7 +26,7 @@ class RedisHarness(Harness):
         backend = self.backend(board.name)
         assert isinstance(backend, RedisBackend)
         backend.open(5.0)
-        written = backend.server.send([("HSET", f"{backend.key}:listings", uuid, GARBAGE)])
+        written = backend.client.send([("HSET", f"{backend.key}:listings", uuid, GARBAGE)])
         backend.close()
         assert written == [0]
 

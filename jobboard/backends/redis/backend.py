@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jobboard.backends.address import Address
-from jobboard.backends.base import Capabilities
-from jobboard.backends.options import tls_checks, truth
-from jobboard.backends.redis.claiming import Claiming
+from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.options import truth
+from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
+from jobboard.backends.redis.boards import names_of
+from jobboard.backends.redis.checks import ServerChecks
+from jobboard.backends.redis.client import RedisClient
+from jobboard.backends.redis.entities import Entities
+from jobboard.backends.redis.errors import LOADING
+from jobboard.backends.redis.events import Subscriptions
+from jobboard.backends.redis.jobs import Jobs
 from jobboard.backends.redis.keys import key_of
-from jobboard.backends.redis.operating import Operating
-from jobboard.backends.redis.options import OPTIONS, TLS_OPTIONS, database
-from jobboard.backends.redis.places import Host, Local, Network, Place, Sharded, Single, Watched
-from jobboard.backends.redis.posting import Posting
-from jobboard.backends.redis.reading import Reading
-from jobboard.backends.redis.scheduling import Scheduling
-from jobboard.backends.redis.watching import Watching
+from jobboard.backends.redis.maintenance import Maintenance
+from jobboard.backends.redis.options import OPTIONS, Durability, database
+from jobboard.backends.redis.pool import ConnectionPool
+from jobboard.backends.redis.schedules import Schedules
+from jobboard.backends.redis.topology import Topology
+from jobboard.backends.redis.waiting import Waiters
+from jobboard.backends.rows import (
+    Abandonment,
+    AuditFinding,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    DueSchedules,
+    EntityRow,
+    Extension,
+    Fence,
+    JobRow,
+    NewJob,
+    Page,
+    Posted,
+    SchedulePage,
+    ScheduleRow,
+    ScheduleStep,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.backends.timelimit import time_limit
+from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.states import JobState
+from jobboard.stats import BoardStats
 
-_PORT, _SENTINEL_PORT = 6379, 26379
-_SOCKET_TIMEOUT = 5.0
+SOCKET_TIMEOUT = 5.0
 
-_VERIFIED = {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
-_UNVERIFIED = {"ssl_cert_reqs": "none", "ssl_check_hostname": False}
+_OPEN_PAUSE = 0.1
 
 
-class RedisBackend(Posting, Claiming, Reading, Operating, Scheduling, Watching):
+class RedisBackend(Backend):
     """``redis://HOST:PORT/DB``, ``rediss://`` with TLS, ``unix:///PATH?db=DB``.
 
-    Every primitive is one script and one round trip. Claims are judged by the server's clock.
+    Every method is one script and one round trip. The server's clock judges claims.
     """
 
     scheme = "redis"
@@ -37,67 +69,216 @@ class RedisBackend(Posting, Claiming, Reading, Operating, Scheduling, Watching):
     )
     options = {**OPTIONS, "db": database}
 
-    def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
-        if address.scheme == "unix":
-            if address.hosts:
-                raise ValueError("a Unix socket is unix:///PATH; there is no host")
-            if any(option in TLS_OPTIONS for option in options):
-                raise ValueError("there is no TLS on a Unix socket")
-            return Local(address.path, self._settings_of(address, options))
-        if len(address.hosts) > 1:
-            raise ValueError("one Redis server is redis://HOST:PORT/DB; for several see redis+sentinel, redis+cluster")
-        path = address.path.strip("/")
-        if path and "db" in options:
-            raise ValueError("the database stands both in the path and in the option db")
-        if path:
-            options["db"] = database(path)
-        network = self._network_of(address, options, tls=address.scheme == "rediss")
-        return Single(network, hosts_of(address, _PORT)[0])
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        durability: Durability | str = "none",
+        allow_eviction: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(board, address)
+        self.key = key_of(board)
+        wanted = Durability.parse(durability)
+        timeout = options.setdefault("socket_timeout", SOCKET_TIMEOUT)
+        topology = self._topology_of(address, options)
+        self._pool = ConnectionPool(topology, timeout, reply_timeout=timeout + wanted.milliseconds / 1000)
+        self.client = RedisClient(self._pool, board, self.key, wanted, timeout)
+        self._checks = ServerChecks(self.client, self._pool, wanted, allow_eviction)
+        self._jobs = Jobs(self.client)
+        self._schedules = Schedules(self.client)
+        self._entities = Entities(self.client)
+        self._maintenance = Maintenance(self.client)
+        self._subscriptions = Subscriptions(self._pool, self.key, timeout)
+        self._waiters = Waiters(self.client, self._subscriptions)
+        self._is_open = False
 
-    def _network_of(self, address: Address, options: dict[str, Any], *, tls: bool) -> Network:
-        given = [option for option in options if option in TLS_OPTIONS]
-        if given and not tls:
-            raise ValueError(f"option {given[0]}: this board's URI is one without TLS")
-        if tls:
-            # Said aloud: redis-py 5 does not check the host's name by itself.
-            unverified = options.pop("tls_unverified", False)
-            options.update(tls_checks(options, _VERIFIED, _UNVERIFIED, unverified=unverified))
-        return Network(tls, self._settings_of(address, options))
+    def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:
+        """Return where the server is; ``options`` are those of redis-py's connections, and are completed."""
+        return standalone_at(address, options)
 
-    def _settings_of(self, address: Address, options: dict[str, Any]) -> dict[str, Any]:
-        """Return what redis-py's connections are made with; everything else has been taken out of the options."""
-        self.patience = options.setdefault("socket_timeout", _SOCKET_TIMEOUT)
-        return {
-            **options,
-            "username": address.username,
-            "password": address.password,
-            "socket_connect_timeout": self.patience,
-            "protocol": 2,
-            "health_check_interval": 0,
-        }
+    # -- connection ------------------------------------------------------------------------------------------------
+
+    def boards(self, timeout: float) -> list[str]:
+        self._pool.open()
+        try:
+            with time_limit(timeout):
+                return names_of(self.client, self.board, self.key)
+        finally:
+            self._pool.close()
+
+    def open(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        for part in (self._pool, self._subscriptions, self._waiters):
+            part.open()
+        try:
+            with time_limit(timeout):
+                while not self._is_prepared(deadline):
+                    time.sleep(_OPEN_PAUSE)
+        except BaseException:
+            self.close()
+            raise
+        self._is_open = True
+
+    def _is_prepared(self, deadline: float) -> bool:
+        """Check the server and load the scripts; False if that may succeed the next time, and there is time left.
+
+        A server that was restarted answers, but refuses to work, until it has read its files.
+        """
+        try:
+            self.client.send([("EXISTS", self.key)])
+            self._checks.check_server()
+            self.client.load()
+            self._checks.check_rights()
+            return True
+        except BoardUnavailable as error:
+            if time.monotonic() < deadline and (isinstance(error, ReplyLost) or LOADING in str(error)):
+                return False
+            raise
+
+    def close(self) -> None:
+        self._is_open = False
+        self._waiters.close()
+        self._subscriptions.close()
+        self._pool.close()
+
+    @property
+    def connected(self) -> bool:
+        return self._is_open and self._pool.answers
+
+    def now(self) -> float:
+        return float(self.client.read("now")[1]) / 1e6
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        return self._jobs.post(rows)
+
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        return self._jobs.cancel(uuids)
+
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        return self._jobs.claim(uuid, claim)
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        return self._jobs.claim_next(claim, names, limit)
+
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        return self._jobs.claimed_under(claim_id)
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        return self._jobs.extend(renewals)
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        return self._jobs.consume(ends)
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        return self._jobs.abandon(ends)
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        return self._jobs.trash(ends)
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        return self._jobs.checkpoint(fence, state)
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        return self._jobs.release(uuid, token, reason)
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return self._jobs.restore(uuids)
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return self._jobs.purge(uuids)
+
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        return self._jobs.read(uuids)
+
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        return self._jobs.history(uuid)
+
+    def find(self, name: str, key: str) -> JobRow | None:
+        return self._jobs.find(name, key)
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        return self._jobs.page(states, names, cursor, size)
+
+    def stats(self) -> BoardStats:
+        return self._jobs.stats()
+
+    def count(self) -> int:
+        return self._jobs.count()
+
+    # -- waiting and events ----------------------------------------------------------------------------------------
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        return self._waiters.waiter(names)
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        return self._subscriptions.listen(tell, kinds)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def pause(self, name: str | None) -> None:
+        self._maintenance.pause(name)
+
+    def resume(self, name: str | None) -> None:
+        self._maintenance.resume(name)
+
+    def paused(self) -> frozenset[str | None]:
+        return self._maintenance.paused()
+
+    def tidy(self, limit: int) -> int:
+        return self._maintenance.tidy(limit)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        return self._maintenance.audit(repair)
+
+    # -- participants and logbooks ---------------------------------------------------------------------------------
+
+    def put_entity(self, entity: EntityRow) -> None:
+        self._entities.put(entity)
+
+    def remove_entity(self, kind: str, name: str) -> None:
+        self._entities.remove(kind, name)
+
+    def entities(self) -> list[EntityRow]:
+        return self._entities.all()
+
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        return self._entities.save_book(uuid, body, version, after)
+
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        return self._entities.load_book(uuid)
+
+    def destroy_book(self, uuid: str) -> bool:
+        return self._entities.destroy_book(uuid)
+
+    # -- schedules -------------------------------------------------------------------------------------------------
+
+    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        return self._schedules.step(steps)
+
+    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        return self._schedules.read(ids)
+
+    def due_schedules(self, limit: int) -> DueSchedules:
+        return self._schedules.due(limit)
+
+    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
+        return self._schedules.page(cursor, size)
 
 
 class RedisSentinelBackend(RedisBackend):
     """``redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB``: the primary that the Sentinels name."""
 
     scheme = "redis+sentinel"
-    options = {
-        **OPTIONS, "db": database, "ssl": truth, "sentinel_username": str, "sentinel_password": str,
-    }  # fmt: skip
+    options = {**OPTIONS, "db": database, "ssl": truth, "sentinel_username": str, "sentinel_password": str}
 
-    def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
-        service, _, path = address.path.strip("/").partition("/")
-        if not service:
-            raise ValueError("a board behind Sentinels is redis+sentinel://HOST:PORT,.../SERVICE/DB; give a SERVICE")
-        if path:
-            options["db"] = database(path)
-        credentials = {
-            "username": options.pop("sentinel_username", None),
-            "password": options.pop("sentinel_password", None),
-        }
-        network = self._network_of(address, options, tls=options.pop("ssl", False))
-        kept = {key: value for key, value in network.settings.items() if key not in {"username", "password", "db"}}
-        return Watched(network, hosts_of(address, _SENTINEL_PORT), service, {**kept, **credentials})
+    def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:
+        return sentinel_at(address, options)
 
 
 class RedisClusterBackend(RedisBackend):
@@ -106,14 +287,5 @@ class RedisClusterBackend(RedisBackend):
     scheme = "redis+cluster"
     options = {**OPTIONS, "ssl": truth}
 
-    def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
-        if address.path.strip("/"):
-            raise ValueError("a Cluster has no databases: redis+cluster://HOST:PORT,HOST:PORT")
-        network = self._network_of(address, options, tls=options.pop("ssl", False))
-        return Sharded(network, hosts_of(address, _PORT), key_of(self.board))
-
-
-def hosts_of(address: Address, port: int) -> list[Host]:
-    """Return the address's hosts with their ports; localhost if there are none."""
-    hosts = address.hosts or (("localhost", None),)
-    return [(host or "localhost", number or port) for host, number in hosts]
+    def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:
+        return cluster_at(address, options, self.key)

@@ -1,31 +1,31 @@
-"""Which boards a server has: one look for a board that is there, and a bounded one for the names of the others."""
+"""Finds the boards of a server: this board by one request, the others by a bounded search."""
 
 from __future__ import annotations
 
-from jobboard.backends.redis.faults import NO_RIGHT
+from jobboard.backends.redis.client import RedisClient
+from jobboard.backends.redis.errors import NO_RIGHT
 from jobboard.backends.redis.keys import PATTERN, name_in
-from jobboard.backends.redis.server import Server
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable, NotFound
 
-#: One of these is there as soon as a board is used.
-_KEPT = ("counters", "schedules", "entities", "paused", "books")
-_KEYS_A_LOOK = 1000
-_MOST_LOOKS = 1000
+#: One of these keys exists as soon as a board is used.
+_KEYS = ("counters", "schedules", "entities", "paused", "books")
+_KEYS_PER_SCAN = 1000
+_MAX_SCANS = 1000
 
 
-def names_of(server: Server, board: str, key: str) -> list[str]:
-    """Return the names of boards, or only this one's if it is there; of a Cluster, those of this board's node.
+def names_of(client: RedisClient, board: str, key: str) -> list[str]:
+    """Return only this board's name if it exists, else those of the others; of a Cluster, the boards of one node.
 
-    :raises NotFound: it is not there, and this user may not ask for the others.
+    :raises NotFound: it does not exist, and this user may not search for the others.
     """
-    if server.send([("EXISTS", *(f"{key}:{kept}" for kept in _KEPT))])[0]:
+    if client.send([("EXISTS", *(f"{key}:{kept}" for kept in _KEYS))])[0]:
         return [board]
     names: set[str] = set()
     cursor: bytes | str = "0"
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_SCANS):
         try:
-            [(cursor, keys)] = server.send([("SCAN", cursor, "MATCH", PATTERN, "COUNT", _KEYS_A_LOOK)])
+            [(cursor, keys)] = client.send([("SCAN", cursor, "MATCH", PATTERN, "COUNT", _KEYS_PER_SCAN)])
         except BoardUnavailable as error:
             if NO_RIGHT in str(error):
                 raise NotFound(

@@ -1,4 +1,4 @@
-"""What is asked of a server before a board trusts it with jobs."""
+"""Checks of a server before a board trusts it with jobs."""
 
 from __future__ import annotations
 
@@ -6,101 +6,130 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from jobboard.backends.redis.faults import NO_RIGHT, lacking
+from jobboard.backends.redis.client import RedisClient
+from jobboard.backends.redis.connection import Connection
+from jobboard.backends.redis.errors import NO_RIGHT, missing_rights
 from jobboard.backends.redis.options import Durability
-from jobboard.backends.redis.server import Server
+from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.redis")
 
 #: The first version with sharded publish and subscribe.
-LEAST_VERSION = (7, 0)
+MIN_VERSION = (7, 0)
 #: The first version with WAITAOF.
 AOF_VERSION = (7, 2)
 
 
-def check_server(server: Server, durability: Durability, allow_eviction: bool) -> None:
-    """Refuse a server that is too old or throws jobs away, and warn of one that keeps nothing.
+class ServerChecks:
+    """Refuses a server that is too old, may throw jobs away, or lacks what the durability needs.
 
-    A user without the right to ask is believed to know.
+    What this user may not ask is skipped: whoever wrote its rules is believed to know the server.
     """
-    info = _ask(server, "INFO", "everything")
-    if info is None:
-        return
-    facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
-    _check_version(server, facts.get("redis_version", ""))
-    policy = facts.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction" and not allow_eviction:
-        raise BoardUnavailable(
-            f"Redis at {server.place} has maxmemory-policy {policy}, which would throw jobs away when memory runs out; "
-            "set it to noeviction, or give the option allow_eviction=true"
-        )
-    is_appending = facts.get("aof_enabled", "0") == "1"
-    if durability.disk and not is_appending:
-        raise BoardUnavailable(f"durability=aof needs Redis at {server.place} to have appendonly yes")
-    if durability.disk:
-        server.writes_through = _has_always(server)
-        _check_aof(server, facts.get("redis_version", ""))
-    if not is_appending:
-        _warn_if_nothing_is_saved(server)
 
+    def __init__(self, client: RedisClient, pool: ConnectionPool, durability: Durability, allow_eviction: bool) -> None:
+        self._client = client
+        self._pool = pool
+        self._durability = durability
+        self._allow_eviction = allow_eviction
 
-def check_rights(server: Server, missing: Sequence[bytes]) -> None:
-    """Refuse a user whose requests would end halfway, because some of a script's commands are denied to it."""
-    if missing:
-        rules = " ".join(rule.decode() for rule in missing)
-        raise BoardUnavailable(f"Redis at {server.place} can't be used: {lacking(rules)}")
+    @property
+    def _where(self) -> str:
+        return str(self._pool.topology)
 
+    def check_server(self) -> None:
+        """Refuse a server that can't be trusted, and warn of one that keeps nothing on disk."""
+        self._client.writes_through = False
+        info = self._ask("INFO", "everything")
+        if info is None:
+            return
+        facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
+        version = facts.get("redis_version", "")
+        self._check_version(version)
+        self._check_eviction(facts.get("maxmemory_policy", "noeviction"))
+        is_appending = facts.get("aof_enabled", "0") == "1"
+        if self._durability.disk:
+            self._check_disk(is_appending, version)
+        if not is_appending:
+            self._warn_if_nothing_is_saved()
 
-def _check_version(server: Server, text: str) -> None:
-    version = _version_of(text)
-    if version is None:
-        logger.debug("Redis at %s says nothing of its version", server.place)
-    elif version < LEAST_VERSION:
-        raise BoardUnavailable(f"Redis at {server.place} is {text}; a board needs {_text(LEAST_VERSION)} or newer")
+    def check_rights(self) -> None:
+        """Refuse a user who may not call some command of the scripts, which would fail halfway."""
+        command = self._durability.command
+        needed = [] if command is None or self._client.writes_through else [command[0]]
+        missing: Sequence[bytes] = self._client.read("rights", *needed)[1]
+        if missing:
+            rules = " ".join(rule.decode() for rule in missing)
+            raise BoardUnavailable(f"Redis at {self._where} can't be used: {missing_rights(rules)}")
+
+    def _check_version(self, text: str) -> None:
+        version = _version_of(text)
+        if version is None:
+            logger.debug("Redis at %s does not tell its version", self._where)
+        elif version < MIN_VERSION:
+            raise BoardUnavailable(f"Redis at {self._where} is {text}; a board needs {_text(MIN_VERSION)} or newer")
+
+    def _check_eviction(self, policy: str) -> None:
+        if policy != "noeviction" and not self._allow_eviction:
+            raise BoardUnavailable(
+                f"Redis at {self._where} has maxmemory-policy {policy}, which would throw jobs away when memory runs "
+                "out; set it to noeviction, or give the option allow_eviction=true"
+            )
+
+    def _check_disk(self, is_appending: bool, text: str) -> None:
+        """Refuse a server that can't say when a change is on its disk."""
+        if not is_appending:
+            raise BoardUnavailable(f"durability=aof needs Redis at {self._where} to have appendonly yes")
+        connection = self._pool.connect()
+        try:
+            self._client.writes_through = self._writes_through(connection)
+        finally:
+            connection.disconnect()
+        version = _version_of(text)
+        if self._client.writes_through:
+            # Every new connection may lead to another server.
+            self._pool.check = self._insist_on_writing_through
+        elif version is not None and version < AOF_VERSION:
+            raise BoardUnavailable(
+                f"durability=aof needs WAITAOF, which Redis has from {_text(AOF_VERSION)} on, or appendfsync always; "
+                f"at {self._where} it is {text}. There is durability=wait:N:MS, which waits for replicas"
+            )
+
+    def _insist_on_writing_through(self, connection: Connection) -> None:
+        if not self._writes_through(connection):
+            raise BoardUnavailable(f"Redis at {self._where} has appendonly yes and appendfsync always no more")
+
+    def _writes_through(self, connection: Connection) -> bool:
+        """Whether this server writes to its disk before it replies; False too if this user may not ask."""
+        [answer] = self._pool.exchange(connection, [("CONFIG", "GET", "append*")])
+        if isinstance(answer, Exception):
+            return False
+        settings = dict(zip(answer[::2], answer[1::2], strict=True))
+        return settings.get(b"appendonly") == b"yes" and settings.get(b"appendfsync") == b"always"
+
+    def _warn_if_nothing_is_saved(self) -> None:
+        answer = self._ask("CONFIG", "GET", "save")
+        if answer is not None and len(answer) == 2 and not answer[1]:
+            logger.warning(
+                "Redis at %s keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops",
+                self._where,
+            )
+
+    def _ask(self, *command: str) -> Any:
+        """Return the reply, or None if this user may not ask."""
+        try:
+            return self._client.send([command])[0]
+        except BoardUnavailable as error:
+            if NO_RIGHT not in str(error):
+                raise
+            logger.debug("start-up check skipped: %s", error)
+            return None
 
 
 def _version_of(text: str) -> tuple[int, ...] | None:
     try:
         return tuple(int(part) for part in text.split(".")[:2])
     except ValueError:
-        return None
-
-
-def _has_always(server: Server) -> bool:
-    """Whether the server itself writes to its disk before it answers."""
-    connection = server.connect()
-    try:
-        return server.sees_to_its_disk(connection)
-    finally:
-        connection.disconnect()
-
-
-def _check_aof(server: Server, text: str) -> None:
-    version = _version_of(text)
-    if not server.writes_through and version is not None and version < AOF_VERSION:
-        raise BoardUnavailable(
-            f"durability=aof needs WAITAOF, which Redis has from {_text(AOF_VERSION)} on, or appendfsync always; "
-            f"at {server.place} it is {text}. There is durability=wait:N:MS, which waits for replicas"
-        )
-
-
-def _warn_if_nothing_is_saved(server: Server) -> None:
-    answer = _ask(server, "CONFIG", "GET", "save")
-    if answer is not None and len(answer) == 2 and not answer[1]:
-        logger.warning(
-            "Redis at %s keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops", server.place
-        )
-
-
-def _ask(server: Server, *command: str) -> Any:
-    """Return the answer, or None if this user may not ask."""
-    try:
-        return server.send([command])[0]
-    except BoardUnavailable as error:
-        if NO_RIGHT not in str(error):
-            raise
-        logger.debug("start-up check skipped: %s", error)
         return None
 
 

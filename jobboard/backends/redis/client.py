@@ -1,4 +1,4 @@
-"""A client of one board on Redis: open and closed, and its requests."""
+"""Requests to the server: commands, and the board's scripts, which are called by their hashes."""
 
 from __future__ import annotations
 
@@ -7,161 +7,171 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from jobboard.backends.address import Address
-from jobboard.backends.base import Backend
-from jobboard.backends.redis.boards import names_of
-from jobboard.backends.redis.checks import check_rights, check_server
-from jobboard.backends.redis.faults import LOADING
-from jobboard.backends.redis.keys import key_of
+from redis import exceptions
+
+from jobboard.backends.redis.codec import pack
+from jobboard.backends.redis.connection import Argument, Command
+from jobboard.backends.redis.errors import refused
 from jobboard.backends.redis.options import Durability
-from jobboard.backends.redis.places import Place
+from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.scripts import Script, load_scripts
-from jobboard.backends.redis.server import Argument, Server
-from jobboard.backends.redis.wire import pack
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 logger = logging.getLogger("jobboard.redis")
 
-_OPENING_PAUSE = 0.1
+#: Replies by which a server says that it did nothing, and that another one will, or the same one soon.
+_ELSEWHERE = (
+    exceptions.AskError,
+    exceptions.TryAgainError,
+    exceptions.ClusterDownError,
+    exceptions.ReadOnlyError,
+    exceptions.BusyLoadingError,
+)
+_MAX_TRIES, _FIRST_PAUSE, _MAX_PAUSE = 8, 0.02, 0.4
 
-#: So many calls of a script go through a board of any size.
-MOST_STEPS = 10_000_000
+#: How often a script that works on a part of the board is called at most, for a board of any size.
+MAX_STEPS = 10_000_000
 
-#: For how long a look at the whole board helps to settle what has become due, in seconds.
-_SETTLING = 60.0
-
-
-def endless(script: str) -> BoardUnavailable:
-    return BoardUnavailable(f"{script} does not come to an end; `jobboard check --repair` may help")
+#: For how long calls for the whole board expire and promote jobs, in seconds, before they give up.
+_EXPIRY_TIMEOUT = 60.0
 
 
-class Client(Backend):
-    """What the parts of the Redis backend stand on."""
+class RedisClient:
+    """Sends each request once, and again only if the server has said that it did nothing.
 
-    #: For how long one request may go on, in seconds: the way to the server, and its reply.
-    patience: float
+    :param key: what all keys of the board begin with.
+    :param timeout: seconds for one request, with finding the server, connecting and redirections; what the durability
+        waits for comes on top.
+    """
 
-    def __init__(
-        self,
-        board: str,
-        address: Address,
-        *,
-        durability: Durability | str = "none",
-        allow_eviction: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(board, address)
-        self.key = key_of(board)
+    def __init__(self, pool: ConnectionPool, board: str, key: str, durability: Durability, timeout: float) -> None:
+        self.key = key
+        self._pool = pool
+        self._board = board
+        self._durability = durability
+        self._timeout = timeout
         self._scripts: dict[str, Script] = load_scripts()
-        self._durability = Durability.parse(durability)
-        self._allow_eviction = allow_eviction
-        self._is_open = False
         self._has_met_newer = False
-        place = self._place_of(address, options)
-        self.server = Server(place, self._durability, self.patience)
+        #: The server has every change on its disk before it replies, and need not be asked to wait.
+        self.writes_through = False
 
-    def _place_of(self, address: Address, options: dict[str, Any]) -> Place:
-        """Return where the server is; ``options`` are all that this class does not know itself."""
-        raise NotImplementedError
+    # -- scripts ---------------------------------------------------------------------------------------------------
 
-    # -- connection ------------------------------------------------------------------------------------------------
-
-    def boards(self, timeout: float) -> list[str]:
-        self.server.open()
-        try:
-            with time_limit(timeout):
-                return names_of(self.server, self.board, self.key)
-        finally:
-            self.server.close()
-
-    def open(self, timeout: float) -> None:
-        self.server.open()
-        deadline = time.monotonic() + timeout
-        try:
-            with time_limit(timeout):
-                while not self._is_prepared(deadline):
-                    time.sleep(_OPENING_PAUSE)
-        except BaseException:
-            self.server.close()
-            raise
-        self._is_open = True
-
-    def _is_prepared(self, deadline: float) -> bool:
-        """Check the server and load the scripts; False if that may go better the next time, and there is time left.
-
-        A server that was restarted answers, but refuses to work, until it has read its files.
-        """
-        try:
-            self.server.send([("EXISTS", self.key)])
-            check_server(self.server, self._durability, self._allow_eviction)
-            self._load()
-            command = self._durability.command
-            needed = [] if command is None or self.server.writes_through else [command[0]]
-            check_rights(self.server, self._look("rights", *needed)[1])
-            return True
-        except BoardUnavailable as error:
-            if time.monotonic() < deadline and (isinstance(error, ReplyLost) or LOADING in str(error)):
-                return False
-            raise
-
-    def _load(self) -> None:
-        """Load what the server does not know; whatever it forgets later is loaded when it says so."""
-        scripts = list(self._scripts.values())
-        known = self.server.send([("SCRIPT", "EXISTS", *(script.sha for script in scripts))])[0]
-        missing = [script for script, is_known in zip(scripts, known, strict=True) if not is_known]
-        if missing:
-            self.server.send([("SCRIPT", "LOAD", script.source) for script in missing])
-
-    def close(self) -> None:
-        self._is_open = False
-        self.server.close()
-
-    @property
-    def connected(self) -> bool:
-        return self._is_open and self.server.answers
-
-    def now(self) -> float:
-        return float(self._look("now")[1]) / 1e6
-
-    # -- requests --------------------------------------------------------------------------------------------------
-
-    def _change(self, script: str, *arguments: Argument) -> list[Any]:
-        """Call a script that is a mutation."""
-        reply = self.server.run(self._scripts[script], (self.key, *arguments), changes=True)
+    def change(self, script: str, *arguments: Argument) -> list[Any]:
+        """Call a script that is a mutation, and wait for what the durability asks for."""
+        reply = self._run(script, arguments, changes=True)
         if reply[0] == b"NEWER":
             raise BoardUnavailable(
                 f"job {reply[1].decode()} was written by a newer jobboard, and nothing was done; upgrade this one"
             )
         return reply
 
-    def _look(self, script: str, *arguments: Argument) -> list[Any]:
-        """Call a script that looks, or changes what nobody relies on."""
-        return self.server.run(self._scripts[script], (self.key, *arguments), changes=False)
-
-    def _change_all(self, script: str, items: Sequence[Any]) -> list[Any]:
+    def change_all(self, script: str, items: Sequence[Any]) -> list[Any]:
         """Call a script for a batch, and return the answer for each item."""
         if not items:
             return []
-        answers: list[Any] = self._change(script, pack(items))[1]
+        answers: list[Any] = self.change(script, pack(items))[1]
         return answers
 
-    def _leave(self, uuid: bytes | None) -> None:
-        """Say once that there is what only a newer jobboard may touch."""
+    def read(self, script: str, *arguments: Argument) -> list[Any]:
+        """Call a script that reads, or changes what nobody relies on."""
+        return self._run(script, arguments, changes=False)
+
+    def call_until_current(self, script: str, *arguments: Argument, changes: bool = False) -> list[Any]:
+        """Call a script that needs the whole board expired and promoted, until nothing more is due."""
+        deadline = time.monotonic() + _EXPIRY_TIMEOUT
+        while True:
+            reply = self._run(script, arguments, changes=changes)
+            if reply[0] != b"MORE":
+                return reply
+            if time.monotonic() > deadline or is_time_over():
+                raise BoardUnavailable("jobs become due faster than the board can expire and promote them")
+
+    def warn_of_newer(self, uuid: bytes | None) -> None:
+        """Log once that a job was skipped because only a newer jobboard may change it."""
         if uuid is not None and not self._has_met_newer:
             self._has_met_newer = True
             logger.warning(
                 "board %s: job %s was written by a newer jobboard; it and its like are left alone. Upgrade this one",
-                self.board,
+                self._board,
                 uuid.decode(),
             )
 
-    def _until_settled(self, script: str, *arguments: Argument, changes: bool = False) -> list[Any]:
-        """Call a script that works on the whole board: each call settles some of what is due, the last one works."""
-        deadline = time.monotonic() + _SETTLING
-        while True:
-            reply = self.server.run(self._scripts[script], (self.key, *arguments), changes=changes)
-            if reply[0] != b"MORE":
-                return reply
-            if time.monotonic() > deadline or is_time_over():
-                raise BoardUnavailable("more jobs become due than the board can take back")
+    def load(self) -> None:
+        """Load the scripts that the server does not know; what it forgets later is loaded when it says so."""
+        scripts = list(self._scripts.values())
+        known = self.send([("SCRIPT", "EXISTS", *(script.sha for script in scripts))])[0]
+        missing = [script for script, is_known in zip(scripts, known, strict=True) if not is_known]
+        if missing:
+            self.send([("SCRIPT", "LOAD", script.source) for script in missing])
+
+    def _run(self, name: str, arguments: Sequence[Argument], *, changes: bool) -> list[Any]:
+        script = self._scripts[name]
+        request: list[Command] = [("EVALSHA", script.sha, 1, self.key, *arguments)]
+        wait = self._durability.command if changes and not self.writes_through else None
+        if wait is None:
+            reply: list[Any] = self.send(request, script)[0]
+            return reply
+        reply, reached = self.send([*request, wait], script, self._durability.milliseconds / 1000)
+        if not self._durability.is_reached(reached):
+            raise ReplyLost(
+                f"Redis at {self._pool.topology}: {wait[0]} was not reached within {wait[-1]} ms: {reached!r}"
+            )
+        return reply
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def send(self, commands: Sequence[Command], script: Script | None = None, more: float = 0.0) -> list[Any]:
+        """Send commands in one round trip, and return all replies.
+
+        :param script: what the first command calls; it is loaded if the server does not know it.
+        :param more: how many seconds longer than usual the server may take.
+        :raises BoardUnavailable: nothing was done.
+        :raises ReplyLost: the commands may have been carried out.
+        """
+        with time_limit(self._timeout + more):
+            pause = _FIRST_PAUSE
+            for left in reversed(range(_MAX_TRIES)):
+                replies = self._try(commands, script)
+                fault = next((reply for reply in replies if isinstance(reply, Exception)), None)
+                if fault is None:
+                    return replies
+                if not left or is_time_over() or not isinstance(fault, _ELSEWHERE) or replies[0] is not fault:
+                    raise self._refusal(fault, replies)
+                self._redirect(fault)
+                time.sleep(0 if isinstance(fault, exceptions.MovedError) else pause)
+                pause = min(2 * pause, _MAX_PAUSE)
+            raise AssertionError("the last try returns or raises")
+
+    def _try(self, commands: Sequence[Command], script: Script | None) -> list[Any]:
+        pool = self._pool
+        connection, generation = pool.take()
+        try:
+            replies = pool.exchange(connection, commands)
+            if script is not None and isinstance(replies[0], exceptions.NoScriptError):
+                pool.exchange(connection, [("SCRIPT", "LOAD", script.source)])
+                replies = pool.exchange(connection, commands)
+        except BaseException:
+            pool.drop(connection, generation)
+            raise
+        pool.give(connection, generation)
+        return replies
+
+    def _refusal(self, fault: Exception, replies: list[Any]) -> BoardUnavailable:
+        """If the first reply is fine, the mutation took effect, whatever the server says about its copies."""
+        error = refused(str(self._pool.topology), fault)
+        return error if replies[0] is fault else ReplyLost(str(error))
+
+    def _redirect(self, fault: Exception) -> None:
+        """Go where a redirection leads; while a slot is moving, search again."""
+        self._pool.discard_idle()
+        if isinstance(fault, exceptions.MovedError):
+            self._pool.topology.moved(fault.host, fault.port)
+        else:
+            self._pool.topology.forget()
+
+
+def endless(script: str) -> BoardUnavailable:
+    """A script that works on a part of the board at a time does not get to the end."""
+    return BoardUnavailable(f"{script} does not come to an end; `jobboard check --repair` may help")

@@ -1,8 +1,8 @@
-"""How a board's name stands in its keys: all of them are in one slot of a Cluster, that of their hash tag."""
+"""How a board's name stands in its keys. The hash tag puts all of them into one slot of a Cluster."""
 
 from __future__ import annotations
 
-#: What the keys of all boards match, and those of no others.
+#: Matches the keys of all boards, and no others.
 PATTERN = "{jobboard:*}:*"
 
 _PREFIX = b"{jobboard:"
@@ -15,6 +15,6 @@ def key_of(board: str) -> str:
 
 
 def name_in(key: bytes) -> str:
-    """Return the name of the board that has a key, as it was given to :func:`key_of`."""
+    """Return the name of the board that a key belongs to."""
     name = key.removeprefix(_PREFIX).partition(b"}")[0].decode(errors="replace")
     return name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")

@@ -1,4 +1,4 @@
-"""The options of a Redis board, made of text."""
+"""The options of a Redis board, converted from text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def certificates(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """What a mutation waits for before it is said to be done: ``replicas`` copies, and the primary's own disk.
+    """What a mutation waits for before it returns: ``replicas`` copies, and the primary's own disk.
 
     Written ``none``, ``aof``, ``aof:MS``, or ``wait:N:MS``: within MS milliseconds.
     """
@@ -50,7 +50,7 @@ class Durability:
 
     @property
     def command(self) -> tuple[str | int, ...] | None:
-        """What is sent behind each mutation."""
+        """The command that is sent after each mutation; None for none."""
         if self.disk:
             return ("WAITAOF", 1, self.replicas, self.milliseconds)
         return ("WAIT", self.replicas, self.milliseconds) if self.replicas else None
@@ -61,7 +61,7 @@ class Durability:
         return int(reply) >= self.replicas
 
 
-#: What redis-py's TLS connections take, under its own names.
+#: Arguments of redis-py's TLS connections.
 TLS_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "ssl_ca_certs": str,
     "ssl_certfile": str,

@@ -1,0 +1,112 @@
+"""One connection to a server: connected, and used, within a time limit that each request sets anew."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from redis import connection as library
+from redis import exceptions
+
+from jobboard.backends.timelimit import seconds_left
+
+Host = tuple[str, int]
+Argument = str | bytes | int | float
+Command = tuple[Argument, ...]
+
+#: Replies that redis-py takes for broken connections.
+REPLIES = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
+
+
+class Connection(Protocol):
+    """What is used of redis-py's connections, which have no types of their own."""
+
+    socket_timeout: float | None
+    socket_connect_timeout: float | None
+
+    def connect(self) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+    def pack_command(self, *parts: object) -> list[bytes]: ...
+
+    def send_packed_command(self, command: list[bytes], check_health: bool = True) -> None: ...
+
+    def send_command(self, *parts: object, check_health: bool = True) -> None: ...
+
+    def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
+
+
+#: redis-py's classes, without their types.
+_TCP: Any = library.Connection
+_TLS: Any = library.SSLConnection
+_UNIX: Any = library.UnixDomainSocketConnection
+
+
+class Network:
+    """Makes connections to any host, with the same credentials and TLS options.
+
+    :param settings: keyword arguments of redis-py's connections.
+    """
+
+    def __init__(self, tls: bool, settings: dict[str, Any]) -> None:
+        self._kind = _TLS if tls else _TCP
+        self.settings = settings
+        self.tls = tls
+        #: How long one step of connecting may take, in seconds.
+        self.timeout: float = settings["socket_timeout"]
+
+    def connection(self, host: Host) -> Connection:
+        """Return a connection that is not connected yet."""
+        made: Connection = self._kind(host=host[0], port=host[1], **self.settings)
+        return made
+
+
+def unix_connection(path: str, settings: dict[str, Any]) -> Connection:
+    """Return a connection to a Unix socket that is not connected yet."""
+    made: Connection = _UNIX(path=path, **settings)
+    return made
+
+
+def connect_within(connection: Connection, seconds: float) -> None:
+    """Connect, each step within so many seconds, or leave nothing open."""
+    connection.socket_timeout = connection.socket_connect_timeout = seconds
+    try:
+        connection.connect()
+    except BaseException:
+        connection.disconnect()
+        raise
+
+
+def exchange(connection: Connection, commands: Sequence[Command], timeout: float) -> list[Any]:
+    """Send commands in one round trip, and return the replies; a server's error is a reply too.
+
+    :param timeout: seconds for the sending and for each reply; less if the time limit of the call is over sooner.
+    :raises OSError: the connection broke, and so do redis-py's ``ConnectionError`` and ``TimeoutError`` say.
+    """
+    packed: list[Any] = []
+    for command in commands:
+        packed.extend(connection.pack_command(*command))
+    _limit_socket(connection, timeout)
+    connection.send_packed_command(packed, check_health=False)
+    return [_read(connection, timeout) for _ in commands]
+
+
+def _read(connection: Connection, timeout: float) -> Any:
+    _limit_socket(connection, timeout)
+    try:
+        return connection.read_response(disconnect_on_error=False)
+    except (*REPLIES, exceptions.ResponseError) as error:
+        return error
+
+
+def _limit_socket(connection: Connection, timeout: float) -> None:
+    """Let everything sent and read from now on take so many seconds at most.
+
+    redis-py sets the limit when it makes the connection; a request of a call that has less left must not take it all.
+    Its socket is private: should it be named otherwise one day, that limit of the connection holds.
+    """
+    held: socket.socket | None = getattr(connection, "_sock", None)
+    if held is not None:
+        held.settimeout(seconds_left(timeout))

@@ -1,0 +1,40 @@
+"""Participants and logbooks on Redis."""
+
+from __future__ import annotations
+
+from jobboard.backends.redis.client import RedisClient
+from jobboard.backends.redis.codec import micros, text_of
+from jobboard.backends.rows import EntityRow
+
+
+class Entities:
+    """The participants of one board, and its logbooks."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+
+    def put(self, entity: EntityRow) -> None:
+        self._client.change("put_entity", f"{entity.kind}\n{entity.name}", micros(entity.ttl), entity.body)
+
+    def remove(self, kind: str, name: str) -> None:
+        self._client.change("remove_entity", f"{kind}\n{name}")
+
+    def all(self) -> list[EntityRow]:
+        _, now, found = self._client.read("entities")
+        entities = []
+        for who, body, *times in zip(*[iter(found)] * 4, strict=True):
+            kind, _, name = text_of(who).partition("\n")
+            seen, ttl = map(int, times)
+            left = (seen + ttl - now) / 1e6
+            entities.append(EntityRow(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
+        return entities
+
+    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        return bool(self._client.change("save_book", uuid, body, version, after or "")[0] == b"OK")
+
+    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+        status, *book = self._client.read("load_book", uuid)
+        return None if status == b"MISSING" else (book[0], text_of(book[1]))
+
+    def destroy_book(self, uuid: str) -> bool:
+        return bool(self._client.change("destroy_book", uuid)[0] == b"OK")

@@ -1,0 +1,211 @@
+"""Jobs on Redis: posted, claimed, ended and read. Each method is one script and one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
+from jobboard.backends.redis.codec import MAX_TOKEN, fence_parts, history_of, micros, pack, rows_of, span, text_of
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    Extension,
+    Fence,
+    JobRow,
+    NewJob,
+    Page,
+    Posted,
+    PostOutcome,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.events import HistoryEntry
+from jobboard.states import JobState
+from jobboard.stats import BoardStats, NameStats
+
+VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
+
+_POST_OUTCOMES = {outcome.name.encode(): outcome for outcome in PostOutcome}
+_CANCEL_OUTCOMES = {outcome.name.encode(): outcome for outcome in CancelOutcome}
+_TRASH_OUTCOMES = {outcome.name.encode(): outcome for outcome in TrashOutcome}
+
+
+class Jobs:
+    """The jobs of one board."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+
+    # -- posting ---------------------------------------------------------------------------------------------------
+
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        if not rows:
+            return []
+        items = pack([posting_parts(new) for new in rows])
+        _, now, codes, parts = self._client.change("post", items, *[new.body for new in rows])
+        others = iter(rows_of(parts))
+        return [
+            Posted(PostOutcome.POSTED, _new_row(new, code, now))
+            if isinstance(code, int)
+            else Posted(_POST_OUTCOMES[code], _with_body(next(others), new))
+            for new, code in zip(rows, codes, strict=True)
+        ]
+
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        return [_CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", uuids)]
+
+    # -- claiming --------------------------------------------------------------------------------------------------
+
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        status, *parts = self._client.change("claim", pack([uuid, claim.who, claim.claim_id, span(claim.expiry)]))
+        return None if status == b"MISSING" else rows_of(parts[0])[0]
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        wanted = None if names is None else list(names)
+        request = pack([claim.who, claim.claim_id, span(claim.expiry), limit, wanted])
+        _, parts, skipped = self._client.call_until_current("claim_next", request, changes=True)
+        self._client.warn_of_newer(skipped)
+        return rows_of(parts)
+
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        found: list[JobRow] = []
+        place = b""
+        for _ in range(MAX_STEPS):
+            # The claim whose reply was lost is a change, and may still have to reach replicas.
+            _, place, parts = self._client.change("claimed_under", claim_id, place)
+            found += rows_of(parts)
+            if not place:
+                return found
+        raise endless("claimed_under")
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        return self._end("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        items = [[*fence_parts(end.fence), span(end.retention) if end.retention > 0 else 0, end.result] for end in ends]
+        return self._end("consume", items)
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        items = [
+            [
+                *fence_parts(end.fence),
+                micros(end.delay) if end.delay > 0 else None,
+                None if end.run_at is None else micros(end.run_at),
+                end.reason,
+                end.error,
+                end.counted,
+            ]
+            for end in ends
+        ]
+        return self._end("abandon", items)
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        items = [
+            [*([end.uuid, end.by, None] if end.fence is None else fence_parts(end.fence)), end.reason, end.error]
+            for end in ends
+        ]
+        return self._end("trash", items)
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        return VERDICTS[self._client.change("checkpoint", pack(fence_parts(fence)), state)[1]]
+
+    def _end(self, script: str, items: Sequence[object]) -> list[Verdict]:
+        return [VERDICTS[answer] for answer in self._client.change_all(script, items)]
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        return VERDICTS[self._client.change("release", pack([uuid, min(token, MAX_TOKEN), reason]))[1]]
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("restore", uuids)]
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("purge", uuids)]
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        if not uuids:
+            return []
+        _, there, parts = self._client.read("read", pack(list(uuids)))
+        rows = iter(rows_of(parts))
+        return [next(rows) if is_there else None for is_there in there]
+
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        status, *entries = self._client.read("history", uuid)
+        return [] if status == b"MISSING" else history_of(entries[0])
+
+    def find(self, name: str, key: str) -> JobRow | None:
+        status, *parts = self._client.read("find", name, key)
+        return None if status == b"MISSING" else rows_of(parts[0])[0]
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        if cursor is not None and not isinstance(cursor, bytes):
+            raise TypeError(f"not a cursor of this backend: {cursor!r}")
+        wanted = None if names is None else list(names)
+        request = pack([[state.value for state in states], wanted, cursor, size])
+        _, last, parts = self._client.call_until_current("page", request)
+        return Page(rows_of(parts), last or None)
+
+    def stats(self) -> BoardStats:
+        _, counts, age = self._client.call_until_current("stats")
+        names = {text_of(name): NameStats(*numbers) for name, numbers in zip(counts[::2], counts[1::2], strict=True)}
+        return BoardStats(
+            delayed=sum(stats.delayed for stats in names.values()),
+            unclaimed=sum(stats.unclaimed for stats in names.values()),
+            claimed=sum(stats.claimed for stats in names.values()),
+            trashed=sum(stats.trashed for stats in names.values()),
+            names=dict(sorted(names.items())),
+            oldest_unclaimed=None if age < 0 else age / 1e6,
+        )
+
+    def count(self) -> int:
+        return int(self._client.call_until_current("count")[1])
+
+
+def posting_parts(new: NewJob) -> list[Any]:
+    """Return a posting as ``post.lua`` takes it."""
+    return [
+        new.uuid,
+        new.name,
+        new.priority,
+        new.key,
+        new.if_exists.value,
+        None if new.run_at is None else micros(new.run_at),
+        micros(new.delay) if new.delay else None,
+        new.max_attempts,
+    ]
+
+
+def _with_body(row: JobRow, new: NewJob) -> JobRow:
+    """A job that has ended, and is kept only for repeated requests, has lost its payload."""
+    return row if row.body else replace(row, body=new.body)
+
+
+def _new_row(new: NewJob, sequence: int, now: int) -> JobRow:
+    """Return the row of a job that was posted just as it was sent, which the server does not send back.
+
+    :param now: microseconds, in which the server has added the delay: a sum of seconds would be rounded.
+    """
+    run_at = now + micros(new.delay) if new.delay else None if new.run_at is None else micros(new.run_at)
+    return JobRow(
+        uuid=new.uuid,
+        name=new.name,
+        priority=new.priority,
+        sequence=sequence,
+        created_on=now / 1e6,
+        body=new.body,
+        key=new.key,
+        run_at=None if run_at is None else run_at / 1e6,
+        max_attempts=new.max_attempts,
+        state=JobState.DELAYED if run_at is not None and run_at > now else JobState.UNCLAIMED,
+        last_modified=now / 1e6,
+    )

@@ -1,0 +1,41 @@
+"""What operators do to a board on Redis: pause and resume it, tidy it, audit it."""
+
+from __future__ import annotations
+
+from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
+from jobboard.backends.redis.codec import text_of
+from jobboard.backends.rows import AuditFinding
+
+
+class Maintenance:
+    """Each method is one script; an audit calls its script for a part of the board at a time."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+
+    def pause(self, name: str | None) -> None:
+        self._client.change("pause", name or "")
+
+    def resume(self, name: str | None) -> None:
+        self._client.change("resume", name or "")
+
+    def paused(self) -> frozenset[str | None]:
+        return frozenset(text_of(name) or None for name in self._client.read("paused")[1])
+
+    def tidy(self, limit: int) -> int:
+        return int(self._client.read("tidy", limit)[1])
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        """Check every record first, and then the indexes that lead to records."""
+        findings: list[AuditFinding] = []
+        cursor: bytes = b""
+        for _ in range(MAX_STEPS):
+            _, cursor, found, newer = self._client.change("audit", int(repair), cursor)
+            self._client.warn_of_newer(newer)
+            findings += [
+                AuditFinding(text_of(uuid) or None, text_of(problem), repaired=repair)
+                for uuid, problem in zip(found[::2], found[1::2], strict=True)
+            ]
+            if not cursor:
+                return findings
+        raise endless("audit")

@@ -1,0 +1,42 @@
+-- include: transitions
+-- Fences: only the present uuid, owner and token of a claim may change the job.
+
+local function holds_claim(job, who, token)
+  return job and not newer[job.uuid] and job.state == 'CLAIMED' and job.token == token and job.owner == who
+end
+
+-- Load the jobs of these fences ({uuid, who, token, ...} each), and apply what time has changed. A claim is over too if
+-- its owner key is gone, whoever deleted that.
+local function check_fences(ends)
+  local uuids = {}
+  for index, item in ipairs(ends) do
+    uuids[index] = item[1]
+  end
+  fetch(uuids)
+  local held, keys = {}, {}
+  for _, item in ipairs(ends) do
+    local job = expire_or_promote(jobs[item[1]])
+    if holds_claim(job, item[2], item[3]) then
+      held[#held + 1] = job
+      keys[#keys + 1] = key('owner', job.uuid)
+    end
+  end
+  if #keys > 0 and redis.call('EXISTS', unpack(keys)) < #keys then
+    for index, job in ipairs(held) do
+      if job.state == 'CLAIMED' and redis.call('EXISTS', keys[index]) == 0 then
+        expire(job)
+      end
+    end
+  end
+end
+
+-- The job, if this fence is the present one; `check_fences` has loaded it.
+local function fenced_job(item)
+  local job = jobs[item[1]]
+  return holds_claim(job, item[2], item[3]) and job or nil
+end
+
+local function repeated_or_lost(item, kinds)
+  local job = load_any(item[1])
+  return job and has_entry(job, kinds, item[3], item[2]) and 'REPEATED' or 'LOST'
+end

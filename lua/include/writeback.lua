@@ -1,0 +1,192 @@
+-- include: events
+-- include: waiters
+-- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
+-- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
+
+-- Let `heads` have the place of a name's best unclaimed job.
+local function set_head(name)
+  local head = redis.call('ZRANGE', state_index('UNCLAIMED', name), '0', '0', 'WITHSCORES')
+  if head[2] then
+    redis.call('ZADD', key('heads'), head[2], name)
+  else
+    redis.call('ZREM', key('heads'), name)
+  end
+end
+
+-- The list of a Redis key; a new one the first time.
+local function list_in(lists, name)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  return list
+end
+
+local function write_all(command, lists)
+  for name, list in pairs(lists) do
+    if #list > 0 then
+      redis.call(command, name, unpack(list))
+    end
+  end
+end
+
+local function update_key(fields, lost, job, was)
+  local was_live, live = LIVE[was or false], LIVE[job.state]
+  if live and not was_live then
+    local list = list_in(fields, key('keys'))
+    list[#list + 1] = field(job.name, job.key)
+    list[#list + 1] = job.uuid
+  elseif was_live and not live then
+    local list = list_in(lost, key('keys'))
+    list[#list + 1] = field(job.name, job.key)
+  end
+end
+
+-- Move jobs that have ended to keys of their own, which expire.
+local function archive(uuids, adds, lost)
+  local postings = redis.call('HMGET', key('listings'), unpack(uuids))
+  local retained = list_in(adds, key('retained'))
+  for index, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
+    if is_hidden(job) then
+      -- Only a repeated request can still ask how it ended.
+      posting, result = '', false
+    end
+    if job.checkpoint then
+      checkpoint = not is_hidden(job) and redis.call('HGET', key('checkpoints'), uuid)
+      table.insert(list_in(lost, key('checkpoints')), uuid)
+    end
+    if job.progress then
+      progress = not is_hidden(job) and redis.call('HGET', key('progress'), uuid)
+      table.insert(list_in(lost, key('progress')), uuid)
+    end
+    finished[uuid] = {posting, checkpoint, progress, result}
+    local value = cmsgpack.pack(packed[uuid], histories[uuid], posting, checkpoint, progress, result)
+    if job.retained then
+      local expires = decimal(math.ceil((job.retained + RETRY_WINDOW) / 1000))
+      redis.call('SET', key('done', uuid), value, 'PXAT', expires)
+      if not is_hidden(job) then
+        retained[#retained + 1] = decimal(job.retained)
+        retained[#retained + 1] = uuid .. job.name
+      end
+    else
+      redis.call('SET', key('done', uuid), value)
+    end
+  end
+  lost[key('records')] = uuids
+  lost[key('listings')] = uuids
+end
+
+-- May be called several times, if each job is changed before one of the calls only.
+local function write_back()
+  if #changed == 0 then
+    publish()
+    return
+  end
+  local adds, removals, fields, lost = {}, {}, {}, {}
+  local records, listings, owners, ended = {}, {}, {}, {}
+  local ready, soon, heads, names = {}, {}, {}, {}
+  local run_was, run_state, run_name, from, to, from_timer, to_timer
+  for _, job in ipairs(changed) do
+    local uuid, name, state, was, moment = job.uuid, job.name, job.state, before[job.uuid], due_at(job)
+    if was ~= run_was or state ~= run_state or name ~= run_name then
+      -- In a batch, most jobs make the same transition.
+      run_was, run_state, run_name = was, state, name
+      from = was and list_in(removals, state_index(was, name))
+      to = list_in(adds, state_index(state, name))
+      from_timer = TIMERS[was] and list_in(removals, key(TIMERS[was]))
+      to_timer = TIMERS[state] and list_in(adds, key(TIMERS[state]))
+    end
+
+    if was ~= state or moved[uuid] then
+      if was then
+        from[#from + 1] = uuid
+      end
+      if state ~= 'COMPLETE' or not is_hidden(job) then
+        to[#to + 1] = job.place
+        to[#to + 1] = uuid
+      end
+      if was == 'UNCLAIMED' then
+        heads[name] = true
+      elseif state == 'UNCLAIMED' and heads[name] ~= true then
+        local place = tonumber(job.place)
+        heads[name] = math.min(heads[name] or place, place)
+      end
+      if state == 'UNCLAIMED' then
+        ready[name] = (ready[name] or 0) + 1
+      end
+    end
+
+    if from_timer and not (moment and was == state) then
+      from_timer[#from_timer + 1] = uuid
+    end
+    if moment then
+      to_timer[#to_timer + 1] = decimal(moment)
+      to_timer[#to_timer + 1] = uuid
+      if moment - now < SOON then
+        soon[name] = true
+      end
+    end
+
+    if state == 'CLAIMED' then
+      if moment then
+        -- The TTL is up to a millisecond longer than the claim; `leases` ends the claim to the microsecond.
+        redis.call('SET', key('owner', uuid), job.owner, 'PXAT', decimal(math.ceil(moment / 1000)))
+      else
+        redis.call('SET', key('owner', uuid), job.owner)
+      end
+    elseif was == 'CLAIMED' then
+      owners[#owners + 1] = key('owner', uuid)
+    end
+
+    if job.key then
+      update_key(fields, lost, job, was)
+    end
+
+    local record = encode(job)
+    packed[uuid] = record
+    if state == 'COMPLETE' then
+      ended[#ended + 1] = uuid
+    else
+      records[#records + 1] = uuid
+      records[#records + 1] = record .. histories[uuid]
+      if bodies[uuid] then
+        listings[#listings + 1] = uuid
+        listings[#listings + 1] = bodies[uuid]
+      end
+      if not was then
+        names[name] = true
+      end
+    end
+  end
+  for _, job in ipairs(changed) do
+    before[job.uuid] = job.state
+  end
+
+  if #ended > 0 then
+    archive(ended, adds, lost)
+  end
+  fields[key('records')], fields[key('listings')] = records, listings
+  write_all('HDEL', lost)
+  write_all('HSET', fields)
+  write_all('ZREM', removals)
+  write_all('ZADD', adds)
+  for name in pairs(names) do
+    redis.call('ZADD', key('names'), 'NX', '0', name)
+  end
+  if #owners > 0 then
+    redis.call('DEL', unpack(owners))
+  end
+  for name, place in pairs(heads) do
+    if place == true then
+      set_head(name)
+    else
+      redis.call('ZADD', key('heads'), 'LT', string.format('%.0f', place), name)
+    end
+  end
+  changed, is_changed, moved = {}, {}, {}
+  publish()
+  wake_waiters(ready, soon)
+end

@@ -1,0 +1,98 @@
+#!lua flags=allow-oom
+-- Tell when the next job can be claimed. If there is none now, arm the waiter; whatever changes the answer wakes it.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most]
+-- Returns: MORE (call again), or OK and the microseconds until a job may be claimable; 0 is now, -1 unknown
+-- A repeat arms the same waiter again.
+--
+-- include: expire_and_promote
+-- include: ready_queue
+-- include: rescue
+
+if expire_and_promote('100') then
+  return {'MORE'}
+end
+rescue_claims()
+
+local request = cmsgpack.unpack(ARGV[1])
+local names, id, longest = request[1], request[2], request[3]
+
+-- The earliest moment of a timer that belongs to a wanted name. If there are too many others before it, the last one
+-- seen is the answer: nothing wanted is due before that.
+local function next_due(timer, wanted)
+  -- Overdue members have a newer format, and are not for this client.
+  local members = redis.call(
+    'ZRANGEBYSCORE', key(timer), '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', 0, wanted and 100 or 1)
+  local uuids = {}
+  for index = 1, #members, 2 do
+    uuids[#uuids + 1] = members[index]
+  end
+  if not wanted then
+    return tonumber(members[2])
+  end
+  fetch(uuids)
+  for index, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    if job and wanted(job.name) then
+      return tonumber(members[2 * index])
+    end
+  end
+  return #uuids == 100 and tonumber(members[200]) or nil
+end
+
+-- Whether there is a job to claim, also behind jobs of a newer format.
+local function is_ready()
+  local uuids, indexes = best_jobs(names, 1)
+  if not newer[uuids[1] or ''] then
+    return #indexes > 0
+  end
+  for _, uuid in ipairs((best_jobs(names, MAX_SKIPPED))) do
+    if not newer[uuid] then
+      return true
+    end
+  end
+  return false
+end
+
+local function next_moment()
+  local paused, count = paused_names()
+  if paused[''] then
+    return nil
+  end
+  if is_ready() then
+    return now
+  end
+  local wanted
+  if names or count > 0 then
+    local chosen = {}
+    for _, name in ipairs(names or {}) do
+      chosen[name] = true
+    end
+    wanted = function(name) return not paused[name] and (not names or chosen[name]) end
+  end
+  local lease, delay = next_due('leases', wanted), next_due('delayed', wanted)
+  return lease and delay and math.min(lease, delay) or lease or delay
+end
+
+local function arm(moment)
+  local until_when = now + math.min(longest, moment and moment - now or longest)
+  redis.call('HSET', key('waiters'), id, cmsgpack.pack(names or {''}))
+  redis.call('ZADD', key('armed'), until_when, id)
+  for _, name in ipairs(names or {''}) do
+    redis.call('ZADD', key('waiting', name), until_when, id)
+  end
+end
+
+-- Forget waiters whose clients have died.
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', key('armed'), '-inf', now - SOON, 'LIMIT', 0, 100)) do
+  disarm(gone)
+end
+local moment = next_moment()
+if id then
+  disarm(id)
+  if not moment or moment > now then
+    arm(moment)
+  end
+end
+return {'OK', moment and math.max(0, moment - now) or -1}
