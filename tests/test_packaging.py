@@ -39,6 +39,15 @@ def test_the_package_says_that_it_is_typed_and_carries_lua() -> None:
     assert resources.files("jobboard.lua").joinpath("__init__.py").is_file()
 
 
+def test_every_lua_file_is_package_data() -> None:
+    root = Path(__file__).parent.parent
+    config = configparser.ConfigParser()
+    config.read(root / "setup.cfg")
+    patterns = config["options.package_data"]["jobboard.lua"].split(", ")
+    carried = {file for pattern in patterns for file in (root / "lua").glob(pattern)}
+    assert carried == set((root / "lua").rglob("*.lua"))
+
+
 def test_every_package_is_listed() -> None:
     """A list, because the folder lua stands at the top and becomes jobboard.lua, which no finder finds."""
     root = Path(__file__).parent.parent
