@@ -1,4 +1,4 @@
-"""The root of the command line: the global options, and what errors and signals turn into."""
+"""The root of the command line: the global options, and the exit status of each error."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ for module in (producing, watching, operating, conducting, scheduling):
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:
-    """Run one command line, and return the exit status; whatever goes wrong is one line on standard error."""
+    """Run one command line and return its exit status; any error is one line on standard error."""
     output = Output()
     status = _run(root, sys.argv[1:] if arguments is None else list(arguments), output)
     try:

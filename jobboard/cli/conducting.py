@@ -1,4 +1,4 @@
-"""The command that works: conductor."""
+"""The command ``conductor``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from jobboard.conductor import Conductor, Handlers, stop_on_signals
 from jobboard.scheduler import Scheduler
 from jobboard.validation import check_delay
 
-#: The exit status of a conductor that ended itself, sysexits' "try again": a supervisor starts it anew.
-_UNHEALTHY = 75
+#: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
+EXIT_STUCK = 75
 
 
 @command("conductor", examples="""
@@ -27,7 +27,9 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
 """)  # fmt: skip
 @click.argument("handlers", metavar="MODULE:HANDLERS")
 @click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
-@click.option("--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Handlers at a time.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="How many handlers run at a time."
+)
 @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
 @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
 @click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
@@ -44,8 +46,8 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
     show_default=True,
     help="When more are stuck: go on with other names, or exit with status 75.",
 )
-@click.option("--with-scheduler", is_flag=True, help="Run a scheduler inside: one process for a small set-up.")
-@click.option("--until-eof", is_flag=True, help="Stop also when standard input ends: with who started it.")
+@click.option("--with-scheduler", is_flag=True, help="Run a scheduler in the same process.")
+@click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
 @pass_session
 def conductor(
     session: Session,
@@ -85,7 +87,7 @@ def conductor(
         if clock is not None:
             clock.start()
         if asked.is_set():
-            # That signal came before the start, and found nothing to stop.
+            # The signal came before the start, when there was nothing to stop.
             stop()
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
@@ -95,23 +97,23 @@ def conductor(
     if not worker.healthy:
         if clock is not None:
             clock.stop()
-        raise SystemExit(_UNHEALTHY)
+        raise SystemExit(EXIT_STUCK)
 
 
 def _stop_at_eof(stop: Callable[[], None]) -> None:
-    # Not through sys.stdin: its lock, held here for ever, would make the interpreter's exit fail.
+    # Not by sys.stdin: the interpreter's exit would fail on its lock, which this thread would hold.
     while os.read(sys.stdin.fileno(), 4096):
         pass
     stop()
 
 
 def load_handlers(text: str) -> Handlers:
-    """Import ``MODULE:HANDLERS``; from the present directory what is nowhere else, unless Python runs in safe mode."""
+    """Import ``MODULE:HANDLERS``; the present directory comes last, and not at all in Python's safe mode."""
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
         raise click.UsageError(f"{text!r} is not MODULE:HANDLERS, such as mywork.jobs:handlers")
     if not sys.flags.safe_path and os.getcwd() not in sys.path:
-        # Not before installed packages: a file that lies there must not take the place of one of theirs.
+        # After installed packages: a file in that directory must not replace one of theirs.
         sys.path.append(os.getcwd())
     try:
         module = importlib.import_module(module_name)

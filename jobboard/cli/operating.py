@@ -19,7 +19,7 @@ from jobboard.operate.views import paused_view, row_of
 
 
 def _me() -> str:
-    """Who the history names for what an operator does."""
+    """Return the name that the history gives an operator."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -28,7 +28,7 @@ def _me() -> str:
 
 
 def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which entries of the trash: one, some by a filter, or all."""
+    """Add the options that select trashed jobs: one, some by a filter, or all."""
     options = (
         click.argument("job", required=False),
         click.option("--all", "everything", is_flag=True, help="All of the trash."),
@@ -49,7 +49,7 @@ jobboard release 3f2a --reason 'its host is gone'
 @click.option("--reason", default="released by an operator", show_default=True)
 @pass_session
 def release(session: Session, job: str, reason: str) -> None:
-    """Break the claim of a job: it is claimable again at once, and its owner can't end it any more."""
+    """End the claim of a job: it is claimable again at once, and its owner can't end it any more."""
     board = session.board()
     found = find_job(board, job)
     board.release(found, reason=f"{reason} ({_me()})")
@@ -63,7 +63,7 @@ jobboard trash 3f2a --reason 'its input is broken'
 @click.option("--reason", default="trashed by an operator", show_default=True)
 @pass_session
 def trash(session: Session, job: str, reason: str) -> None:
-    """Set a job aside, whoever holds it."""
+    """Put a job into the trash, whoever holds it."""
     board = session.board()
     found = find_job(board, job)
     board.trash(found, _me(), reason=reason, force=True)
@@ -113,7 +113,7 @@ jobboard pause
 @click.argument("name", required=False)
 @pass_session
 def pause(session: Session, name: str | None) -> None:
-    """Let no more jobs of this name be claimed; without a name, none at all."""
+    """Let no more jobs of this name be claimed; without a name, no jobs at all."""
     board = session.board(create=True)
     board.pause(name)
     _tell_paused(session, board)
@@ -136,10 +136,10 @@ def resume(session: Session, name: str | None) -> None:
 jobboard check
 jobboard check --repair
 """)  # fmt: skip
-@click.option("--repair", is_flag=True, help="Mend what is found.")
+@click.option("--repair", is_flag=True, help="Repair what is found.")
 @pass_session
 def check(session: Session, repair: bool) -> None:
-    """Look for records that contradict each other; exit status 1 if there are any left."""
+    """Look for records that contradict each other; exit status 1 if any are left."""
     findings = session.board().audit(repair=repair)
     rows = [{"uuid": found.uuid, "problem": found.problem, "repaired": found.repaired} for found in findings]
     if rows or session.output.json:

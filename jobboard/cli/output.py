@@ -1,4 +1,4 @@
-"""How commands speak: tables on a terminal, tab-separated lines in a pipe, JSON when asked."""
+"""The output of commands: tables on a terminal, tab-separated lines in a pipe, JSON on request."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 Step = Any
 
-#: Moments that a terminal shows by how far away they are.
+#: Moments that a terminal shows relative to now.
 _RELATIVE = {"created_on", "trashed_on", "last_seen", "oldest", "next_expiry"}
-#: A terminal shows a column only if it says something in one of its rows.
-_SAYING_NOTHING = (("priority", "NORMAL"), ("attempts", 0))
+#: A terminal leaves out a column that has only these values or none.
+_DEFAULTS = (("priority", "NORMAL"), ("attempts", 0))
 
 
 class Output:
-    """Writes to standard output; colours and tables only if that is a terminal."""
+    """Writes to standard output, with colours and tables only on a terminal."""
 
     def __init__(self) -> None:
         self.json = False
         for stream in (sys.stdout, sys.stderr):
-            # A name that the locale can't show must not fail the command that shows it.
+            # A command must not fail because the locale can't encode a name.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
 
@@ -50,39 +50,39 @@ class Output:
         return self.console.is_terminal
 
     def say(self, text: str) -> None:
-        """Tell what was done; nothing in JSON, where the data tells it."""
+        """Say what was done; nothing with ``--json``, where the data says it."""
         if not self.json:
             print(safe(text))
 
     def data(self, value: Any) -> None:
         """Write one JSON line."""
-        # JSON leaves this one control character of ASCII as it is.
+        # The only control character of ASCII that JSON does not escape.
         print(json.dumps(plain(value)).replace("\x7f", "\\u007f"), flush=True)
 
     def hint(self, text: str) -> None:
-        """Tell somebody at a terminal what is good to know."""
+        """Tell somebody at a terminal something useful."""
         if self.is_terminal and not self.json:
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """Tell on standard error what has to be known."""
+        """Write a warning to standard error."""
         self._print_error(safe(text))
 
     def table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, empty: str) -> None:
-        """Write rows: all their fields as JSON; or these columns, of which a terminal shows those that hold something.
+        """Write rows: all fields as JSON, otherwise these columns; a terminal leaves out empty ones.
 
-        In a pipe the first line always names the columns; ``empty`` is for terminals.
+        In a pipe the first line always names the columns. Without rows a terminal shows ``empty``.
         """
         if self.json:
             self.data(rows)
         elif self.is_terminal:
-            self._draw([column for column in columns if _says_something(column, rows)], rows, empty)
+            self._draw_table([column for column in columns if _has_content(column, rows)], rows, empty)
         else:
             print("\t".join(columns))
             for row in rows:
                 print("\t".join(_in_one_cell(shown(row.get(column))) for column in columns))
 
-    def _draw(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str) -> None:
+    def _draw_table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str) -> None:
         if not rows:
             self.say(empty)
             return
@@ -92,7 +92,7 @@ class Output:
         self.console.print(table_of(cells, self.console.width))
 
     def record(self, record: dict[str, Any]) -> None:
-        """Write one thing, a field a line."""
+        """Write one object, a field per line."""
         if self.json:
             self.data(record)
             return
@@ -105,7 +105,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Step]:
-        """Show a bar while a long work goes on, on a terminal; gives what to call at each step."""
+        """Show a progress bar on a terminal; gives the function to call after each step."""
         if self.json or not total or not self._errors.is_terminal:
             yield lambda: None
             return
@@ -117,7 +117,7 @@ class Output:
             yield lambda: bar.advance(task)
 
     def error(self, message: str) -> None:
-        """Write the one line of a refusal."""
+        """Write an error, which is always one line."""
         line = f"jobboard: {safe(message)}".replace("\n", " ")
         try:
             self._print_error(line, style="red" if self._errors.is_terminal else "")
@@ -129,14 +129,14 @@ class Output:
 
 
 def _console(stderr: bool = False) -> Console:
-    # It takes longer to import than all else that most commands need, and --help needs none.
+    # Importing rich takes longer than all else that most commands import, and --help does not need it.
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
 
 
 def shown(value: Any) -> str:
-    """Return a value as people read it."""
+    """Return a value as text for people."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -156,16 +156,16 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _says_something(column: str, rows: Sequence[dict[str, Any]]) -> bool:
+def _has_content(column: str, rows: Sequence[dict[str, Any]]) -> bool:
     values = (row.get(column) for row in rows)
-    return any(value is not None and (column, value) not in _SAYING_NOTHING for value in values)
+    return any(value is not None and (column, value) not in _DEFAULTS for value in values)
 
 
 def _cell(column: str, value: Any) -> str:
-    return _distance(value) if column in _RELATIVE and isinstance(value, datetime) else shown(value)
+    return _age(value) if column in _RELATIVE and isinstance(value, datetime) else shown(value)
 
 
-def _distance(moment: datetime) -> str:
+def _age(moment: datetime) -> str:
     seconds = (datetime.now(UTC) - moment).total_seconds()
     size = abs(seconds)
     units = (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800), ("d", 86_400, math.inf))
@@ -174,7 +174,7 @@ def _distance(moment: datetime) -> str:
 
 
 def safe(text: str) -> str:
-    """Show control characters instead of sending them: what a job carries must not steer an operator's terminal."""
+    """Escape control characters: a job's data must not control an operator's terminal."""
     return "".join(
         character
         if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")

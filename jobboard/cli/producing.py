@@ -56,7 +56,7 @@ jobboard cancel --job-name remind --key-prefix order/4711/ --yes
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @pass_session
 def cancel(session: Session, job: str | None, name: str | None, prefix: str | None, yes: bool) -> None:
-    """Take a job off the board; if it is claimed, tell its owner to end. Asks first if it is not one JOB."""
+    """Take a job off the board; if it is claimed, ask its owner to stop. Asks first unless it is one JOB."""
     if job is not None and name is None and prefix is None:
         _cancel_one(session, job)
     elif job is None and name is not None and prefix is not None:

@@ -32,7 +32,7 @@ jobboard schedule add launch announce --once 2030-01-31T09:00+01:00
 @_if_exists
 @pass_session
 def add(session: Session, /, id: str, job: str, paused: bool, if_exists: Any, **options: Any) -> None:
-    """Put a schedule on the board, which posts jobs named JOB."""
+    """Add a schedule that posts jobs named JOB."""
     fields = fields_of(options)
     if "trigger" not in fields:
         raise click.UsageError("say when: --cron, --every, --once or --trigger")
@@ -51,7 +51,7 @@ jobboard schedule modify poll --max-instances any
 @schedule_options
 @pass_session
 def modify(session: Session, /, id: str, **options: Any) -> None:
-    """Change what is given; the schedule goes on from where it was, unless it is when."""
+    """Change what is given; the progress stays, unless the times change."""
     fields = fields_of(options)
     if not fields:
         raise click.UsageError("say what to change; see --help")
@@ -62,10 +62,10 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
 jobboard schedule pause nightly --note 'the printer is broken'
 """)  # fmt: skip
 @click.argument("id")
-@click.option("--note", help="Why, for those who wonder.")
+@click.option("--note", help="Why; operators see it.")
 @pass_session
 def pause(session: Session, id: str, note: str | None) -> None:
-    """Let nothing be due until it is resumed."""
+    """Pause a schedule: it is not due until it is resumed."""
     _tell(session, session.board().schedules.pause(id, note))
 
 
@@ -75,7 +75,7 @@ jobboard schedule resume nightly
 @click.argument("id")
 @pass_session
 def resume(session: Session, id: str) -> None:
-    """Undo a pause, or try again what was set aside; what passed meanwhile is not made up for."""
+    """Undo a pause, or try a schedule again that was set aside; fire times that passed are left out."""
     _tell(session, session.board().schedules.resume(id))
 
 
@@ -85,7 +85,7 @@ jobboard schedule rm nightly
 @click.argument("id")
 @pass_session
 def rm(session: Session, id: str) -> None:
-    """Take a schedule off the board; the jobs that it posted stay."""
+    """Remove a schedule; the jobs that it posted stay."""
     session.board().schedules.remove(id)
     if session.output.json:
         session.output.data({"id": id, "removed": True})
@@ -98,7 +98,7 @@ jobboard schedule fire nightly
 @click.argument("id")
 @pass_session
 def fire(session: Session, id: str) -> None:
-    """Post its job now, and print the job's uuid; the schedule stays where it is."""
+    """Post its job now, and print the job's uuid; its progress does not change."""
     job = session.board().schedules.fire_now(id)
     if session.output.json:
         session.output.data(view_of(job))
@@ -113,7 +113,7 @@ jobboard schedule backfill nightly --from 2030-01-01T00:00Z --to 2030-01-07T23:5
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one.")
 @pass_session
 def backfill(session: Session, id: str, start: str, end: str) -> None:
-    """Post the jobs of all fire times of a span of time, now."""
+    """Post now the jobs of all fire times of a span of time."""
     jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
     if session.output.json:
         session.output.data([view_of(job) for job in jobs])

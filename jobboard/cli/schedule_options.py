@@ -1,4 +1,4 @@
-"""The options that say what a schedule is; those of ``schedule add`` and ``schedule modify``."""
+"""The options of ``schedule add`` and ``schedule modify``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def schedule_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fields_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a Schedule that were given, its trigger among them if one was."""
+    """Return the given arguments of a Schedule, including its trigger."""
     given = {what: value for what, value in options.items() if value is not None}
     trigger = _trigger_of(given)
     if trigger is not None:
@@ -59,7 +59,7 @@ def fields_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trigger_of(given: dict[str, Any]) -> Trigger | None:
-    """Take the options that say when out of those given."""
+    """Remove the options that say when from those given, and return their trigger."""
     whens = {what: given.pop(what) for what in ("cron", "every", "once", "trigger") if what in given}
     zone = {what: given.pop(what) for what in ("tz", "gap", "fold") if what in given}
     if len(whens) > 1:

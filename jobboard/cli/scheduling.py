@@ -1,4 +1,4 @@
-"""The commands around schedules: the group schedule, and scheduler."""
+"""The group ``schedule``, and the command ``scheduler``."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ jobboard scheduler --label clock-1
 @click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
 @pass_session
 def scheduler(session: Session, label: str) -> None:
-    """Post what is due until SIGTERM or SIGINT; any number may run beside each other."""
+    """Post what is due until SIGTERM or SIGINT; any number may run at the same time."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     clock = Scheduler(session.board(create=True), label)
     asked = threading.Event()
@@ -129,12 +129,12 @@ def scheduler(session: Session, label: str) -> None:
     with stop_on_signals(stop):
         clock.start()
         if asked.is_set():
-            # That signal came before the start, and found nothing to stop.
+            # The signal came before the start, when there was nothing to stop.
             clock.stop()
         session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
         sys.stdout.flush()
         while not clock.wait(0.5):
-            # In short steps, since a signal's handler runs only once the main thread does something.
+            # Python runs signal handlers only when the main thread runs.
             pass
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: the board that was named, and the options that stand before and after a command."""
+"""What all commands share: the board, and the global options, which may stand before or after the command."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class Session:
         self.output = output
 
     def board(self, *, create: bool = False) -> JobBoard:
-        """Open the board that was named; it is closed when the command ends.
+        """Open the board of ``--board`` and ``--name``; it is closed when the command ends.
 
-        :param create: whether the command has a use for a new board; the others refuse a name that was mistyped.
+        :param create: whether the command creates a board that does not exist; otherwise it is refused, since its name
+            is probably mistyped.
         """
         return click.get_current_context().with_resource(self.closed_board(**({} if create else {"create": False})))
 
     def closed_board(self, **options: Any) -> JobBoard:
-        """Return the board that was named, not connected."""
+        """Return the board of ``--board`` and ``--name``, not connected."""
         if self.uri is None:
             raise click.UsageError("name the board: --board URI, or JOBBOARD_URI in the environment")
         board = fetch(self.name, self.uri, **options)
@@ -62,7 +63,7 @@ def _take_json(context: click.Context, _parameter: click.Parameter, value: bool)
         _session_of(context).output.json = True
 
 
-#: Every command takes the global options too, so that they may stand at either end of the line.
+#: Every command takes the global options, too.
 _global_options = (
     click.option(
         "--board", "board_uri", metavar="URI", expose_value=False, callback=_take_board, help="Where the board is."

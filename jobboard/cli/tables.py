@@ -1,4 +1,4 @@
-"""Tables for terminals: on a narrow one uuids are shortened, texts are folded, and no value is cut without a mark."""
+"""Tables for terminals. On a narrow one uuids are shortened and texts are wrapped; a value that is cut has a mark."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from rich.cells import cell_len
 from rich.table import Column, Table
 from rich.text import Text
 
-#: Texts of any length, which go on in the next line; a column of them gets no narrower than this.
-_FOLDING = {"owner", "who", "name", "names", "reason", "problem", "key", "id", "job", "when", "note"}
-_NARROWEST = 6
-#: What is left out, in this order, where not even that helps; on 80 columns there is room for all but long histories.
-_LEFT_OUT = ("sequence", "priority", "attempts", "created_on", "trashed_on", "token", "fire_time", "at")
-#: The least of a uuid; commands take the beginning of one that only one job has.
-_SHORTEST = 8
+#: Columns whose texts wrap, and the least width of such a column.
+_FOLDED_COLUMNS = {"owner", "who", "name", "names", "reason", "problem", "key", "id", "job", "when", "note"}
+MIN_FOLDED_WIDTH = 6
+#: Columns that are left out, in this order, if that is not enough; 80 columns suffice for all but long histories.
+_OPTIONAL_COLUMNS = ("sequence", "priority", "attempts", "created_on", "trashed_on", "token", "fire_time", "at")
+#: Commands accept the beginning of a uuid that only one job has.
+MIN_UUID_LENGTH = 8
 
 Cells = Mapping[str, Sequence[str]]
 
 
 def table_of(cells: Cells, width: int) -> Table:
-    """Return a table that fits into so many characters.
+    """Return a table that fits into ``width`` characters.
 
-    :param cells: the columns, with what each row has there.
+    :param cells: for each column the text of each row.
     """
     gap = 2
     if _natural_width(cells, gap) > width:
@@ -34,22 +34,22 @@ def table_of(cells: Cells, width: int) -> Table:
 
 
 def _header(name: str) -> Column:
-    is_folding = name in _FOLDING
+    is_folding = name in _FOLDED_COLUMNS
     return Column(name.replace("_", " "), no_wrap=not is_folding, overflow="fold" if is_folding else "ellipsis")
 
 
 def _narrowed(cells: Cells, width: int) -> Cells:
     narrow = {name: beginnings(column) if name == "uuid" else column for name, column in cells.items()}
-    for name in _LEFT_OUT:
-        if _least_width(narrow) <= width:
+    for name in _OPTIONAL_COLUMNS:
+        if _min_width(narrow) <= width:
             break
         narrow.pop(name, None)
     return narrow
 
 
 def beginnings(uuids: Sequence[str]) -> list[str]:
-    """Return the beginnings of uuids, of one length, that tell them apart."""
-    different, length = set(uuids), _SHORTEST
+    """Shorten uuids to one length at which they still differ."""
+    different, length = set(uuids), MIN_UUID_LENGTH
     while len({one[:length] for one in different}) < len(different):
         length += 1
     return [one[:length] for one in uuids]
@@ -59,9 +59,9 @@ def _natural_width(cells: Cells, gap: int) -> int:
     return sum(_width(name, column) + gap for name, column in cells.items()) - gap
 
 
-def _least_width(cells: Cells) -> int:
+def _min_width(cells: Cells) -> int:
     return _natural_width(
-        {name: ["-" * _NARROWEST] if name in _FOLDING else column for name, column in cells.items()}, 1
+        {name: ["-" * MIN_FOLDED_WIDTH] if name in _FOLDED_COLUMNS else column for name, column in cells.items()}, 1
     )
 
 

@@ -1,4 +1,4 @@
-"""What options carry: details, moments and time spans, from text."""
+"""Reads the values of options: details, moments and time spans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 
 
 def details_of(text: str | None) -> dict[str, Any] | None:
-    """Return details given as a JSON object, as @FILE, or as - for standard input."""
+    """Read details: a JSON object, @FILE, or - for standard input."""
     if text is None:
         return None
     details = json_of("--details", text)
@@ -27,7 +27,7 @@ def details_of(text: str | None) -> dict[str, Any] | None:
 
 
 def moment_of(option: str, text: str) -> datetime:
-    """Return a moment given as ISO 8601 with a zone or offset."""
+    """Read a moment: ISO 8601 with an offset."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -38,14 +38,14 @@ def moment_of(option: str, text: str) -> datetime:
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return a time span given as 90s, 5m, 1h30m, 2d or 1w."""
+    """Read a time span, such as 90s, 5m, 1h30m, 2d or 1w, as seconds."""
     if not _SPAN.fullmatch(text):
         raise click.UsageError(f"{option} is no time span: {text!r}; write 30s, 5m, 1h30m, 2d or 1w")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def json_of(option: str, text: str) -> Any:
-    """Return JSON given as such, as @FILE, or as - for standard input."""
+    """Read JSON: as such, from @FILE, or from standard input for -."""
     text = read_text(text)
     try:
         return json.loads(text)
@@ -54,7 +54,7 @@ def json_of(option: str, text: str) -> Any:
 
 
 def read_text(text: str) -> str:
-    """Return text given as such, as @FILE, or as - for standard input."""
+    """Read text: as such, from @FILE, or from standard input for -."""
     if text == "-":
         return sys.stdin.read()
     return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text

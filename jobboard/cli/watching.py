@@ -1,4 +1,4 @@
-"""The lookers-on's commands: ls, show, why, owners, entities, stats, watch."""
+"""Commands that look at a board: ls, show, why, owners, entities, stats, watch."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ jobboard entities
 """)  # fmt: skip
 @pass_session
 def entities(session: Session) -> None:
-    """Show the conductors and other participants, alive or gone."""
+    """Show the conductors and other participants, alive or not."""
     columns = (
         "kind",
         "name",
@@ -143,7 +143,7 @@ jobboard watch --kind consumed --kind trashed --json
 @click.option("--for", "seconds", type=float, help="Stop after so many seconds; by default at Ctrl-C.")
 @pass_session
 def watch(session: Session, kinds: tuple[str, ...], seconds: float | None) -> None:
-    """Show what happens on the board while it happens."""
+    """Show the events of the board as they happen."""
     events: queue.SimpleQueue[JobEvent] = queue.SimpleQueue()
     wanted = [EventKind(kind.upper()) for kind in kinds] or None
     session.board().subscribe(events.put, wanted)

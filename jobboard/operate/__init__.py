@@ -1,1 +1,1 @@
-"""What operators do and see, as functions over a board: the command line and the web page are thin faces of it."""
+"""What operators do and see, as functions over a board. The command line only formats what they return."""

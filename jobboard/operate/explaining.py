@@ -16,15 +16,15 @@ from jobboard.schedules.triggers.zones import zone_named
 
 _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _SHORT = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
-#: More dates than these are counted, not named.
-_MOST_DATES = 5
+#: More dates than these are only counted.
+MAX_DATES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
     """One fire time: in UTC, on the clocks of the trigger's zone, and seconds from now.
 
-    :ivar note: what clocks did to it, if they did something.
+    :ivar note: how a change of the clocks affects it, if one does.
     """
 
     fire_time: datetime
@@ -76,7 +76,7 @@ def upcoming(trigger: Trigger, after: datetime, count: int) -> list[Upcoming]:
 
 
 def zone_of(trigger: Trigger) -> str:
-    """Return the zone whose clocks a trigger is best shown on: its own, or UTC if it has none or several."""
+    """Return the zone in which to show a trigger: its own, or UTC if it has none or several."""
     zones = zones_of(trigger)
     return zones.pop() if len(zones) == 1 else "UTC"
 
@@ -96,7 +96,7 @@ def _fire_times(trigger: Trigger, after: datetime) -> Iterator[datetime]:
 
 
 def _note(trigger: Trigger, time: datetime, zone: tzinfo) -> str | None:
-    """Tell what clocks did to a fixed time."""
+    """Say how a change of the clocks affects a fixed time."""
     if not isinstance(trigger, Calendar) and not (isinstance(trigger, Cron) and trigger.is_fixed):
         return None
     local = time.astimezone(zone)
@@ -110,7 +110,7 @@ def _note(trigger: Trigger, time: datetime, zone: tzinfo) -> str | None:
 
 
 def _is_its_own_time(trigger: Cron | Calendar, time: datetime) -> bool:
-    """Say whether it would be due there also if skipped times were left out."""
+    """Whether it is due then also with ``gap="skip"``."""
     unshifted = trigger_from_plain({**trigger.to_plain(), "gap": "skip"})
     return unshifted.latest_fire_time(time - timedelta(microseconds=1), time) is not None
 
@@ -122,13 +122,13 @@ def _explain_cron(trigger: Cron) -> str:
     text = Expression(fields).explain()
     text = _with_ordinals(text).replace(" through ", " to ").replace(" of month ", " of the month ")
     if not fields[3].startswith("*") and not fields[5].startswith("*"):
-        # Two sets of days, of which cron takes those in either.
+        # With two sets of days, cron takes a day that is in one of them.
         text = text.replace(" and on ", " or on ", 1)
     return f"{text[0].lower()}{text[1:]}, {trigger.tz}{_policy(trigger) if trigger.is_fixed else ''}"
 
 
 def _with_ordinals(text: str) -> str:
-    """Mend cronsim's 21th, 22th, 23th."""
+    """Correct cronsim's 21th, 22th, 23th."""
     return re.sub(r"\b(\d*)([123])th\b", _ordinal, text)
 
 
@@ -173,7 +173,7 @@ def _explain_calendar(trigger: Calendar) -> str:
 
 def _explain_excluding(trigger: Excluding) -> str:
     exceptions = []
-    if len(trigger.dates) > _MOST_DATES:
+    if len(trigger.dates) > MAX_DATES:
         exceptions.append(f"on {len(trigger.dates)} dates from {trigger.dates[0]} to {trigger.dates[-1]}")
     elif trigger.dates:
         exceptions.append("on " + ", ".join(map(str, trigger.dates)))

@@ -1,4 +1,4 @@
-"""From what an operator types to a job."""
+"""Finds the job that an operator names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 def find_job(board: JobBoard, text: str) -> Job:
     """Return the job of a uuid, of ``NAME:KEY``, or of the beginning of a uuid that only one job has.
 
-    The beginning of a uuid is looked for in the whole listing; the others are one or two requests.
+    The beginning of a uuid costs a pass over the whole listing, the others one or two requests.
 
-    :raises NotFound: none, or more than one; says which.
+    :raises NotFound: no job matches, or several do; the message says which.
     """
     try:
         return board.get(str(uuids.UUID(text)))
@@ -36,7 +36,7 @@ def find_job(board: JobBoard, text: str) -> Job:
 
 
 def _find_by_key(board: JobBoard, text: str) -> Job:
-    """Names and keys may hold colons themselves, so each colon may be the one between them."""
+    """Names and keys may contain colons, so each colon is tried as the separator."""
     for colon in (number for number, character in enumerate(text) if character == ":"):
         name, key = text[:colon], text[colon + 1 :]
         if not name or not key:

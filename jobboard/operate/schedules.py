@@ -37,7 +37,7 @@ def schedule_rows(board: JobBoard) -> list[dict[str, Any]]:
 
 
 def schedule_view(schedule: Schedule, *, with_details: bool = False) -> dict[str, Any]:
-    """Return all that there is to see of a schedule; its details only if asked for."""
+    """Return everything about a schedule as plain data; its details only on request."""
     plain = schedule.to_plain()
     details = plain.pop("details")
     view = schedule_row(schedule) | plain
@@ -59,12 +59,15 @@ def fire_line(line: FireRecord) -> dict[str, Any]:
 
 
 def to_file(schedules: list[dict[str, Any]]) -> list[Any]:
-    """Return exported schedules as JSON carries them: bytes and datetimes of details under a name of their own."""
+    """Return exported schedules as JSON data; bytes and datetimes in details become ``$bytes`` and ``$datetime``."""
     return [_to_json(schedule) for schedule in schedules]
 
 
 def from_file(data: object) -> list[Schedule]:
-    """Return the schedules of a file; raises ``ValueError`` or ``TypeError`` that says what is wrong with which."""
+    """Return the schedules of a file.
+
+    :raises TypeError: the file is no list. :raises ValueError: a schedule is invalid; says which and why.
+    """
     if not isinstance(data, list):
         raise TypeError(f"a file of schedules holds a list, not {type(data).__name__}")
     schedules = []
@@ -77,7 +80,7 @@ def from_file(data: object) -> list[Schedule]:
 
 
 def from_crontab(items: list[CrontabItem], prefix: str) -> list[Schedule]:
-    """Return a schedule for each command line; its id stays the same as long as the line does."""
+    """Return a schedule for each command line; its id depends only on the line."""
     found: dict[str, Schedule] = {}
     for item in items:
         id = f"{prefix}{item.fingerprint}"

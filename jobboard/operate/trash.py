@@ -1,4 +1,4 @@
-"""The trash as a whole: which entries, and what to do with them."""
+"""Selects, restores and purges trashed jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from jobboard.validation import check_delay
 def select_trashed(
     board: JobBoard, *, name: str | None = None, reason: str | None = None, older_than: float | None = None
 ) -> Iterator[Job]:
-    """Iterate over what in the trash matches all that is given.
+    """Iterate over the trashed jobs that match all filters.
 
-    :param name: the job's name. :param reason: a part of its reason. :param older_than: seconds in the trash.
+    :param name: the job's name. :param reason: a part of its reason. :param older_than: at least so many seconds in
+        the trash.
     """
     before = None if older_than is None else time.time() - check_delay(older_than, "older_than")
     for job in board.trashed():
@@ -31,12 +32,18 @@ def select_trashed(
 
 
 def restore_all(board: JobBoard, jobs: list[Job], step: Callable[[], None]) -> tuple[int, list[str]]:
-    """Restore each; returns how many were, and one line for each that could not be."""
+    """Restore the jobs; returns how many were restored, and one line for each that could not be.
+
+    :param step: called after each job.
+    """
     return _each(jobs, lambda job: board.restore(job.uuid), step)
 
 
 def purge_all(board: JobBoard, jobs: list[Job], step: Callable[[], None]) -> tuple[int, list[str]]:
-    """Purge each; what somebody else has restored or purged meanwhile is told, and left alone."""
+    """Purge the jobs; returns how many were purged, and one line for each that is not in the trash any more.
+
+    :param step: called after each job.
+    """
     return _each(jobs, lambda job: board.purge(job.uuid), step)
 
 

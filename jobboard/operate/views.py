@@ -1,4 +1,4 @@
-"""Jobs, participants and events as plain dicts, for tables and JSON. Details are left out unless asked for."""
+"""Jobs, participants and events as plain dicts, for tables and JSON. Details are included only on request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def row_of(job: Job) -> dict[str, Any]:
 
 
 def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
-    """Return all that there is to see of a job; its details only if asked for."""
+    """Return everything about a job as plain data; its details only on request."""
     record = job.record
     view = row_of(job) | {
         "max_attempts": job.max_attempts,
@@ -117,8 +117,8 @@ def paused_view(paused: Collection[str | None]) -> dict[str, Any]:
 def owners(board: JobBoard) -> list[dict[str, Any]]:
     """Return who holds how many jobs, the one with most first.
 
-    ``oldest`` is when the oldest of them was posted; ``alive`` and ``stuck`` are None for an owner that never
-    registered. ``stuck`` counts slots whose claims are over, and whose handlers have not returned.
+    ``oldest`` is when the oldest of them was posted. ``stuck`` counts slots whose claims are over and whose handlers
+    have not returned; ``alive`` and ``stuck`` are None for an owner that never registered.
     """
     known = {entity.name: entity for entity in board.entities()}
     held: dict[str, list[Job]] = {name: [] for name, entity in known.items() if entity.alive and _stuck(entity)}
@@ -144,7 +144,7 @@ def _stuck(entity: Entity) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON carries: datetimes as ISO 8601, bytes as base64, numbers that JSON has not as text."""
+    """Return JSON data: datetimes as ISO 8601, bytes as base64, infinities and NaN as text."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bytes):

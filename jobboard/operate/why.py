@@ -1,4 +1,4 @@
-"""Why is a job not running? Every reason that holds, the hardest first."""
+"""Why is a job not running? All reasons, the most important first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from jobboard.entity import Entity
 from jobboard.job import Job
 from jobboard.states import JobState
 
-#: Counting further than this would cost more than it tells.
-_MOST_AHEAD = 1000
+#: The jobs before this one are counted up to here.
+MAX_AHEAD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +125,16 @@ def _names(entity: Entity, which: str = "names") -> set[str]:
 
 
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
-    """Count what those who could run it would claim first."""
+    """Count the jobs that the able conductors would claim first."""
     names = {job.name}.union(*map(_names, able))
     ahead = 0
     for other in board.iterjobs(only_unclaimed=True, names=names):
-        if other == job or ahead == _MOST_AHEAD:
+        if other == job or ahead == MAX_AHEAD:
             break
         ahead += 1
     if not ahead:
         return []
-    number = "1 job comes" if ahead == 1 else f"{ahead}{' or more' * (ahead == _MOST_AHEAD)} jobs come"
+    number = "1 job comes" if ahead == 1 else f"{ahead}{' or more' * (ahead == MAX_AHEAD)} jobs come"
     return [Reason("behind", f"{number} before it, by priority or age.")]
 
 
@@ -143,7 +143,7 @@ def _why_failed(job: Job) -> list[Reason]:
     if not error:
         return []
     if not job.record.attempts:
-        # Restored from the trash: the error is of an earlier life.
+        # It was restored from the trash, which resets its attempts.
         return [Reason("failed_before", f"It was restored; its last error was: {error.splitlines()[-1]}")]
     return [Reason("failed_before", f"Its last error ({_attempt(job)} so far): {error.splitlines()[-1]}")]
 
