@@ -1,59 +1,66 @@
-"""msgpack in and out: what a job carries is plain data, never code, and checked by a round trip before it travels."""
+"""msgpack in and out: what a job carries is plain data, never code, and checked by a round trip before it is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
 from jobboard.errors import InvalidPosting
 
 #: The most that details, a result or a checkpoint may take once encoded, in bytes.
-LARGEST_DETAILS = 512 * 1024
+MAX_DETAILS = 512 * 1024
 
 #: What no client writes and none reads: more bytes than this, and lists and dicts in each other deeper than this.
-LARGEST, DEEPEST = 8 * 1024 * 1024, 200
+MAX_ENCODED, MAX_DEPTH = 8 * 1024 * 1024, 200
 
 #: The bytes that begin msgpack's lists and dicts, and those that begin its byte strings; texts may hold them as well.
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 _BYTE_STRINGS = bytes([0xC4, 0xC5, 0xC6])
 _NO_CONTAINERS = bytes(set(range(256)) - set(_CONTAINERS))
 _NO_BYTE_STRINGS = bytes(set(range(256)) - set(_BYTE_STRINGS))
-_MOST_SIGNED, _MOST_UNSIGNED = -(2**63), 2**64 - 1
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 
 class NewerFormat(ValueError):
     """Bytes that a newer jobboard has written; they are left alone, for those who can read them."""
 
 
-def encode(what: str, value: Any, *, largest: int = LARGEST_DETAILS) -> bytes:
-    """Return ``value`` as msgpack.
+class Encoded(NamedTuple):
+    """The bytes of a value, and the value as its readers will decode it."""
+
+    data: bytes
+    value: Any
+
+
+def encode(what: str, value: Any, *, largest: int = MAX_DETAILS) -> Encoded:
+    """Return ``value`` as msgpack, and as it arrives.
 
     Tuples arrive as lists and aware datetimes as UTC; everything else arrives as it was sent.
 
     :param what: how errors name the value, such as ``details``.
     :param largest: the limit in bytes.
-    :raises InvalidPosting: names the path of what can't travel.
+    :raises InvalidPosting: names the path of what can't be stored.
     """
     try:
         data = msgpack.packb(value, datetime=True)
-        _unpack(data)
+        arrived = _unpack(data)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
         path, fault = _find_fault(what, value, 0) or (what, str(error))
-        raise InvalidPosting(f"{path} can't travel: {fault}", path=path) from None
+        raise InvalidPosting(f"{path} can't be stored: {fault}", path=path) from None
     if len(data) > largest:
         raise InvalidPosting(
             f"{what} is {len(data)} bytes once encoded; at most {largest} are allowed. "
             "Store large data elsewhere and post a reference to it",
             path=what,
         )
-    return bytes(data)
+    return Encoded(data, arrived)
 
 
-def decode(data: bytes, *, largest: int = LARGEST) -> Any:
-    """Return what :func:`encode` was given; raises ``ValueError`` on anything that it can't have made."""
+def decode(data: bytes, *, largest: int = MAX_ENCODED) -> Any:
+    """Return what :func:`encode` was given; raises ``ValueError`` on bytes that it can't have made."""
     if len(data) > largest:
         raise ValueError(f"it is {len(data)} bytes; no more than {largest} are read")
     try:
@@ -78,7 +85,7 @@ def refuse_extension(code: int, data: bytes) -> Any:
 
 
 def _unpack(data: bytes) -> Any:
-    """Unpack what is plain data: text for keys, no extensions but moments, nested no deeper than :data:`DEEPEST`.
+    """Unpack what is plain data: text for keys, no extensions but moments, nested no deeper than :data:`MAX_DEPTH`.
 
     Only data that holds the bytes in question is looked at a second time.
     """
@@ -86,7 +93,7 @@ def _unpack(data: bytes) -> Any:
     value = msgpack.unpackb(
         data, raw=False, strict_map_key=True, timestamp=3, object_hook=hook, ext_hook=refuse_extension
     )
-    if len(data) > DEEPEST and len(data.translate(None, _NO_CONTAINERS)) > DEEPEST:
+    if len(data) > MAX_DEPTH and len(data.translate(None, _NO_CONTAINERS)) > MAX_DEPTH:
         _check_depth(value)
     return value
 
@@ -101,11 +108,11 @@ def _refuse_other_keys(value: dict[Any, Any]) -> dict[Any, Any]:
 
 def _check_depth(value: Any) -> None:
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         level = [child for item in level if isinstance(item, (list, dict)) for child in _children_of(item)]
         if not level:
             return
-    raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
 
 
 def _children_of(item: list[Any] | dict[str, Any]) -> Iterable[Any]:
@@ -114,8 +121,8 @@ def _children_of(item: list[Any] | dict[str, Any]) -> Iterable[Any]:
 
 def _find_fault(path: str, value: Any, depth: int) -> tuple[str, str] | None:
     """Walk to the first value that msgpack refuses; None when every single value is fine."""
-    if depth > DEEPEST:
-        return path.split(".")[0], f"it is nested deeper than {DEEPEST} levels, or contains itself"
+    if depth > MAX_DEPTH:
+        return path.split(".")[0], f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
     if isinstance(value, Mapping):
         return _find_fault_in_mapping(path, value, depth)
     if isinstance(value, (list, tuple)):
@@ -126,10 +133,10 @@ def _find_fault(path: str, value: Any, depth: int) -> tuple[str, str] | None:
 
 def _find_fault_in_mapping(path: str, value: Mapping[Any, Any], depth: int) -> tuple[str, str] | None:
     if not isinstance(value, dict):
-        return path, f"a {type(value).__name__} is no dict; send dict(...)"
+        return path, f"{type(value).__name__} is not supported; convert it to dict"
     for key in value:
         if not isinstance(key, str):
-            return path, f"the key {key!r} is no str"
+            return path, f"the key {key!r} must be a str"
         fault = _fault_of_leaf(key)
         if fault:
             return path, f"the key {key!r}: {fault}"
@@ -148,15 +155,17 @@ def _fault_of_leaf(value: Any) -> str | None:
     if value is None or isinstance(value, (bool, float, bytes, bytearray, memoryview)):
         return None
     if isinstance(value, int):
-        return None if _MOST_SIGNED <= value <= _MOST_UNSIGNED else "it needs more than 64 bits"
+        return None if _MIN_INT <= value <= _MAX_INT else "an int must fit 64 bits"
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            return "it holds a lone surrogate, which is not UTF-8; send bytes (os.fsencode for a file name)"
+            return "it holds a lone surrogate, which is not UTF-8; convert it to bytes (os.fsencode for a file name)"
         return None
     if isinstance(value, datetime):
-        return None if value.tzinfo is not None else "it is a naive datetime; add a tzinfo"
+        return None if value.tzinfo is not None else "a naive datetime names no moment; add a tzinfo"
     if isinstance(value, Sequence):
-        return f"a {type(value).__name__} is no list"
-    return f"a {type(value).__module__}.{type(value).__qualname__} is no plain data"
+        return f"{type(value).__name__} is not supported; convert it to list"
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{name} is not supported; convert it to str"

@@ -32,7 +32,7 @@ class AlreadyPosted(JobBoardError):
 
 
 class InvalidPosting(JobBoardError, ValueError):
-    """The posting can't travel; :attr:`path` names the value at fault, such as ``details.user.id``."""
+    """The posting can't be stored; :attr:`path` names the value at fault, such as ``details.user.id``."""
 
     def __init__(self, message: str, *, path: str | None = None) -> None:
         super().__init__(message)

@@ -13,7 +13,7 @@ from typing import Any
 from jobboard.board import JobBoard
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
-from jobboard.validation import LONGEST_TEXT
+from jobboard.validation import MAX_TEXT
 
 logger = logging.getLogger("jobboard.heartbeat")
 
@@ -24,7 +24,7 @@ _MISSED_INTERVALS = 4
 def worker_id(name: str) -> str:
     """Return the name with host, pid and a random part: one instance of one process, which a bare name is not."""
     tail = f"@{socket.gethostname()[:64]}:{os.getpid()}:{secrets.token_hex(4)}"
-    return name.encode()[: LONGEST_TEXT - len(tail.encode())].decode(errors="ignore") + tail
+    return name.encode()[: MAX_TEXT - len(tail.encode())].decode(errors="ignore") + tail
 
 
 class Heartbeat:

@@ -259,7 +259,7 @@ class Job:
         """Write a checkpoint under the claim of this handle; the next owner reads it.
 
         :raises ClaimLost: the claim does not hold; nothing was changed.
-        :raises InvalidPosting: the state can't travel.
+        :raises InvalidPosting: the state can't be stored.
         """
         self.board.checkpoint(self, self._claimant(), state)
 

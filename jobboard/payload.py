@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.codec import LARGEST_DETAILS, check_format, decode, encode, refuse_extension
+from jobboard.codec import MAX_DETAILS, check_format, decode, encode, refuse_extension
 from jobboard.errors import InvalidPosting
 from jobboard.validation import is_moment
 
@@ -15,7 +15,7 @@ from jobboard.validation import is_moment
 #: A posting of any format begins with a list whose first item is this number, below 128.
 _FORMAT = 1
 #: More bytes than a head with the longest names can have.
-_LONGEST_HEAD = 4096
+_MAX_HEAD = 4096
 #: The head of most postings: no book, no schedule; what begins with it needs no second look.
 _PLAIN_HEAD = bytes(msgpack.packb([_FORMAT, None, None, None, None]))
 _EMPTY = b"\x80"
@@ -34,15 +34,18 @@ class Payload:
     fire_time: float | None = None
 
 
-def pack_payload(body: Payload, *, largest: int = LARGEST_DETAILS) -> bytes:
-    """Return the bytes; raises :class:`InvalidPosting` with the path of what can't travel."""
-    if not isinstance(body.details, dict):
-        raise InvalidPosting(f"details must be a dict, not {type(body.details).__name__}", path="details")
-    details = encode("details", body.details, largest=largest) if body.details else _EMPTY
-    if body.book_uuid is None and body.book_name is None and body.schedule_id is None and body.fire_time is None:
-        return _PLAIN_HEAD + details
-    rest = [_FORMAT, body.book_uuid, body.book_name, body.schedule_id, body.fire_time]
-    return bytes(msgpack.packb(rest)) + details
+def pack_payload(payload: Payload, *, largest: int = MAX_DETAILS) -> tuple[bytes, Payload]:
+    """Return the bytes, and the payload as it arrives.
+
+    :raises InvalidPosting: names the path of what can't be stored.
+    """
+    if not isinstance(payload.details, dict):
+        raise InvalidPosting(f"details must be a dict, not {type(payload.details).__name__}", path="details")
+    details, arrived = encode("details", payload.details, largest=largest) if payload.details else (_EMPTY, {})
+    head = payload.book_uuid, payload.book_name, payload.schedule_id, payload.fire_time
+    if head == (None, None, None, None):
+        return _PLAIN_HEAD + details, Payload(arrived)
+    return msgpack.packb([_FORMAT, *head]) + details, Payload(arrived, *head)
 
 
 def unpack_payload(data: bytes) -> Payload:
@@ -66,10 +69,8 @@ def unpack_payload(data: bytes) -> Payload:
 
 def _split(data: bytes) -> tuple[list[Any], bytes]:
     """Return the four fields of the head, and the details as they are."""
-    unpacker = msgpack.Unpacker(
-        raw=False, strict_map_key=True, ext_hook=refuse_extension, max_buffer_size=_LONGEST_HEAD
-    )
-    unpacker.feed(data[:_LONGEST_HEAD])
+    unpacker = msgpack.Unpacker(raw=False, strict_map_key=True, ext_hook=refuse_extension, max_buffer_size=_MAX_HEAD)
+    unpacker.feed(data[:_MAX_HEAD])
     try:
         length = unpacker.read_array_header()
         form = unpacker.unpack()

@@ -33,10 +33,10 @@ SCHEDULE_EVENTS = frozenset(
 )
 
 #: Events may get lost, so a scheduler looks for itself this often, in seconds, whatever is due when.
-_LONGEST_SLEEP = 5.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-_AT_ONCE = 500
-_REGISTER_EVERY = 10.0
+_MAX_SLEEP = 5.0
+_FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.05, 5.0
+_MAX_DUE = 500
+_HEARTBEAT_INTERVAL = 10.0
 
 
 class Scheduler:
@@ -56,7 +56,7 @@ class Scheduler:
         self._board = board
         self._firing = Firing(client_of(board))
         self._who = worker_id(check_text("who", "scheduler" if who is None else who))
-        self._presence = Heartbeat(board, "scheduler", self._who, _metadata, _REGISTER_EVERY)
+        self._heartbeat = Heartbeat(board, "scheduler", self._who, _metadata, _HEARTBEAT_INTERVAL)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._woken = threading.Event()
@@ -113,32 +113,32 @@ class Scheduler:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        pause = _FIRST_PAUSE
+        pause = _FIRST_RETRY_DELAY
         try:
             while not self._stopping.is_set():
                 try:
                     self._listen()
                     self._sleep(self._round())
-                    pause = _FIRST_PAUSE
+                    pause = _FIRST_RETRY_DELAY
                 except BoardUnavailable as error:
                     logger.warning("scheduler %s waits for the store: %s", self._who, error)
                     self._stopping.wait(pause * random.uniform(0.5, 1.5))
-                    pause = min(pause * 2, _LONGEST_PAUSE)
+                    pause = min(pause * 2, _MAX_RETRY_DELAY)
                 except Exception:
                     logger.exception("scheduler %s goes on after a fault", self._who)
-                    self._stopping.wait(_LONGEST_PAUSE)
+                    self._stopping.wait(_MAX_RETRY_DELAY)
         finally:
             self._leave()
 
     def _round(self) -> float | None:
         """Post what is due, and return the seconds until there is more to do."""
         self._woken.clear()
-        self._presence.register_when_due()
+        self._heartbeat.register_when_due()
         room_for, self._room_for = self._room_for, set()
         if room_for:
             self._note_waiting(self._firing.fire_waiting(sorted(room_for)))
         # What is left to others stays due, and must not hide what comes after it.
-        made = self._firing.fire_due(_AT_ONCE + self._left)
+        made = self._firing.fire_due(_MAX_DUE + self._left)
         self._left = made.left
         self._note_waiting(made)
         if made.lost:
@@ -147,7 +147,7 @@ class Scheduler:
         return made.next_in
 
     def _sleep(self, seconds: float | None) -> None:
-        longest = _LONGEST_SLEEP if seconds is None else min(seconds, _LONGEST_SLEEP)
+        longest = _MAX_SLEEP if seconds is None else min(seconds, _MAX_SLEEP)
         # A stop may have come before this round began, which then took back its wake-up.
         if longest > 0 and not self._stopping.is_set():
             self._woken.wait(longest)
@@ -183,7 +183,7 @@ class Scheduler:
         for unsubscribe in [*self._unsubscribe, *filter(None, [self._unsubscribe_ends])]:
             unsubscribe()
         self._unsubscribe, self._unsubscribe_ends = [], None
-        self._presence.leave()
+        self._heartbeat.leave()
 
     def __repr__(self) -> str:
         state = "working" if self._thread is not None and self._thread.is_alive() else "stopped"

@@ -12,19 +12,19 @@ from datetime import UTC, datetime
 from jobboard.backends.text import shortened
 
 #: The longest name, key or owner, in bytes of UTF-8: it must fit a znode's name and an index of every SQL server.
-LONGEST_TEXT = 255
+MAX_TEXT = 255
 
 #: The longest expiry or delay, in seconds: a hundred years; later moments have no place in a calendar.
-LONGEST_TIME = 100 * 365.25 * 86_400
+MAX_SECONDS = 100 * 365.25 * 86_400
 
 #: The largest count: up to there every whole number is exact in every store and in JSON.
-LARGEST_COUNT = 2**53 - 1
+MAX_COUNT = 2**53 - 1
 
 _FIRST_MOMENT, _LAST_MOMENT = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FIRST, _LAST = _FIRST_MOMENT.timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 #: The longest reason or error, in bytes of UTF-8.
-LONGEST_REASON = 400_000
+MAX_REASON = 400_000
 
 
 def check_text(what: str, value: object) -> str:
@@ -37,8 +37,8 @@ def check_text(what: str, value: object) -> str:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise ValueError(f"{what} holds a lone surrogate, which is not UTF-8") from None
-    if size > LONGEST_TEXT:
-        raise ValueError(f"{what} is {size} bytes of UTF-8; at most {LONGEST_TEXT} are allowed")
+    if size > MAX_TEXT:
+        raise ValueError(f"{what} is {size} bytes of UTF-8; at most {MAX_TEXT} are allowed")
     if not value.isprintable() and any(unicodedata.category(character) == "Cc" for character in value):
         raise ValueError(f"{what} holds a control character: {value!r}")
     return value
@@ -83,14 +83,14 @@ def check_expiry(value: object) -> float:
     seconds = check_number("expiry", value)
     if seconds <= 0:
         raise ValueError(f"expiry must be more than 0 seconds, or math.inf for never; got {value!r}")
-    if LONGEST_TIME < seconds < math.inf:
+    if MAX_SECONDS < seconds < math.inf:
         raise ValueError(f"expiry must be at most a hundred years, or math.inf for never; got {value!r}")
     return seconds
 
 
 def check_delay(value: object, what: str = "delay") -> float:
     seconds = check_number(what, value)
-    if not 0 <= seconds <= LONGEST_TIME:
+    if not 0 <= seconds <= MAX_SECONDS:
         raise ValueError(f"{what} must be from 0 seconds to a hundred years; got {value!r}")
     return seconds
 
@@ -102,7 +102,7 @@ def check_timeout(value: object) -> float | None:
     seconds = check_number("timeout", value)
     if seconds < 0:
         raise ValueError(f"timeout must be 0 or more seconds, or None for no end; got {value!r}")
-    return None if seconds > LONGEST_TIME else seconds
+    return None if seconds > MAX_SECONDS else seconds
 
 
 def check_moment(what: str, value: object) -> float:
@@ -117,7 +117,7 @@ def check_moment(what: str, value: object) -> float:
     return seconds
 
 
-def check_count(what: str, value: object, least: int = 1, most: int = LARGEST_COUNT) -> int:
+def check_count(what: str, value: object, least: int = 1, most: int = MAX_COUNT) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < least:
@@ -139,13 +139,13 @@ def check_names(value: object) -> frozenset[str] | None:
 def check_reason(value: object, what: str = "reason") -> str | None:
     """Return any text; what is not UTF-8 in it is escaped, because reasons come from error messages.
 
-    A text of more than :data:`LONGEST_REASON` bytes loses its middle.
+    A text of more than :data:`MAX_REASON` bytes loses its middle.
     """
     if value is None:
         return None
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a str, not {type(value).__name__}")
-    return shortened(value.encode("utf-8", "backslashreplace").decode(), LONGEST_REASON)
+    return shortened(value.encode("utf-8", "backslashreplace").decode(), MAX_REASON)
 
 
 def is_moment(value: object) -> bool:

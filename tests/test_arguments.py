@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard.validation import (
-    LONGEST_TEXT,
-    LONGEST_TIME,
+    MAX_SECONDS,
+    MAX_TEXT,
     check_count,
     check_delay,
     check_expiry,
@@ -31,7 +31,7 @@ from jobboard.validation import (
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=300))
 def test_printable_text_of_up_to_255_bytes_is_taken_as_it_is(text: str) -> None:
-    if len(text.encode()) <= LONGEST_TEXT:
+    if len(text.encode()) <= MAX_TEXT:
         assert check_text("name", text) == text
     else:
         with pytest.raises(ValueError, match="name is .* bytes of UTF-8; at most 255"):
@@ -76,12 +76,12 @@ def test_what_is_no_uuid_is_refused(value: Any, error: type[Exception]) -> None:
         check_uuid(value)
 
 
-@given(st.floats(min_value=1e-9, max_value=LONGEST_TIME) | st.just(math.inf))
+@given(st.floats(min_value=1e-9, max_value=MAX_SECONDS) | st.just(math.inf))
 def test_every_positive_number_is_an_expiry_also_infinity(seconds: float) -> None:
     assert check_expiry(seconds) == seconds
 
 
-@given(st.floats(min_value=LONGEST_TIME * 1.001, allow_infinity=False))
+@given(st.floats(min_value=MAX_SECONDS * 1.001, allow_infinity=False))
 def test_more_than_a_hundred_years_has_no_place_in_a_calendar(seconds: float) -> None:
     with pytest.raises(ValueError, match=r"a hundred years, or math\.inf"):
         check_expiry(seconds)

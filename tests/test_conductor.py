@@ -169,7 +169,7 @@ class TestEveryExecutor:
         assert job.attempts == 1
         assert (
             job.record.reason
-            == "its result can't be kept: result.call can't travel: a builtins.complex is no plain data"
+            == "its result can't be kept: result.call can't be stored: complex is not supported; convert it to str"
         )
 
     def test_a_logbook_is_written_from_the_handler(self, board: JobBoard, conduct: NewConductor, executor: str) -> None:

@@ -86,7 +86,7 @@ class TestHandlersFaults:
             eventually(lambda: state_of(board, bad) is JobState.TRASHED)
             assert good.wait(10)
             assert (bad.attempts, bad.record.reason) == (
-                1, "its result can't be kept: result.call can't travel: a builtins.complex is no plain data",
+                1, "its result can't be kept: result.call can't be stored: complex is not supported; convert it to str",
             )  # fmt: skip
 
     @pytest.mark.parametrize("executor", ["thread", "asyncio"])

@@ -178,7 +178,7 @@ class TestWhatCrossesThePipe:
         job = shared.post("odd results")
         eventually(lambda: state_of(shared, job) is JobState.TRASHED)
         record = shared.get(job.uuid).record
-        assert (record.reason or "").startswith("its result can't be kept: result can't travel")
+        assert (record.reason or "").startswith("its result can't be kept: result can't be stored")
         assert record.attempts == 1
 
     def test_a_result_that_only_the_store_can_have_gets_there(self, shared: JobBoard) -> None:

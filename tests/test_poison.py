@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard.backends.rows import JobRow
-from jobboard.codec import DEEPEST, LARGEST, NewerFormat, decode, encode
+from jobboard.codec import MAX_DEPTH, MAX_ENCODED, NewerFormat, decode, encode
 from jobboard.errors import InvalidPosting
 from jobboard.events import EventKind
 from jobboard.job import record_of
@@ -28,8 +28,8 @@ from jobboard.validation import is_moment, moment
 
 NOW = datetime(2030, 1, 2, 3, tzinfo=UTC)
 BODIES = [
-    pack_payload(Payload({"n": 1, "at": NOW, "raw": b"\xff", "deep": [[{"a": [1.5]}]]})),
-    pack_payload(Payload({"x": None}, str(uuids.uuid4()), "a book", "nightly", NOW.timestamp())),
+    pack_payload(Payload({"n": 1, "at": NOW, "raw": b"\xff", "deep": [[{"a": [1.5]}]]}))[0],
+    pack_payload(Payload({"x": None}, str(uuids.uuid4()), "a book", "nightly", NOW.timestamp()))[0],
 ]
 PROGRESS = Progress(
     1.7e9, 1.8e9, 1, 2, 3, 4, [str(uuids.uuid4())], 1.75e9, "note", None, [FireRecord(EventKind.FIRED, NOW, NOW, "u")]
@@ -100,7 +100,7 @@ def test_any_record_can_be_looked_at(time: float, value: bytes) -> None:
 @pytest.mark.parametrize("read", [decode, unpack_payload, lambda data: unpack_schedule("id", data)])
 def test_what_would_take_long_or_much_is_refused_at_once(read: Callable[[bytes], object], data: bytes) -> None:
     began = time.monotonic()
-    for head in (b"", pack_payload(Payload())[:-1]):
+    for head in (b"", pack_payload(Payload())[0][:-1]):
         with pytest.raises(ValueError):
             read(head + data)
     assert time.monotonic() - began < 1.0
@@ -114,23 +114,23 @@ def _nested(depth: int) -> Any:
 
 
 def test_nesting_is_bounded_alike_in_both_directions() -> None:
-    deepest = _nested(DEEPEST)
-    assert decode(encode("value", deepest)) == deepest
-    with pytest.raises(InvalidPosting, match=f"deeper than {DEEPEST}"):
+    deepest = _nested(MAX_DEPTH)
+    assert decode(encode("value", deepest).data) == deepest
+    with pytest.raises(InvalidPosting, match=f"deeper than {MAX_DEPTH}"):
         encode("value", [deepest])
-    with pytest.raises(ValueError, match=f"deeper than {DEEPEST}"):
+    with pytest.raises(ValueError, match=f"deeper than {MAX_DEPTH}"):
         decode(msgpack.packb([deepest]))
 
 
 def test_texts_full_of_what_looks_like_lists_are_no_nest() -> None:
     value = {"ü\u0080Ā" * 500: ["\u0090ĄŅ" * 500] * 3}
-    assert decode(encode("value", value)) == value
+    assert decode(encode("value", value).data) == value
 
 
 def test_the_size_is_bounded() -> None:
-    assert decode(msgpack.packb(b"x" * (LARGEST - 5))) == b"x" * (LARGEST - 5)
-    with pytest.raises(ValueError, match=f"no more than {LARGEST}"):
-        decode(msgpack.packb(b"x" * LARGEST))
+    assert decode(msgpack.packb(b"x" * (MAX_ENCODED - 5))) == b"x" * (MAX_ENCODED - 5)
+    with pytest.raises(ValueError, match=f"no more than {MAX_ENCODED}"):
+        decode(msgpack.packb(b"x" * MAX_ENCODED))
 
 
 @pytest.mark.parametrize("form", [2, 3, 127])

@@ -147,7 +147,7 @@ class Consuming:
         :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. From here
             on until then nobody else can end, extend or take back the claim.
         :raises ClaimLost: the claim does not hold.
-        :raises InvalidPosting: the result can't travel; the claim holds on.
+        :raises InvalidPosting: the result can't be stored; the claim holds on.
         """
         fence = self._fence(job, who, token)
         data = None if result is None else self._client.encode("result", result)
@@ -250,7 +250,7 @@ class Consuming:
         """Write down how far the work has come; durable, and the next owner reads it. Atomic and idempotent.
 
         :raises ClaimLost: the claim does not hold.
-        :raises InvalidPosting: the state can't travel.
+        :raises InvalidPosting: the state can't be stored.
         """
         fence = self._fence(job, who, token)
         verdict = self._client.call(self._backend.checkpoint, fence, self._client.encode("checkpoint", state))

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from jobboard.backends.rows import Abandonment, Fence, JobRow, Trashing
+from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Trashing
 from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient, JobReader
 from jobboard.codec import NewerFormat
 from jobboard.job import Board, Job
-from jobboard.payload import unpack_payload
+from jobboard.payload import Payload, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_uuid
 
@@ -47,6 +47,10 @@ class JobHandles:
         :raises ValueError: the posting can't be decoded.
         """
         return Job(self._board, self.reader, row, unpack_payload(row.body), token)
+
+    def posted(self, row: JobRow, new: NewJob, payload: Payload) -> Job:
+        """Return a handle on what a posting made or found; its own payload needs no second decoding."""
+        return Job(self._board, self.reader, row, payload) if row.body == new.body else self.any(row)
 
     def any(self, row: JobRow) -> Job:
         """Return a handle also on what can't be decoded: without details, but with its raw bytes."""

@@ -16,12 +16,12 @@ from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job
 from jobboard.states import JobState
-from jobboard.validation import LONGEST_TIME, check_reason, check_text, check_uuid, moment
+from jobboard.validation import MAX_SECONDS, check_reason, check_text, check_uuid, moment
 
 logger = logging.getLogger("jobboard.board")
 
 #: What stores are told of a participant that stays for ever; not all of them know infinity.
-_FOR_EVER = 2 * LONGEST_TIME
+_FOR_EVER = 2 * MAX_SECONDS
 
 
 class Operating:

@@ -57,7 +57,7 @@ class Producing:
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
         :param connection: of SQL stores: a connection or session of SQLAlchemy, or the driver's own connection, with a
             transaction on this board's database; the job is posted if and only if that commits.
-        :raises InvalidPosting: the details can't travel, and which of them.
+        :raises InvalidPosting: the details can't be stored, and which of them.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
         :raises NotSupported: the store can't take part in a transaction.
@@ -75,11 +75,11 @@ class Producing:
         for posting in batch:
             if not isinstance(posting, Posting):
                 raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
-        rows = [self._new_job(posting) for posting in batch]
+        new_jobs = [self._new_job(posting) for posting in batch]
         self._client.check_open()
         backend = self._client.within(connection)
         self._save_new_books(batch, backend)
-        return [job for part in self._client.batches(rows) for job in self._post(part, backend)]
+        return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
     def cancel(self, job: Job | str) -> bool:
         """Take a job off the board, or tell its owner that it should end.
@@ -133,7 +133,7 @@ class Producing:
         """Make a logbook durable as it is now. Atomic; ``book.version`` moves on.
 
         :raises StaleBook: somebody else saved it since it was loaded; nothing was changed.
-        :raises InvalidPosting: its meta or an entry can't travel.
+        :raises InvalidPosting: its meta or an entry can't be stored.
         """
         self._save_book(book, self._backend)
 
@@ -152,40 +152,45 @@ class Producing:
             if posting.book is not None and posting.book.version is None:
                 self._save_book(posting.book, backend)
 
-    def _post(self, rows: Any, backend: Backend) -> list[Job]:
-        posted: list[Posted] = self._client.call(backend.post, rows)
-        for row, answer in zip(rows, posted, strict=True):
+    def _post(self, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
+        answers: list[Posted] = self._client.call(backend.post, [new for new, _ in new_jobs])
+        for (new, _), answer in zip(new_jobs, answers, strict=True):
             if answer.outcome is PostOutcome.TAKEN:
                 raise AlreadyPosted(
-                    f"a live job {row.name!r} has the key {row.key!r}: {answer.row.uuid} ({answer.row.state})",
+                    f"a live job {new.name!r} has the key {new.key!r}: {answer.row.uuid} ({answer.row.state})",
                     uuid=answer.row.uuid,
                 )
-        return [self._handles.any(answer.row) for answer in posted]
+        return [
+            self._handles.posted(answer.row, new, payload)
+            for (new, payload), answer in zip(new_jobs, answers, strict=True)
+        ]
 
-    def _new_job(self, posting: Posting) -> NewJob:
+    def _new_job(self, posting: Posting) -> tuple[NewJob, Payload]:
         if posting.run_at is not None and posting.delay is not None:
             raise ValueError("give run_at or delay, not both")
-        return NewJob(
+        body, payload = self._payload_of(posting)
+        new = NewJob(
             uuid=new_uuid() if posting.uuid is None else check_uuid(posting.uuid),
             name=check_text("name", posting.name),
             priority=int(JobPriority.convert(posting.priority)),
-            body=self._payload_of(posting),
+            body=body,
             key=None if posting.key is None else check_text("key", posting.key),
             if_exists=_check_if_exists(posting.if_exists),
             run_at=None if posting.run_at is None else check_moment("run_at", posting.run_at),
             delay=None if posting.delay is None else check_delay(posting.delay),
             max_attempts=None if posting.max_attempts is None else check_count("max_attempts", posting.max_attempts),
         )
+        return new, payload
 
-    def _payload_of(self, posting: Posting) -> bytes:
+    def _payload_of(self, posting: Posting) -> tuple[bytes, Payload]:
         book = posting.book
         if book is not None and not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
         if book is None and posting.details is None:
-            return EMPTY_PAYLOAD
+            return EMPTY_PAYLOAD, Payload()
         details = {} if posting.details is None else posting.details
-        body = Payload(details, book.uuid if book else None, book.name if book else None)
-        return pack_payload(body, largest=self._client.largest_details)
+        payload = Payload(details, book.uuid if book else None, book.name if book else None)
+        return pack_payload(payload, largest=self._client.largest_details)
 
 
 def _check_if_exists(value: object) -> IfExists:

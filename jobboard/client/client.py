@@ -15,7 +15,7 @@ from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
 from jobboard.client.tokens import Tokens
-from jobboard.codec import LARGEST, LARGEST_DETAILS, encode
+from jobboard.codec import MAX_DETAILS, MAX_ENCODED, encode
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import check_count, check_delay, check_expiry, check_text
@@ -52,7 +52,7 @@ class BackendClient:
         *,
         expiry: float = 30.0,
         retention: float = 3600.0,
-        largest_details: int = LARGEST_DETAILS,
+        largest_details: int = MAX_DETAILS,
         patience: float = 5.0,
         least_interval: float = 1.0,
         create: bool = True,
@@ -62,8 +62,8 @@ class BackendClient:
         self.expiry = check_expiry(expiry)
         self.retention = check_delay(retention, "retention")
         self.largest_details = check_count("largest_details", largest_details)
-        if largest_details > LARGEST:
-            raise ValueError(f"largest_details must be at most {LARGEST} bytes, since no client reads more")
+        if largest_details > MAX_ENCODED:
+            raise ValueError(f"largest_details must be at most {MAX_ENCODED} bytes, since no client reads more")
         self.patience = check_delay(patience, "patience")
         self.least_interval = check_delay(least_interval, "least_interval")
         self.tokens = Tokens()
@@ -179,7 +179,7 @@ class BackendClient:
 
     def encode(self, what: str, value: Any) -> bytes:
         """Return the value's bytes; raises :class:`InvalidPosting` if they would be more than ``largest_details``."""
-        return encode(what, value, largest=self.largest_details)
+        return encode(what, value, largest=self.largest_details).data
 
     def waiter(self, names: frozenset[str] | None = None) -> Waiter:
         """Begin to wait for claimable jobs of these names (None: of any)."""

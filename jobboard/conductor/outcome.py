@@ -10,7 +10,7 @@ from datetime import datetime
 from types import CoroutineType
 from typing import Any
 
-from jobboard.codec import decode, encode
+from jobboard.codec import encode
 from jobboard.errors import InvalidPosting
 from jobboard.validation import check_delay, check_moment
 
@@ -129,7 +129,7 @@ def outcome_of_result(result: Any) -> Outcome:
             return _run_later(result)
         # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
         # ``items``, must not run in a thread that serves other jobs.
-        return Succeeded(decode(encode("result", result, largest=_NO_LIMIT)))
+        return Succeeded(encode("result", result, largest=_NO_LIMIT).value)
     except InvalidPosting as error:
         return result_that_cannot_travel(error)
     except BaseException as error:

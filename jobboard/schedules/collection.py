@@ -83,7 +83,7 @@ class Schedules:
         :raises AlreadyScheduled: there is one.
         :raises UnreadableSchedule: with ``"keep"``: it can't be decoded; with ``"replace"``: it is of a newer format.
         :raises ValueError: it would never fire, or more often than the board's option ``least_interval`` allows.
-        :raises InvalidPosting: the details can't travel.
+        :raises InvalidPosting: the details can't be stored.
         """
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")

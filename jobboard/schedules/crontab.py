@@ -16,7 +16,7 @@ from jobboard.validation import check_text
 _SETTING = re.compile(r"""^(?P<name>[A-Za-z_]\w*|"[^"]*"|'[^']*')\s*=\s*(?P<value>.*)$""")
 
 #: More faults than these are counted, not named.
-_MOST_FAULTS = 10
+_MAX_FAULTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def parse_crontab(
         except ValueError as error:
             faults.append(f"line {number}: {error}")
     if faults:
-        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
-        raise ValueError("; ".join(faults[:_MOST_FAULTS]) + more)
+        more = f"; and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
+        raise ValueError("; ".join(faults[:_MAX_FAULTS]) + more)
     return items
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgpack
 
-from jobboard.codec import LARGEST, NewerFormat, check_format, decode, encode
+from jobboard.codec import MAX_ENCODED, NewerFormat, check_format, decode, encode
 from jobboard.errors import MissingExtra
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
@@ -22,7 +22,7 @@ from jobboard.validation import check_count, check_delay, check_moment, check_te
 _FORMAT = 1
 
 #: The longest id, in bytes of UTF-8: with a fire time it makes the key of the jobs that are posted.
-LONGEST_ID = 200
+MAX_ID = 200
 
 COALESCE = ("latest", "earliest", "all")
 OVERLAP = ("skip", "buffer_one")
@@ -174,13 +174,13 @@ def _datetime_of(what: str, text: object) -> datetime:
 def check_schedule_id(value: object) -> str:
     """Return ``value`` if it can be a schedule's id in every store."""
     text = check_text("a schedule's id", value)
-    if len(text.encode()) > LONGEST_ID:
-        raise ValueError(f"a schedule's id must be at most {LONGEST_ID} bytes of UTF-8: {text!r}")
+    if len(text.encode()) > MAX_ID:
+        raise ValueError(f"a schedule's id must be at most {MAX_ID} bytes of UTF-8: {text!r}")
     return text
 
 
 def check_details(schedule: Schedule, largest: int) -> None:
-    """Raise :class:`InvalidPosting` if the details can't travel."""
+    """Raise :class:`InvalidPosting` if the details can't be stored."""
     encode("details", schedule.details or {}, largest=largest)
 
 
@@ -204,7 +204,7 @@ def unpack_schedule(id: str, data: bytes) -> Schedule:
     """
     try:
         # Its progress may take about as much as the largest details.
-        content = decode(data, largest=2 * LARGEST)
+        content = decode(data, largest=2 * MAX_ENCODED)
         check_format("a schedule", content[0], _FORMAT)
         _, plain, progress = content
         schedule = schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)

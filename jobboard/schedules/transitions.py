@@ -76,12 +76,12 @@ def kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
 
 def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewJob:
     """Return the job of a fire time: schedule and fire time are its key, so that it can't be live twice."""
-    body = Payload(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
+    payload = Payload(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
     return NewJob(
         uuid=new_uuid(),
         name=schedule.job,
         priority=int(JobPriority.convert(schedule.priority)),
-        body=pack_payload(body, largest=largest),
+        body=pack_payload(payload, largest=largest)[0],
         key=key_of(schedule.id, fire_time),
         if_exists=IfExists.KEEP,
         max_attempts=schedule.max_attempts,
@@ -92,8 +92,8 @@ def most_postings(schedule: Schedule, most: int, largest: int) -> int:
     """Return how many jobs of a schedule one step may post, at most ``most``: large details make it fewer."""
     if not schedule.details:
         return most
-    size = len(pack_payload(Payload(schedule.details, schedule_id=schedule.id, fire_time=0.0), largest=largest))
-    return max(1, min(most, _MAX_STEP_BYTES // size))
+    body, _ = pack_payload(Payload(schedule.details, schedule_id=schedule.id, fire_time=0.0), largest=largest)
+    return max(1, min(most, _MAX_STEP_BYTES // len(body)))
 
 
 def key_of(schedule_id: str, fire_time: float) -> str:

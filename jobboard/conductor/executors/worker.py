@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
-from jobboard.codec import decode, encode
+from jobboard.codec import encode
 from jobboard.conductor.outcome import outcome_of_call
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost
@@ -174,4 +174,4 @@ def _end_at_once() -> NoReturn:
 
 def _as_it_arrives(what: str, value: Any) -> Any:
     """Return a value as its reader will get it: plain data, which can be pickled."""
-    return decode(encode(what, value, largest=_NO_LIMIT))
+    return encode(what, value, largest=_NO_LIMIT).value

@@ -6,7 +6,7 @@ from typing import Any
 
 from jobboard.errors import SearchEnded
 from jobboard.schedules.triggers.any_of import check_triggers
-from jobboard.schedules.triggers.instants import EARLIEST, LATEST, LONGEST_SEARCH, MOST_LOOKS, text_of
+from jobboard.schedules.triggers.instants import EARLIEST, LATEST, MAX_SEARCH, MAX_STEPS, text_of
 from jobboard.schedules.triggers.trigger import Trigger
 
 
@@ -22,7 +22,7 @@ class AllOf(Trigger):
 
     def first_after(self, instant: int) -> int | None:
         candidate, limit = instant + 1, LATEST
-        for look in range(MOST_LOOKS):
+        for look in range(MAX_STEPS):
             found = candidate
             for trigger in self.triggers:
                 time = trigger.first_after(found - 1)
@@ -33,7 +33,7 @@ class AllOf(Trigger):
                 # Nobody moved it: all are due.
                 return found
             if look == 0:
-                limit = found + LONGEST_SEARCH
+                limit = found + MAX_SEARCH
             elif found > limit:
                 break
             candidate = found
@@ -41,7 +41,7 @@ class AllOf(Trigger):
 
     def last_within(self, after: int, until: int) -> int | None:
         candidate, limit = until, EARLIEST
-        for look in range(MOST_LOOKS):
+        for look in range(MAX_STEPS):
             found = candidate
             for trigger in self.triggers:
                 time = trigger.last_within(after, found)
@@ -51,7 +51,7 @@ class AllOf(Trigger):
             if found == candidate:
                 return found
             if look == 0:
-                limit = found - LONGEST_SEARCH
+                limit = found - MAX_SEARCH
             elif found < limit:
                 break
             candidate = found
@@ -60,7 +60,7 @@ class AllOf(Trigger):
     def _ended(self, word: str, instant: int) -> SearchEnded:
         return SearchEnded(
             f"AllOf found no moment {word} {text_of(instant)} at which all of its triggers are due, among "
-            f"{MOST_LOOKS} or a hundred years of those at which some are; perhaps they never are together: {self!r}"
+            f"{MAX_STEPS} or a hundred years of those at which some are; perhaps they never are together: {self!r}"
         )
 
     def to_plain(self) -> dict[str, Any]:

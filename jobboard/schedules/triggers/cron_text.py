@@ -23,7 +23,7 @@ _FIELDS = (
     ),
 )
 #: The largest step that makes sense in a field: beyond it only the first value is left.
-_LONGEST_STEPS = (59, 59, 23, 30, 11, 6)
+_MAX_STEPS = (59, 59, 23, 30, 11, 6)
 
 _SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall time
 
@@ -106,7 +106,7 @@ def _check_name(text: str) -> None:
 def _check_steps(expression: str, number: int, text: str) -> None:
     for term in text.split(","):
         step = term.partition("/")[2]
-        if step.isdecimal() and int(step) > _LONGEST_STEPS[number]:
+        if step.isdecimal() and int(step) > _MAX_STEPS[number]:
             name = _FIELDS[number][0]
             raise ValueError(
                 f"cron {expression!r}, {name} {term.lower()!r}: a step of {step} leads out of the field, and would "

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobboard.schedules.triggers.instants import SECOND, datetime_of, instant_of, text_of
 from jobboard.schedules.triggers.trigger import Trigger
-from jobboard.validation import LONGEST_TIME, check_number
+from jobboard.validation import MAX_SECONDS, check_number
 
 #: Seconds in each unit, from the largest.
 UNITS = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
@@ -93,7 +93,7 @@ def _interval_of(given: dict[str, float]) -> int:
     total = 0.0
     for unit, value in given.items():
         number = check_number(unit, value)
-        if not 0 <= number * UNITS[unit] <= LONGEST_TIME:
+        if not 0 <= number * UNITS[unit] <= MAX_SECONDS:
             raise ValueError(f"{unit} must be from 0 to a hundred years; got {value!r}")
         # Whole numbers are multiplied as such: no rounding where none is asked for.
         total += value * UNITS[unit] * SECOND

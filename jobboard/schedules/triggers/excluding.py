@@ -8,7 +8,7 @@ from typing import Any
 from jobboard.errors import SearchEnded
 from jobboard.schedules.triggers.at import At
 from jobboard.schedules.triggers.clocks import DAY, Clock
-from jobboard.schedules.triggers.instants import EARLIEST, LATEST, LONGEST_SEARCH, MOST_LOOKS, SECOND, text_of
+from jobboard.schedules.triggers.instants import EARLIEST, LATEST, MAX_SEARCH, MAX_STEPS, SECOND, text_of
 from jobboard.schedules.triggers.trigger import Trigger, check_trigger, zones_of
 from jobboard.schedules.triggers.zones import check_zone
 
@@ -60,12 +60,12 @@ class Excluding(Trigger):
 
     def first_after(self, instant: int) -> int | None:
         after, limit = instant, LATEST
-        for look in range(MOST_LOOKS):
+        for look in range(MAX_STEPS):
             found = self.trigger.first_after(after)
             if found is None:
                 return None
             if look == 0:
-                limit = found + LONGEST_SEARCH
+                limit = found + MAX_SEARCH
             elif found > limit:
                 break
             excluded = self._excluded_around(found)
@@ -76,12 +76,12 @@ class Excluding(Trigger):
 
     def last_within(self, after: int, until: int) -> int | None:
         before, limit = until, EARLIEST
-        for look in range(MOST_LOOKS):
+        for look in range(MAX_STEPS):
             found = self.trigger.last_within(after, before)
             if found is None:
                 return None
             if look == 0:
-                limit = found - LONGEST_SEARCH
+                limit = found - MAX_SEARCH
             elif found < limit:
                 break
             excluded = self._excluded_around(found)
@@ -106,7 +106,7 @@ class Excluding(Trigger):
 
     def _ended(self, word: str, instant: int) -> SearchEnded:
         return SearchEnded(
-            f"Excluding found nothing {word} {text_of(instant)} that is left: {MOST_LOOKS} or a hundred years of fire "
+            f"Excluding found nothing {word} {text_of(instant)} that is left: {MAX_STEPS} or a hundred years of fire "
             f"times in a row are excluded; perhaps all of them are: {self!r}"
         )
 

@@ -9,8 +9,8 @@ from jobboard.validation import check_moment
 SECOND = 1_000_000
 
 #: How often a search looks, and how far from where it has looked first, before it gives up after about a second.
-MOST_LOOKS = 20_000
-LONGEST_SEARCH = 100 * 365 * 86_400 * SECOND
+MAX_STEPS = 20_000
+MAX_SEARCH = 100 * 365 * 86_400 * SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

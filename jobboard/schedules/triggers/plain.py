@@ -16,7 +16,7 @@ from jobboard.schedules.triggers.excluding import Excluding
 from jobboard.schedules.triggers.trigger import Trigger
 
 #: Deeper than this nobody nests triggers, and what does so is no data of ours.
-_DEEPEST = 16
+_MAX_DEPTH = 16
 
 
 def trigger_from_plain(data: object) -> Trigger:
@@ -31,8 +31,8 @@ def trigger_from_plain(data: object) -> Trigger:
 
 
 def _decode(data: object, depth: int) -> Trigger:
-    if depth > _DEEPEST:
-        raise ValueError(f"triggers are nested deeper than {_DEEPEST}")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"triggers are nested deeper than {_MAX_DEPTH}")
     if not isinstance(data, Mapping):
         raise TypeError(f"a trigger's plain data must be a dict, not {type(data).__name__}")
     fields = dict(data)

@@ -16,7 +16,7 @@ from jobboard.job import Job, Posting
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, photo
 from jobboard.testing.harness import Harness
-from jobboard.validation import LARGEST_COUNT, LONGEST_TIME
+from jobboard.validation import MAX_COUNT, MAX_SECONDS
 
 NAIVE = datetime(2040, 1, 1)
 AWARE = datetime(2040, 1, 1, tzinfo=UTC)
@@ -164,10 +164,10 @@ class ArgumentCases(Case):
     @pytest.mark.parametrize(
         "extreme",
         [
-            {"max_attempts": LARGEST_COUNT},
+            {"max_attempts": MAX_COUNT},
             {"run_at": datetime(1, 1, 1, tzinfo=UTC)},
             {"run_at": datetime(9999, 12, 31, tzinfo=UTC)},
-            {"delay": LONGEST_TIME},
+            {"delay": MAX_SECONDS},
         ],
         ids=str,
     )
@@ -179,9 +179,9 @@ class ArgumentCases(Case):
         if "run_at" in extreme:
             assert seen.run_at == extreme["run_at"]
         if seen.record.state is JobState.UNCLAIMED:
-            board.claim(job, "alice", LONGEST_TIME)
-            board.abandon(job, "alice", delay=LONGEST_TIME)
-        assert board.claim_next("bob", limit=LARGEST_COUNT) == []
+            board.claim(job, "alice", MAX_SECONDS)
+            board.abandon(job, "alice", delay=MAX_SECONDS)
+        assert board.claim_next("bob", limit=MAX_COUNT) == []
         assert (job.wait(0), job.record.state) == (False, JobState.DELAYED)
 
     @pytest.mark.parametrize("timeout", [1e12, 1e300, math.inf])

@@ -124,7 +124,7 @@ class NewerCases(Case):
     def test_a_scheduler_finds_what_is_behind_many_of_a_newer_format(
         self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("jobboard.scheduler._AT_ONCE", 2)
+        monkeypatch.setattr("jobboard.scheduler._MAX_DUE", 2)
         for number in range(5):
             board.schedules.add(hourly(f"newer {number}"))
             spoil(board, f"newer {number}", NEWER_SCHEDULE)
@@ -139,7 +139,7 @@ class NewerCases(Case):
 
     def test_a_book_of_a_newer_format_is_not_overwritten(self, board: JobBoard) -> None:
         uuid = "00000000-0000-4000-8000-000000000001"
-        body = encode("book", {"name": "b", "meta": {}, "entries": [], "new": 1})
+        body = encode("book", {"name": "b", "meta": {}, "entries": [], "new": 1}).data
         board._backend.save_book(uuid, body, "1", None)
         with pytest.raises(BoardUnavailable, match="other fields"):
             board.load_book(uuid)

@@ -177,7 +177,7 @@ class PoisonCases(Case):
     def test_a_poisoned_book_harms_no_other(self, board: JobBoard, value: str) -> None:
         bad, good = str(uuids.uuid4()), str(uuids.uuid4())
         board._backend.save_book(bad, BAD_VALUES[value] or b"\xc1", "1", None)
-        board._backend.save_book(good, encode("book", {"name": "b", "meta": {}, "entries": []}), "1", None)
+        board._backend.save_book(good, encode("book", {"name": "b", "meta": {}, "entries": []}).data, "1", None)
         with pytest.raises(BoardUnavailable, match="decoded"):
             board.load_book(bad)
         assert board.load_book(good).name == "b"
@@ -186,7 +186,7 @@ class PoisonCases(Case):
     def test_poisoned_entities_can_be_seen(self, board: JobBoard) -> None:
         for number, raw in enumerate(BAD_VALUES.values()):
             board._backend.put_entity(EntityRow("worker", f"w{number}", raw or b"\xc1", 60.0))
-        board._backend.put_entity(EntityRow("worker", "x", encode("metadata", [1]), 60.0))
+        board._backend.put_entity(EntityRow("worker", "x", encode("metadata", [1]).data, 60.0))
         seen = board.entities()
         assert len(seen) == len(BAD_VALUES) + 1
         assert all(entity.alive and entity.metadata == {} for entity in seen)
@@ -216,8 +216,8 @@ class PoisonCases(Case):
 
 
 _BODIES = [
-    pack_payload(Payload({"n": 1, "path": "/größe", "opts": {"a": [1.5, None, True]}})),
-    pack_payload(Payload({}, str(uuids.UUID(int=9)), "a book", "nightly", 1.7e9)),
+    pack_payload(Payload({"n": 1, "path": "/größe", "opts": {"a": [1.5, None, True]}}))[0],
+    pack_payload(Payload({}, str(uuids.UUID(int=9)), "a book", "nightly", 1.7e9))[0],
 ]
 
 

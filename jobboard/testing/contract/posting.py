@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.codec import LARGEST_DETAILS, encode
+from jobboard.codec import MAX_DETAILS, encode
 from jobboard.errors import InvalidPosting
 from jobboard.logbook import LogBook
 from jobboard.states import JobPriority, JobState
@@ -111,17 +111,17 @@ class PostingCases(Case):
         assert board.job_count == 0
 
     def test_details_of_512_kib_arrive(self, board: JobBoard) -> None:
-        overhead = len(encode("details", {"bytes": bytes(70_000)})) - 70_000
-        details = {"bytes": b"\xa5" * (LARGEST_DETAILS - overhead)}
-        assert len(encode("details", details)) == LARGEST_DETAILS == 512 * 1024
+        overhead = len(encode("details", {"bytes": bytes(70_000)}).data) - 70_000
+        details = {"bytes": b"\xa5" * (MAX_DETAILS - overhead)}
+        assert len(encode("details", details).data) == MAX_DETAILS == 512 * 1024
         job = board.post("resize", details=details)
         assert board.get(job.uuid).details == details
         assert next(drain(board)).details == details
 
     def test_details_of_one_byte_more_are_refused(self, board: JobBoard) -> None:
-        overhead = len(encode("details", {"bytes": bytes(70_000)})) - 70_000
+        overhead = len(encode("details", {"bytes": bytes(70_000)}).data) - 70_000
         with pytest.raises(InvalidPosting, match="512|524288"):
-            board.post("resize", details={"bytes": bytes(LARGEST_DETAILS - overhead + 1)})
+            board.post("resize", details={"bytes": bytes(MAX_DETAILS - overhead + 1)})
         assert board.job_count == 0
 
     def test_the_largest_details_are_an_option(self, harness: Harness) -> None:
