@@ -23,21 +23,21 @@ class LogBook:
         self.name = check_text("a book's name", name)
         self.uuid = str(uuids.uuid4()) if uuid is None else check_uuid(uuid)
         self.meta: dict[str, Any] = {}
-        self.rows: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
         self.version: str | None = None
 
-    def append(self, **row: Any) -> None:
+    def append(self, **entry: Any) -> None:
         """Add one entry to the end of the journal; nothing is durable before ``save_book``."""
-        self.rows.append(row)
+        self.entries.append(entry)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.entries)
 
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
-        return f"<LogBook {self.name!r} {self.uuid} with {len(self.rows)} entries>"
+        return f"<LogBook {self.name!r} {self.uuid} with {len(self.entries)} entries>"

@@ -140,7 +140,7 @@ class Producing:
     def _save_book(self, book: LogBook, backend: Backend) -> None:
         if not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
-        body = self._client.encode("book", {"name": book.name, "meta": book.meta, "entries": book.rows})
+        body = self._client.encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries})
         version = str(uuids.uuid4())
         if not self._client.call(backend.save_book, book.uuid, body, version, book.version):
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")

@@ -160,8 +160,8 @@ def _book_of(uuid: str, content: Any, version: str) -> LogBook:
     if not isinstance(content, dict) or set(content) != {"name", "meta", "entries"}:
         raise ValueError("it has other fields than this version writes")
     book = LogBook(content["name"], uuid)
-    book.meta, book.rows, book.version = content["meta"], content["entries"], version
-    rows = book.rows
+    book.meta, book.entries, book.version = content["meta"], content["entries"], version
+    rows = book.entries
     if not isinstance(book.meta, dict) or not isinstance(rows, list) or not all(isinstance(e, dict) for e in rows):
         raise TypeError("its meta is no dict, or its entries are no list of dicts")
     return book
