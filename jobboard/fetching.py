@@ -38,8 +38,14 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
     :param conf: a URI (``sqlite:///jobs.db``), a backend's name (``memory``), or a dict with ``board`` (a backend's
         name) and any of ``host``, ``port``, ``hosts`` (a list of ``host:port``), ``path``, ``username``, ``password``
         and options.
-    :param kwargs: options of the backend or of every board (``expiry``, ``retention``, ``largest_details``,
-        ``patience``, ``least_interval``, ``create``); they win over those of ``conf``.
+    :param kwargs: options of the backend, or of every board; they win over those of ``conf``. Every board has
+
+        - ``expiry``: seconds that a claim lasts unless it says otherwise (30); ``math.inf`` for never;
+        - ``retention``: seconds that the record of a consumed job stays readable (3600); 0 for none;
+        - ``largest_details``: bytes that details, a result or a checkpoint may take once encoded (512 KiB);
+        - ``patience``: seconds for which a request is repeated after its reply was lost (5);
+        - ``least_interval``: seconds of the shortest ``Every`` that a schedule may have (1);
+        - ``create``: False to refuse a board that nobody has opened or used before (True).
     :raises UnknownBackend: there is no such backend, or what it needs isn't installed; says which there are.
     :raises ValueError: an option that neither has, or a bad value.
     """
@@ -52,7 +58,10 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
 
 @contextmanager
 def backend(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> Iterator[JobBoard]:
-    """Fetch a board, connect it, and close it at the end of the ``with`` block; arguments as for :func:`fetch`."""
+    """Fetch a board, connect it, and close it at the end of the ``with`` block; arguments as for :func:`fetch`.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
     with fetch(name, conf, **kwargs) as board:
         yield board
 
@@ -68,7 +77,7 @@ def _load(scheme: str) -> type[Backend]:
 
 
 def _sort_options(kind: type[Backend], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part the backend's options from the board's, and make values of text."""
+    """Separate the backend's options from the board's, and convert values given as text."""
     backend_options: dict[str, Any] = {}
     board_options: dict[str, Any] = {}
     for option, value in given.items():

@@ -73,7 +73,7 @@ class Record:
 
 
 def record_of(row: JobRow) -> Record:
-    """Decode an entry's record."""
+    """Decode a row's record."""
     return Record(
         state=row.state,
         attempts=row.attempts,
@@ -142,7 +142,7 @@ class Job:
         self.sequence = row.sequence
         self.key = row.key
         self.max_attempts = row.max_attempts
-        #: None only for an entry of the trash that can't be decoded; its bytes are in :attr:`raw`.
+        #: None only for a job in the trash that can't be decoded; its bytes are in :attr:`raw`.
         self.details: dict[str, Any] | None = payload.details if payload else None
         self.book_uuid = payload.book_uuid if payload else None
         self.book_name = payload.book_name if payload else None
@@ -240,14 +240,20 @@ class Job:
         return None if self.book_uuid is None else self.board.load_book(self.book_uuid)
 
     def expires_in(self) -> float | None:
-        """Return the seconds until the present claim ends, judged by the store's clock where it has one.
+        """Return the seconds until the present claim ends, by the store's clock where it has one.
 
         None if the job is not claimed, or its claim never ends by time.
+
+        :raises NotFound: the job is gone.
         """
         return self._reader.seconds_left(self.uuid)
 
     def extend_expiry(self, seconds: float) -> bool:
-        """Let the claim of this handle end ``seconds`` from now; False if it does not hold any more."""
+        """Let the claim of this handle end ``seconds`` from now. Atomic and idempotent.
+
+        :param seconds: more than 0; ``math.inf`` for never.
+        :returns: False if the claim does not hold any more.
+        """
         check_expiry(seconds)
         try:
             self.board.extend(self, self._claimant(), seconds)
@@ -256,8 +262,9 @@ class Job:
         return True
 
     def checkpoint_state(self, state: Any) -> None:
-        """Write a checkpoint under the claim of this handle; the next owner reads it.
+        """Save a checkpoint under the claim of this handle, for this owner or the next one. Atomic and idempotent.
 
+        :param state: plain data.
         :raises ClaimLost: the claim does not hold; nothing was changed.
         :raises InvalidPosting: the state can't be stored.
         """
@@ -269,11 +276,13 @@ class Job:
         return self._row.owner
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the job has ended, or ``timeout`` seconds; True if it is complete.
+        """Block until the job has ended. Reads it when an event says so, and every 2 seconds.
 
-        :attr:`record` is fresh then, and tells what False means: its ``state`` is live after a timeout, and TRASHED for
-        a job in the trash. Of one that is gone it is COMPLETE, with ``cancel_asked`` if it was cancelled meanwhile.
-        Asks the store when an event says so, and every few seconds.
+        :param timeout: seconds; None to wait without end.
+        :returns: True if it is complete. :attr:`record` is fresh then, and says what False means: its ``state`` is live
+            after a timeout, and TRASHED for a job in the trash. Of a job that is gone it is COMPLETE, with
+            ``cancel_asked`` if it was cancelled meanwhile.
+        :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
         """
         is_complete, row = self._reader.wait_for_end(self._row, check_timeout(timeout))
         self._update(row)

@@ -1,4 +1,4 @@
-"""The scheduler: a thread that posts what is due, beside any number of others."""
+"""The scheduler: a thread that posts due jobs, beside any number of other schedulers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobboard.validation import check_text, check_timeout
 
 logger = logging.getLogger("jobboard.scheduler")
 
-#: What schedules tell.
+#: The events of schedules.
 SCHEDULE_EVENTS = frozenset(
     {
         EventKind.SCHEDULED,
@@ -42,9 +42,9 @@ _HEARTBEAT_INTERVAL = 10.0
 class Scheduler:
     """Posts the jobs of a board's schedules when they are due; any number may run beside each other.
 
-    No two of them post the same fire time, since that and the schedule's step forward are one atomic step in the store.
-    So any of them may die at any moment, and none leads. A scheduler survives the store's absence, catches up by each
-    schedule's own policies, and can be started again after a stop.
+    No two of them post the same fire time: the post and the schedule's step forward are one atomic step in the store.
+    So any of them may die at any moment, and none is a leader. A scheduler survives an outage of the store, catches up
+    by each schedule's own policies, and can be started again after a stop.
 
     :param board: connected, and stays so.
     :param who: what operators see; host, pid and a random part are added.
@@ -73,7 +73,7 @@ class Scheduler:
         return self._who
 
     def start(self) -> None:
-        """Begin to post, in a thread of its own; nothing happens if it does already. Waits for the end of a stop."""
+        """Begin to post, in a thread of its own. Idempotent; waits for the end of a stop that is under way."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 if not self._stopping.is_set():
@@ -84,7 +84,7 @@ class Scheduler:
             self._thread.start()
 
     def run(self) -> None:
-        """Post what is due until somebody calls :meth:`stop`."""
+        """Post due jobs in this thread's place until somebody calls :meth:`stop`."""
         self.start()
         try:
             while not self.wait(0.5):
@@ -94,20 +94,31 @@ class Scheduler:
             self.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until it has stopped; False after ``timeout`` seconds."""
+        """Block until it has stopped.
+
+        :param timeout: seconds; None to wait without end.
+        :returns: False if it has not stopped by then.
+        """
         seconds, thread = check_timeout(timeout), self._thread
         if thread is not None:
             thread.join(seconds)
         return thread is None or not thread.is_alive()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Post no more; True once it has ended, False after ``timeout`` seconds. Idempotent, from any thread."""
+        """Stop posting. Idempotent, from any thread.
+
+        :param timeout: seconds to wait for the end; None to wait without end.
+        :returns: False if it has not stopped by then.
+        """
         self._stopping.set()
         self._woken.set()
         return threading.current_thread() is not self._thread and self.wait(timeout)
 
     def subscribe(self, callback: Callable[[JobEvent], None]) -> Callable[[], None]:
-        """Call ``callback`` with every later event of the board's schedules, whichever scheduler made it."""
+        """Call ``callback`` with later events of the board's schedules, as :meth:`JobBoard.subscribe` does.
+
+        :returns: a function that ends the subscription; idempotent.
+        """
         return self._board.subscribe(callback, SCHEDULE_EVENTS)
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -142,7 +153,7 @@ class Scheduler:
         self._left = made.left
         self._note_waiting(made)
         if made.lost:
-            # Others are at it as well: whoever comes a little later finds something else to do.
+            # Other schedulers take steps as well: after a short pause this one finds schedules that are left.
             self._stopping.wait(random.uniform(0.0, 0.02))
         return made.next_in
 
@@ -153,7 +164,7 @@ class Scheduler:
             self._woken.wait(longest)
 
     def _listen(self) -> None:
-        """Learn of other clients' changes, and of the ends of jobs that a schedule waits for."""
+        """Subscribe to other clients' changes of schedules."""
         if not self._unsubscribe:
             self._unsubscribe = [self._board.subscribe(self._wake, {EventKind.SCHEDULED})]
 

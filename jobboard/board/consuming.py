@@ -1,4 +1,4 @@
-"""What consumers do: claim, extend, checkpoint, and end their claims."""
+"""The consumers' side: claim, extend, checkpoint, and end claims."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ _MAX_TOKEN = 2**63 - 1
 class Consuming:
     """The consumers' side of a board.
 
-    Each end of a claim is fenced: check and change are one atomic step in the store, and under a claim that does not
-    hold nothing is changed and :class:`~jobboard.ClaimLost` is raised. The token is the one on the handle, else the
-    one that this board object got for that job and ``who``, else ``token=``.
+    Each end of a claim is fenced: check and change are one atomic step in the store. If the claim does not hold,
+    nothing is changed and :class:`~jobboard.ClaimLost` is raised. In all these calls
+
+    - ``job`` is a handle or a uuid, and ``who`` the owner's name under which the job was claimed;
+    - ``token`` proves the claim where neither the handle nor this board object knows its token;
+    - :class:`~jobboard.BoardUnavailable` is raised if the store can't be reached within the board's ``patience``.
     """
 
     _client: BackendClient
@@ -44,14 +47,13 @@ class Consuming:
     _handles: JobHandles
 
     def claim(self, job: Job | str, who: str, expiry: float | None = None) -> int:
-        """Own one job, and return the token, which is larger than that of any earlier claim of it.
-
-        Atomic; counts as an attempt. A handle given as ``job`` has the token afterwards.
+        """Claim one job. Atomic; counts as an attempt.
 
         :param who: the owner's name; another claim of the same name is another owner all the same.
         :param expiry: seconds after which the claim ends unless extended; ``math.inf`` for never; None for the
             board's default.
-        :raises UnclaimableJob: it is claimed (its ``owner`` says by whom), delayed, paused, complete or trashed.
+        :returns: the token, larger than that of any earlier claim of this job. A handle given as ``job`` has it, too.
+        :raises UnclaimableJob: it is claimed (``owner`` says by whom), delayed, paused, complete or trashed.
         :raises NotFound: there is no such job.
         """
         uuid = self._handles.uuid_of(job)
@@ -73,15 +75,17 @@ class Consuming:
     def claim_next(
         self, who: str, names: Collection[str] | None = None, limit: int = 1, expiry: float | None = None
     ) -> list[Job]:
-        """Find and own up to ``limit`` of the best jobs in one step, best first; [] if there is none.
+        """Claim the best jobs that can be claimed, in one request. Each claim is atomic and counts as an attempt.
 
-        Each claim is atomic and counts as an attempt. The cost does not grow with the backlog.
+        The cost does not grow with the backlog. A job that can't be decoded goes to the trash. A job that a newer
+        jobboard posted in a newer format is returned uncounted, with a delay of 1 to 60 seconds, so that this client
+        finds the others; after a hundred batches of nothing else it gives up until the next call.
 
-        What can't be decoded goes to the trash. What a newer jobboard posted in a newer format goes back uncounted, for
-        1 to 60 seconds, so that this client finds the others; after a hundred batches that held nothing else it gives
-        up until the next call.
-
-        :param names: only jobs of these names; the store serves the filter.
+        :param who: the owner's name.
+        :param names: only jobs of these names; None for any.
+        :param limit: how many jobs at most.
+        :param expiry: as for :meth:`claim`.
+        :returns: handles with their tokens, best first; [] if there is no job to claim.
         """
         wanted, most = check_names(names), check_count("limit", limit)
         claim = self._claim_request(who, expiry)
@@ -95,14 +99,13 @@ class Consuming:
             if len(rows) < size or len(jobs) >= most:
                 break
             claim = self._claim_request(who, expiry)
-        # A later batch may find what was posted, or put back, since the first one, and is better.
+        # A later batch may hold better jobs, posted or abandoned since the first one.
         return sorted(jobs)
 
     def extend(self, job: Job | str, who: str, expiry: float | None = None, *, token: int | None = None) -> None:
-        """Let a claim end ``expiry`` seconds from now (None: the board's default), also when that is sooner.
+        """Let a claim end ``expiry`` seconds from now, also when that is sooner. Atomic and idempotent.
 
-        Atomic and idempotent.
-
+        :param expiry: seconds; ``math.inf`` for never; None for the board's default.
         :raises ClaimLost: the claim does not hold.
         """
         extension = Extension(self._fence(job, who, token), self._expiry_of(expiry))
@@ -117,10 +120,12 @@ class Consuming:
         *,
         progress: Sequence[Any] | None = None,
     ) -> list[Verdict]:
-        """Extend a batch of claims by their handles in one round trip; each is atomic and idempotent.
+        """Extend a batch of claims in one request; each is atomic and idempotent.
 
+        :param jobs: handles that claimed.
+        :param expiry: as for :meth:`extend`.
         :param progress: for each job what its record shows operators until the next claim; None leaves it as it is.
-        :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and somebody asked for its end) or
+        :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and its cancel was requested) or
             ``Verdict.LOST``.
         """
         seconds = self._expiry_of(expiry)
@@ -141,11 +146,11 @@ class Consuming:
     def consume(
         self, job: Job | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
     ) -> None:
-        """Complete a job for good, by one client only. Atomic.
+        """Complete a job for good. Atomic; of all who try, one succeeds.
 
-        :param result: plain data, readable for the board's retention.
-        :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. From here
-            on until then nobody else can end, extend or take back the claim.
+        :param result: plain data; readable for the board's ``retention``.
+        :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. Until then
+            nobody else can end or extend the claim, nor can it expire.
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the result can't be stored; the claim holds on.
         """
@@ -160,9 +165,10 @@ class Consuming:
     def consume_many(
         self, jobs: Iterable[Job | str], who: str, *, results: Sequence[Any] | None = None
     ) -> list[JobBoardError | None]:
-        """Complete a batch in one round trip; each is atomic, and its error or None stands at its place.
+        """Complete a batch in one request; each job atomically.
 
-        :param results: one for each job, or None for none.
+        :param results: one for each job, as for :meth:`consume`; None for none.
+        :returns: for each job its error, or None if it is complete.
         """
         batch = list(jobs)
         told: Sequence[Any] = [None] * len(batch) if results is None else results
@@ -196,15 +202,16 @@ class Consuming:
         counted: bool = True,
         token: int | None = None,
     ) -> None:
-        """Put a job back on the board, now or for later. Atomic.
+        """Return a job to the board, now or for later. Atomic.
 
-        A job that has used up its ``max_attempts`` goes to the trash instead, and one whose cancel was asked for goes
-        off the board.
+        A job that has used up its ``max_attempts`` goes to the trash instead. One whose cancel was requested is
+        cancelled.
 
         :param delay: seconds before it is claimable again; or ``run_at``: the aware datetime from which it is.
+        :param reason: a short text for the history.
         :param error: the long form of the reason, such as a traceback; kept as the job's ``last_error``. None is the
             ``reason``, if the attempt is counted; without both, the last error stays what it was.
-        :param counted: False gives the attempt back, for a job that did not fail.
+        :param counted: False does not count this attempt, for a job that did not fail.
         :raises ClaimLost: the claim does not hold.
         """
         if run_at is not None and delay != 0.0:
@@ -226,10 +233,11 @@ class Consuming:
         token: int | None = None,
         force: bool = False,
     ) -> None:
-        """Set a broken job aside with a reason; it stays in the trash until restored or purged. Atomic.
+        """Move a broken job to the trash, where it stays until it is restored or purged. Atomic.
 
-        :param error: as for :meth:`abandon`: the job's ``last_error``, for which the ``reason`` stands if this is None.
-        :param force: an operator's, whoever holds the job: a claim of it is lost. Trashing it again changes nothing.
+        :param reason: a short text for the history.
+        :param error: as for :meth:`abandon`: the job's ``last_error``; None is the ``reason``.
+        :param force: for operators: trash it whoever has claimed it; the claim is lost. Idempotent.
         :raises ClaimLost: without ``force``: the claim does not hold.
         :raises NotFound: with ``force``: it is not on the board.
         """
@@ -247,8 +255,9 @@ class Consuming:
         self._ended(fence, verdicts[0], repeated)
 
     def checkpoint(self, job: Job | str, who: str, state: Any, *, token: int | None = None) -> None:
-        """Write down how far the work has come; durable, and the next owner reads it. Atomic and idempotent.
+        """Save how far the work has come, for this owner or the next one. Atomic, durable and idempotent.
 
+        :param state: plain data.
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the state can't be stored.
         """

@@ -1,4 +1,4 @@
-"""What operators do: release, trash and restore, pause, check; and who takes part."""
+"""The operators' side: release, trash and restore, pause, audit; and who takes part."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ class Operating:
     _handles: JobHandles
 
     def release(self, job: Job | str, *, reason: str) -> None:
-        """Break the present claim of a job, which is claimable at once; the claim's token goes stale. Atomic.
+        """End the present claim of a job, whoever has it; the job can be claimed at once. Atomic.
 
-        :raises ClaimLost: there is no claim to break.
+        :param reason: a text for the history; required.
+        :raises ClaimLost: the job is not claimed, or its claim ended meanwhile.
         :raises NotFound: there is no such job.
         """
         uuid = self._handles.uuid_of(job)
         text = check_reason(reason)
         if not text:
             raise ValueError("a release needs a reason, which goes into the job's history")
-        # The claim that was seen is the one to break: a repeat must not break a later one.
+        # The claim that was seen is the one to end: a repeat must not end a later one.
         row = self._handles.reader.row(uuid)
         if row.state is not JobState.CLAIMED:
             raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break")
@@ -50,13 +51,14 @@ class Operating:
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
     def trashed(self) -> Iterator[Job]:
-        """Iterate over the trash in claim order; what can't be decoded has no details, but its ``raw`` bytes."""
+        """Iterate over the trash in claim order; a job that can't be decoded has no details, but its ``raw`` bytes."""
         self._client.check_open()
         return self._handles.iterate(frozenset({JobState.TRASHED}), None)
 
     def restore(self, uuid: str) -> Job:
-        """Bring a job back from the trash to its old place, with no attempts used. Atomic.
+        """Return a job from the trash to its old place, with no attempts used. Atomic.
 
+        :returns: a handle on the job.
         :raises NotFound: it is not in the trash.
         :raises AlreadyPosted: another live job has its key by now.
         """
@@ -69,7 +71,10 @@ class Operating:
         return self._handles.get(known)
 
     def purge(self, uuid: str) -> None:
-        """Delete a job from the trash for good; raises :class:`NotFound` if it is not there. Atomic."""
+        """Delete a job from the trash for good. Atomic.
+
+        :raises NotFound: it is not in the trash.
+        """
         known = check_uuid(uuid)
         (outcome,), repeated = self._client.call_until_certain(self._backend.purge, [known])
         if outcome is TrashOutcome.DONE:
@@ -79,11 +84,17 @@ class Operating:
             raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
 
     def pause(self, name: str | None = None) -> None:
-        """Grant no more claims of this name (None: of any job) until resumed; claims that hold go on. Idempotent."""
+        """Let no job of this name be claimed until :meth:`resume`; present claims go on. Atomic and idempotent.
+
+        :param name: None for jobs of any name.
+        """
         self._client.call(self._backend.pause, None if name is None else check_text("name", name))
 
     def resume(self, name: str | None = None) -> None:
-        """Undo exactly that pause. Idempotent."""
+        """End exactly that pause. Atomic and idempotent.
+
+        :param name: as it was given to :meth:`pause`.
+        """
         self._client.call(self._backend.resume, None if name is None else check_text("name", name))
 
     def paused(self) -> set[str | None]:
@@ -91,11 +102,18 @@ class Operating:
         return set(self._client.call(self._backend.paused))
 
     def audit(self, *, repair: bool = False) -> list[AuditFinding]:
-        """Look for records that contradict each other, and mend them (each atomically) if told to."""
+        """Find records that contradict each other.
+
+        :param repair: also mend them, each atomically.
+        :returns: one finding for each; [] if all is well.
+        """
         return self._client.call(self._backend.audit, bool(repair))
 
     def register_entity(self, entity: Entity) -> None:
-        """Make a participant visible as alive for its ``ttl``; register it again to stay. Idempotent."""
+        """Show a participant as alive for the seconds of its ``ttl``; register it again to stay. Idempotent.
+
+        :raises InvalidPosting: the metadata can't be stored.
+        """
         if not isinstance(entity, Entity):
             raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
         body = self._client.encode("metadata", entity.metadata)
@@ -104,16 +122,19 @@ class Operating:
         )
 
     def remove_entity(self, entity: Entity) -> None:
-        """Forget a participant that stopped in good order. Idempotent."""
+        """Remove a participant that stopped in good order. Idempotent."""
         self._client.call(self._backend.remove_entity, entity.kind, entity.name)
 
     def entities(self) -> list[Entity]:
-        """Return every participant, those that are gone too (for a day), by kind and name."""
+        """Return every participant by kind and name, also those that were alive within a day."""
         rows = sorted(self._client.call(self._backend.entities), key=lambda row: (row.kind, row.name))
         return [entity for row in rows if (entity := _entity_of(row)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
-        """Delete a logbook; raises :class:`NotFound` if there is none. Atomic."""
+        """Delete a logbook. Atomic.
+
+        :raises NotFound: there is none.
+        """
         known = check_uuid(uuid)
         destroyed, repeated = self._client.call_until_certain(self._backend.destroy_book, known)
         if not destroyed and not repeated:

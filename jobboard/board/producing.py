@@ -1,4 +1,4 @@
-"""What producers do: post, and cancel."""
+"""The producers' side: post, and cancel."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ class Producing:
         max_attempts: int | None = None,
         connection: Any = None,
     ) -> Job:
-        """Put a job on the board; once this returns, it stays there until it is consumed, trashed or cancelled.
+        """Put a job on the board, where it stays until it is consumed, trashed or cancelled.
 
-        Atomic. Idempotent by ``uuid``: posting the same one again returns the job that is there, or that was.
+        Atomic and durable. Idempotent by ``uuid``: posting the same one again returns the job that is there, or was.
 
-        :param name: which handler runs it.
+        :param name: which handler runs it; at most 255 bytes.
         :param book: a logbook that the job points at; a new one is saved first.
         :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
+        :param priority: a :class:`~jobboard.JobPriority` or its name.
         :param key: unique among the live jobs of this name.
         :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live job and return it, or ``"replace"``
             its details, book, priority, run_at and max_attempts, as long as it is not claimed.
@@ -57,7 +58,9 @@ class Producing:
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
         :param connection: of SQL stores: a connection or session of SQLAlchemy, or the driver's own connection, with a
             transaction on this board's database; the job is posted if and only if that commits.
-        :raises InvalidPosting: the details can't be stored, and which of them.
+        :param uuid: the job's identity; a new one by default.
+        :returns: a handle on the job; with ``"keep"`` or a repeated ``uuid`` on the one that is there.
+        :raises InvalidPosting: the details can't be stored; ``path`` says which of them.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
         :raises NotSupported: the store can't take part in a transaction.
@@ -66,10 +69,12 @@ class Producing:
         return self.post_many([posting], connection=connection)[0]
 
     def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
-        """Post a batch in one round trip; the jobs come back in the order of the postings.
+        """Post a batch in one request, all or none of it; otherwise as :meth:`post`.
 
-        All or none are posted, up to the store's largest batch (``capabilities.largest_batch``); a longer batch is
-        cut, and then a failure leaves the earlier parts posted. Otherwise as :meth:`post`.
+        A batch longer than the store's largest (``capabilities.largest_batch``) is cut into parts, and a failure
+        leaves the earlier parts posted.
+
+        :returns: handles, in the order of the postings.
         """
         batch = list(postings)
         for posting in batch:
@@ -82,12 +87,12 @@ class Producing:
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
     def cancel(self, job: Job | str) -> bool:
-        """Take a job off the board, or tell its owner that it should end.
+        """Cancel a job that waits, or request the cancel of one that is claimed. Atomic and idempotent.
 
-        Atomic. A claimed job keeps its claim, its handler sees ``job.cancelled``, and any end but consume or trash
-        takes it off the board.
+        A claimed job keeps its claim, and its handler sees ``job.cancelled``. Any end of the claim but consume and
+        trash then cancels it.
 
-        :returns: True if it is gone, False if it is claimed and its owner is told.
+        :returns: True if it is cancelled, False if it is claimed and its owner will be told.
         :raises NotFound: it is not on the board.
         """
         uuid = self._handles.uuid_of(job)
@@ -98,13 +103,13 @@ class Producing:
         return outcome is not CancelOutcome.ASKED
 
     def cancel_by_key(self, name: str, prefix: str) -> int:
-        """Cancel the live jobs of a name whose keys begin with ``prefix``, each as by :meth:`cancel`; return how many.
+        """Cancel the live jobs of a name whose keys begin with ``prefix``, as :meth:`cancel` does. Idempotent.
 
-        Claimed ones, whose owners are told, count as well. Each job is cancelled atomically, not all of them at once:
-        those that are posted meanwhile may be met or not. Idempotent. It reads the live jobs of that name, a page of
-        500 a request, and cancels in batches.
+        Each job is cancelled atomically, not all of them at once; jobs that are posted meanwhile may be cancelled or
+        not. Reads the live jobs of that name, 500 a request, and cancels in batches.
 
-        :param prefix: plain text, at least one character of it.
+        :param prefix: plain text, at least one character.
+        :returns: how many jobs; claimed ones count as well.
         :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
         """
         names, beginning = frozenset({check_text("name", name)}), check_text("prefix", prefix)
@@ -130,7 +135,7 @@ class Producing:
         )
 
     def save_book(self, book: LogBook) -> None:
-        """Make a logbook durable as it is now. Atomic; ``book.version`` moves on.
+        """Save a logbook as it is now. Atomic and durable; sets ``book.version``.
 
         :raises StaleBook: somebody else saved it since it was loaded; nothing was changed.
         :raises InvalidPosting: its meta or an entry can't be stored.
@@ -147,7 +152,7 @@ class Producing:
         book.version = version
 
     def _save_new_books(self, postings: list[Posting], backend: Backend) -> None:
-        """A job never points at a book that isn't there; a crash in between leaves a book that nobody points at."""
+        """Save books before the jobs that point at them: a crash in between leaves a book, and no job without one."""
         for posting in postings:
             if posting.book is not None and posting.book.version is None:
                 self._save_book(posting.book, backend)

@@ -1,4 +1,4 @@
-"""What lookers-on do: read, iterate, wait, subscribe."""
+"""The side that changes nothing: read, iterate, wait, subscribe."""
 
 from __future__ import annotations
 
@@ -32,21 +32,27 @@ class Watching:
     _handles: JobHandles
 
     def get(self, uuid: str) -> Job:
-        """Return a job in any state, with its record and history as they are now.
+        """Return a job in any state, with its record and history as they are now; two requests.
 
         :raises NotFound: there is no such job, or its retention is over.
         """
         return self._handles.get(check_uuid(uuid))
 
     def find(self, name: str, key: str) -> Job:
-        """Return the live job of this name that has this key; raises :class:`NotFound` if there is none."""
+        """Return the live job of this name that has this key.
+
+        :raises NotFound: there is none.
+        """
         row = self._client.call(self._backend.find, check_text("name", name), check_text("key", key))
         if row is None:
             raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._client.name!r}")
         return self._handles.any(row)
 
     def find_owner(self, job: Job | str) -> str | None:
-        """Return who holds the job now, or None; raises :class:`NotFound` if there is no such job."""
+        """Return who has claimed the job now, or None.
+
+        :raises NotFound: there is no such job.
+        """
         row = self._handles.reader.row(self._handles.uuid_of(job))
         return row.owner if row.state is JobState.CLAIMED else None
 
@@ -56,7 +62,7 @@ class Watching:
         return self._client.call(self._backend.count)
 
     def stats(self) -> BoardStats:
-        """Count the jobs by state and name; one consistent look."""
+        """Count the jobs by state and name; as of one moment."""
         return self._client.call(self._backend.stats)
 
     def iterjobs(
@@ -67,13 +73,14 @@ class Watching:
         names: Collection[str] | None = None,
         states: Collection[JobState] | None = None,
     ) -> Iterator[Job]:
-        """Iterate over jobs in claim order, a page of 500 a request; what can't be decoded is trashed on the way.
+        """Iterate over jobs in claim order, 500 a request; a job that can't be decoded is trashed on the way.
 
-        What a newer jobboard posted in a newer format is left out, and left alone; :meth:`get` shows it. Jobs that stay
-        throughout are seen exactly once; those that change meanwhile may be seen or not.
+        A job that a newer jobboard posted in a newer format is left out; :meth:`get` shows it. Jobs that don't change
+        meanwhile are seen exactly once; the others may be seen or not.
 
         :param only_unclaimed: the same as ``states={JobState.UNCLAIMED}``.
         :param ensure_fresh: on stores that read from a copy, first catch up with the store.
+        :param names: only jobs of these names; None for any.
         :param states: by default those on the board: DELAYED, UNCLAIMED and CLAIMED.
         """
         wanted = _check_states(only_unclaimed, states)
@@ -84,10 +91,13 @@ class Watching:
         return self._handles.iterate(wanted, filtered)
 
     def wait(self, timeout: float | None = None, names: Collection[str] | None = None) -> Iterator[Job]:
-        """Block until a job can be claimed, and iterate over those that can; empty after ``timeout`` seconds.
+        """Block until a job can be claimed; paused jobs don't count.
 
-        Wakes on a post, an abandon, an expiry and a due delay. Paused jobs are left out.
+        Wakes on a post, an abandon, an expired claim and the end of a delay.
 
+        :param timeout: seconds; None to wait without end.
+        :param names: only jobs of these names; None for any.
+        :returns: the jobs that can be claimed, best first; nothing after the timeout.
         :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
         """
         seconds, wanted = check_timeout(timeout), check_names(names)
@@ -114,11 +124,12 @@ class Watching:
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None
     ) -> Callable[[], None]:
-        """Call ``callback`` with every later event of these kinds (None: all), whichever client made it.
+        """Call ``callback`` with later events, whichever client made them, until ``close``.
 
-        A hint, at most once, in order per job, from one thread of this board; the subscription ends with ``close``.
+        Events are hints: each arrives at most once, in order per job. One thread of this board calls all callbacks.
 
-        :returns: what ends the subscription; idempotent.
+        :param kinds: only events of these kinds; None for all.
+        :returns: a function that ends the subscription; idempotent.
         """
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {type(callback).__name__}")
@@ -126,7 +137,11 @@ class Watching:
         return self._client.subscribe(callback, wanted)
 
     def load_book(self, uuid: str) -> LogBook:
-        """Return a logbook as it was saved last; raises :class:`NotFound` if there is none."""
+        """Return a logbook as it was saved last.
+
+        :raises NotFound: there is none.
+        :raises BoardUnavailable: it can't be decoded, or the store can't be reached.
+        """
         found = self._client.call(self._backend.load_book, check_uuid(uuid))
         if found is None:
             raise NotFound(f"no logbook {uuid} on board {self._client.name!r}")
@@ -156,19 +171,20 @@ def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> 
 
 
 def _book_of(uuid: str, content: Any, version: str) -> LogBook:
-    """What else is in it a newer jobboard has written; saved by this one it would be lost."""
+    """Refuse other fields than ours: a newer jobboard wrote them, and saving the book would lose them."""
     if not isinstance(content, dict) or set(content) != {"name", "meta", "entries"}:
         raise ValueError("it has other fields than this version writes")
     book = LogBook(content["name"], uuid)
     book.meta, book.entries, book.version = content["meta"], content["entries"], version
-    rows = book.entries
-    if not isinstance(book.meta, dict) or not isinstance(rows, list) or not all(isinstance(e, dict) for e in rows):
+    entries = book.entries
+    are_dicts = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    if not isinstance(book.meta, dict) or not are_dicts:
         raise TypeError("its meta is no dict, or its entries are no list of dicts")
     return book
 
 
 def _soonest(due: float | None, left: float | None) -> float | None:
-    """The next moment to look again; a job that is due but not there to see yet gets a breath."""
+    """Return the seconds to wait; at least a millisecond for a job that is due, but can't be seen yet."""
     if due is not None:
         due = max(due, 0.001)
     return min(due, left) if due is not None and left is not None else due if left is None else left

@@ -1,4 +1,4 @@
-"""The schedules of a board: added, changed, looked at, and fired by hand."""
+"""The schedules of a board: added, changed, read, and fired by hand."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from jobboard.validation import check_count, check_moment, check_reason, moment
 
 _PAGE = 500
 
-#: A change that lost its race to a scheduler is made again on what that one left, this often at most.
+#: How often a change is tried that loses its race to a scheduler.
 _MAX_TRIES = 100
 
 #: A backfill of more fire times is more likely a slip than a wish.
 MAX_BACKFILLED = 10_000
 
-#: Of a schedule with more jobs, which a backfill left, those that have ended are dropped by its next step only.
+#: If a schedule has more jobs than this, only its next step drops those that have ended.
 _MAX_READ_LIVE = 1000
 
 _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
@@ -62,7 +62,8 @@ class Unreadable:
 class Schedules:
     """The schedules that live on a board, as :attr:`JobBoard.schedules`; thread-safe, shared by all clients.
 
-    Every change is atomic, and made again on top of what a scheduler did meanwhile.
+    Every change is atomic; it is made again if a scheduler changed the schedule meanwhile. In all these calls ``id`` is
+    a schedule's id, and :class:`~jobboard.BoardUnavailable` is raised if the store can't be reached.
 
     :param handle_of: makes the handle on a job that was posted.
     """
@@ -74,11 +75,12 @@ class Schedules:
         self._handle_of = handle_of
 
     def add(self, schedule: Schedule, if_exists: Literal["raise", "keep", "replace"] = "raise") -> Schedule:
-        """Put a schedule on the board; its first fire time is the first one after this moment.
+        """Put a schedule on the board; its first fire time is the first one after this moment. Atomic.
 
+        :param schedule: its ``progress`` is ignored.
         :param if_exists: if there is one of this id: ``"raise"``, ``"keep"`` it as it is, or ``"replace"`` it. A
-            replacement goes on from where the old one was, unless its trigger, start or end is another one, and what
-            was paused stays so.
+            replacement keeps the progress of the old one, unless its trigger, start or end is another one; a paused
+            schedule stays paused.
         :returns: the schedule as it is on the board now.
         :raises AlreadyScheduled: there is one.
         :raises UnreadableSchedule: with ``"keep"``: it can't be decoded; with ``"replace"``: it is of a newer format.
@@ -112,11 +114,13 @@ class Schedules:
         return self._change(fresh.id, decide)
 
     def modify(self, id: str, **changes: Any) -> Schedule:
-        """Change some of a schedule's arguments, all at once; it goes on from where it was.
+        """Change some of a schedule's arguments in one step; it keeps its progress. Atomic.
 
-        With another trigger, start or end its next fire time is the first one after this moment. What was set aside is
-        tried again.
+        With another trigger, start or end its next fire time is the first one after this moment. A schedule that was
+        set aside is tried again.
 
+        :param changes: arguments of :class:`~jobboard.Schedule` but ``id``, by name.
+        :returns: the schedule as it is on the board now.
         :raises NotFound: there is no such schedule.
         """
         unknown = sorted(set(changes) - _CHANGEABLE)
@@ -135,7 +139,11 @@ class Schedules:
         return self._change(id, decide)
 
     def pause(self, id: str, note: str | None = None) -> Schedule:
-        """Let nothing be due until :meth:`resume`; the note says why. Idempotent."""
+        """Let the schedule not be due until :meth:`resume`. Atomic and idempotent.
+
+        :param note: why, for operators.
+        :raises NotFound: there is no such schedule.
+        """
         text = check_reason(note, "note")
 
         def decide(old: Stored | None, now: float) -> ScheduleStep:
@@ -148,7 +156,12 @@ class Schedules:
         return self._change(id, decide)
 
     def resume(self, id: str) -> Schedule:
-        """Undo a pause, and try again what was set aside; fire times that passed meanwhile are left out. Idempotent."""
+        """End a pause, or try again a schedule that was set aside. Atomic and idempotent.
+
+        Fire times that passed meanwhile are left out.
+
+        :raises NotFound: there is no such schedule.
+        """
 
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
             stored = self._there(old, id)
@@ -163,7 +176,7 @@ class Schedules:
         return self._change(id, decide)
 
     def remove(self, id: str) -> None:
-        """Take a schedule off the board, also one that can't be decoded; the jobs that it posted stay.
+        """Delete a schedule, also one that can't be decoded; the jobs that it posted stay. Atomic.
 
         :raises NotFound: there is no such schedule.
         """
@@ -175,7 +188,7 @@ class Schedules:
                 return
         raise self._too_busy(id)
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     def get(self, id: str) -> Schedule:
         """Return a schedule with its progress as it is now.
@@ -189,9 +202,9 @@ class Schedules:
         return self._readable_of(row)
 
     def __iter__(self) -> Iterator[Schedule]:
-        """Iterate over the schedules by next fire time, those without one last; a page of 500 a request.
+        """Iterate over the schedules by next fire time, those without one last; 500 a request.
 
-        Those that can't be decoded are left out; see :meth:`unreadable`.
+        Schedules that can't be decoded are left out; see :meth:`unreadable`.
         """
         for row in self._rows():
             try:
@@ -210,9 +223,11 @@ class Schedules:
         return found
 
     def upcoming(self, id: str, count: int) -> list[datetime]:
-        """Return the next ``count`` fire times, or fewer if there are no more; no jitter is in them.
+        """Return the next ``count`` fire times, or fewer if there are no more; without jitter.
 
-        A paused schedule has those that it would have if it were resumed now.
+        Of a paused schedule these are the fire times that it would have if it were resumed now.
+
+        :raises NotFound: there is no such schedule.
         """
         check_count("count", count)
         schedule = self.get(id)
@@ -224,13 +239,19 @@ class Schedules:
         return [moment(time) for time in islice(fire_times(schedule, after), count)]
 
     def due_at(self, id: str) -> datetime | None:
-        """Return when the schedule is due next, its jitter included; None if it is not."""
+        """Return when the schedule is due next, its jitter included; None if it is not.
+
+        :raises NotFound: there is no such schedule.
+        """
         schedule = self.get(id)
         upcoming = schedule.next_fire_time
         return None if upcoming is None else moment(due_at(schedule, upcoming.timestamp()))
 
     def history(self, id: str) -> list[FireRecord]:
-        """Return what became of the last fire times, oldest first; the last 20 lines are kept."""
+        """Return what became of the last fire times, oldest first; the last 20 entries are kept.
+
+        :raises NotFound: there is no such schedule.
+        """
         progress = self.get(id).progress
         assert progress is not None
         return list(progress.history)
@@ -238,19 +259,24 @@ class Schedules:
     # -- firing by hand --------------------------------------------------------------------------------------------
 
     def fire_now(self, id: str) -> Job:
-        """Post a job of the schedule for this moment; its next fire time, runs and pause stay as they are.
+        """Post a job of the schedule for this moment; its next fire time, runs and pause stay as they are. Atomic.
 
-        It counts as live, but nothing holds it up, not even ``max_instances``.
+        The job counts as live. It is posted in any case, also beyond ``max_instances``.
+
+        :raises NotFound: there is no such schedule.
         """
         return self._fire_for(id, lambda schedule, now: [now])[0]
 
     def backfill(self, id: str, start: datetime, end: datetime) -> list[Job]:
-        """Post the jobs of all fire times from ``start`` to ``end``, both included, at once.
+        """Post the jobs of all fire times from ``start`` to ``end`` now.
 
-        Those whose job is live already are not posted again, and returned as they are. Atomic in parts of as many jobs
-        as one step of the store can post.
+        A job that is live already is not posted again. Atomic in parts of as many jobs as one step of the store can
+        post.
 
-        :raises ValueError: these are more than ten thousand.
+        :param start: an aware datetime; included, as is ``end``.
+        :returns: handles on all of these jobs, in the order of their fire times.
+        :raises NotFound: there is no such schedule.
+        :raises ValueError: these are more than ten thousand fire times.
         """
         first, last = check_moment("start", start), check_moment("end", end)
         if last < first:
@@ -314,14 +340,19 @@ class Schedules:
     def load(
         self, plain: list[dict[str, Any]], if_exists: Literal["raise", "keep", "replace"] = "raise"
     ) -> list[Schedule]:
-        """Add what :meth:`export` returned, one after the other; all are checked before the first is added."""
+        """Add what :meth:`export` returned, one after the other; all are checked before the first is added.
+
+        :param if_exists: as for :meth:`add`.
+        :returns: the schedules as they are on the board now.
+        :raises ValueError: one of them is wrong, and in which field; none is added.
+        """
         schedules = [schedule_from_plain(item) for item in plain]
         return [self.add(schedule, if_exists) for schedule in schedules]
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _change(self, id: str, decide: Decide) -> Schedule:
-        """Make a change on what is stored, again and again until nobody else's came in between."""
+        """Change a schedule; read it and decide again if another client changed it in between."""
         check_schedule_id(id)
         for _ in range(_MAX_TRIES):
             stored = self._stored(id)

@@ -1,4 +1,4 @@
-"""Posting what is due: looked up in the order of due times, and stepped on one version at a time."""
+"""Posting due jobs: schedules are read in the order of their due times, and stepped one version at a time."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Round:
 class Firing:
     """Posts due jobs; any number of clients may do so at the same time.
 
-    What each fire time's job is fenced by is the version of its schedule in the store: of all who decide about the same
-    step exactly one takes it, and posting and stepping on are one.
+    The version of a schedule in the store fences its next step: of all clients that decide about the same step exactly
+    one takes it. The step and its posts are one atomic change.
     """
 
     def __init__(self, client: BackendClient) -> None:
@@ -75,7 +75,7 @@ class Firing:
 
     def _fire(self, rows: list[ScheduleRow], now: float) -> Round:
         made = Round()
-        # In any order: of several schedulers each takes what the others have not come to yet.
+        # In random order: each of several schedulers takes schedules that the others have not reached yet.
         random.shuffle(rows)
         parts = [rows[start : start + _MAX_STEPS] for start in range(0, len(rows), _MAX_STEPS)]
         if len(parts) > 1 and self._backend.capabilities.processes:
@@ -121,7 +121,7 @@ class Firing:
             try:
                 readable.append(Stored(unpack_schedule(row.id, row.body), row.version))
             except MissingExtra as error:
-                # Whoever has it will post what is due; set aside it would be lost to them as well.
+                # A scheduler that has the package posts these jobs; after a quarantine none could.
                 logger.error("schedule %r is left to other schedulers: %s", row.id, error)
                 made.left += 1
             except NewerFormat as error:
@@ -149,7 +149,7 @@ class Firing:
                 made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
             return step
         except Exception as error:
-            # A trigger is code of anybody's: whatever it raises must not hold up the other schedules.
+            # A trigger may be anybody's code: whatever it raises must not stop the other schedules.
             logger.exception("schedule %r is set aside", stored.schedule.id)
             return quarantine(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
 

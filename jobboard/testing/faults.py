@@ -137,8 +137,8 @@ class LossyBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._send("claimed_under", lambda: self.inner.claimed_under(claim_id))
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
-        return self._send("extend", lambda: self.inner.extend(renewals))
+    def extend(self, extensions: Sequence[Extension]) -> list[Verdict]:
+        return self._send("extend", lambda: self.inner.extend(extensions))
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
         return self._send("consume", lambda: self.inner.consume(ends))

@@ -211,7 +211,7 @@ class BoardMachine(RuleBasedStateMachine):
         elif end == "trash":
             job.end_claim(JobState.TRASHED)
         elif end.startswith("abandon"):
-            self.model.give_back(job, counted=counted, delayed=end == "abandon for later")
+            self.model.abandon(job, counted=counted, delayed=end == "abandon for later")
 
     @precondition(lambda self: self.claims)
     @rule(pick=picks, who=owners)

@@ -85,7 +85,7 @@ class Model:
             return None
         return job
 
-    def give_back(self, job: ModelJob, *, counted: bool, delayed: bool = False) -> None:
+    def abandon(self, job: ModelJob, *, counted: bool, delayed: bool = False) -> None:
         """End a claim by abandon."""
         if job.cancel_asked:
             del self.jobs[job.uuid]

@@ -14,7 +14,7 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, SHORT, Case, photo
+from jobboard.testing.contract.case import LONG, SHORT, Case, snapshot
 from jobboard.testing.harness import Harness
 from jobboard.validation import MAX_COUNT, MAX_SECONDS
 
@@ -118,7 +118,7 @@ class ArgumentCases(Case):
     def test_bad_arguments_are_refused_and_change_nothing(self, board: JobBoard, call: str) -> None:
         job = board.post("resize", key="k", details={"n": 1})
         board.claim(job, "alice", LONG)
-        before, stats = photo(board, job), board.stats()
+        before, stats = snapshot(board, job), board.stats()
         ask, values = REFUSED[call]
         for value in values:
             with pytest.raises((TypeError, ValueError)):
@@ -127,7 +127,7 @@ class ArgumentCases(Case):
                 assert witness.record.attempts == 0
                 board.cancel(witness)
         after = board.stats()
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         assert (after.claimed, after.unclaimed, after.delayed, after.trashed) == (
             stats.claimed, stats.unclaimed, stats.delayed, stats.trashed,
         )  # fmt: skip

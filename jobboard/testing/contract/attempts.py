@@ -14,7 +14,7 @@ from jobboard.testing.contract.case import (
     claim_one,
     needs,
     state_of,
-    until_taken_back,
+    until_expired,
     uuids_of,
 )
 from jobboard.testing.deadline import eventually
@@ -54,7 +54,7 @@ class AttemptCases(Case):
         job = board.post("resize", max_attempts=most)
         for attempt in range(1, most + 1):
             assert claim_one(board, f"process {attempt}", expiry=SHORT) == job
-            until_taken_back(board, job)
+            until_expired(board, job)
         record = board.get(job.uuid).record
         assert (record.state, record.attempts) == (JobState.TRASHED, most)
         assert (board.claim_next("alice"), uuids_of(board.trashed()), board.job_count) == ([], [job.uuid], 0)

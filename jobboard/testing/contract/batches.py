@@ -17,7 +17,7 @@ from jobboard.testing.contract.case import (
     Case,
     claim_one,
     numbers_of,
-    photo,
+    snapshot,
     state_of,
     uuids_of,
 )
@@ -110,12 +110,12 @@ class BatchCases(Case):
         claims += [strange, *board.claim_next("alice", expiry=LONG)]
         other.release(other.get(released.uuid), reason="its host is gone")
         board.consume(consumed.uuid, "alice", "early")
-        before = photo(board, consumed)
+        before = snapshot(board, consumed)
         outcomes = board.consume_many(claims, "alice")
         assert [type(outcome) for outcome in outcomes] == [type(None), ClaimLost, ClaimLost, ClaimLost, type(None)]
         assert (state_of(board, good), state_of(board, last)) == (JobState.COMPLETE, JobState.COMPLETE)
         assert (state_of(board, released), board.find_owner(strange)) == (JobState.UNCLAIMED, "bob")
-        assert photo(board, consumed) == before
+        assert snapshot(board, consumed) == before
 
     def test_consume_many_takes_a_result_for_each(self, board: JobBoard) -> None:
         board.post_many([Posting("resize") for _ in range(3)])

@@ -73,7 +73,7 @@ class Case:
                     raise TypeError(f"{cls.__name__} has two cases {name}")
 
 
-class Photo(NamedTuple):
+class Snapshot(NamedTuple):
     """All of a job that a refused call must leave as it was."""
 
     state: JobState
@@ -92,11 +92,11 @@ class Photo(NamedTuple):
     details: object
 
 
-def photo(board: JobBoard, job: Job) -> Photo:
+def snapshot(board: JobBoard, job: Job) -> Snapshot:
     """Read a job anew."""
     now = board.get(job.uuid)
     record = now.record
-    return Photo(
+    return Snapshot(
         record.state, record.attempts, record.owner, record.token, record.expires_at, record.run_at,
         record.last_modified, record.last_error, record.reason, record.checkpoint, record.result, record.cancel_asked,
         tuple(now.history), now.details,
@@ -123,17 +123,17 @@ def drain(board: JobBoard, who: str = "alice", *, limit: int = 100) -> Iterator[
             yield job
 
 
-def until_taken_back(board: JobBoard, *jobs: Job) -> None:
+def until_expired(board: JobBoard, *jobs: Job) -> None:
     """Wait until the claims of these jobs are over."""
     for job in jobs:
         eventually(lambda job=job: state_of(board, job) is not JobState.CLAIMED)  # type: ignore[misc]
 
 
-def let_a_claim_run_out(board: JobBoard, seconds: float = SHORT) -> None:
-    """Wait until a claim made now for ``seconds`` has been taken back, judged by the store's own clock."""
+def let_a_claim_expire(board: JobBoard, seconds: float = SHORT) -> None:
+    """Wait until a claim made now for ``seconds`` has expired, judged by the store's own clock."""
     witness = board.post("a witness of time", uuid=None)
     board.claim(witness, "a witness", seconds)
-    until_taken_back(board, witness)
+    until_expired(board, witness)
     board.cancel(witness)
 
 

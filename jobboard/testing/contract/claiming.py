@@ -14,7 +14,7 @@ from jobboard.testing.contract.case import (
     NEVER,
     Case,
     claim_one,
-    photo,
+    snapshot,
     state_of,
 )
 from jobboard.testing.harness import Harness
@@ -45,11 +45,11 @@ class ClaimingCases(Case):
     ) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(UnclaimableJob, match="alice") as caught:
             other.claim(other.get(job.uuid), who)
         assert caught.value.owner == "alice"
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         board.consume(job, "alice")
 
     def test_a_job_of_another_board_is_not_found(self, harness: Harness, board: JobBoard) -> None:
@@ -64,10 +64,10 @@ class ClaimingCases(Case):
         job = board.post("resize")
         board.claim(job, "alice")
         board.consume(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(UnclaimableJob):
             board.claim(job, "bob")
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
     def test_a_trashed_job_cannot_be_claimed(self, board: JobBoard) -> None:
         job = board.post("resize")

@@ -1,4 +1,4 @@
-"""Corruption: an entry that can't be decoded is set aside with its bytes, and harms nobody (promise 11)."""
+"""Corruption: an entry that can't be decoded is quarantined with its bytes, and harms nobody (promise 11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.job import Job
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, Case, photo, state_of, uuids_of
+from jobboard.testing.contract.case import LONG, Case, snapshot, state_of, uuids_of
 from jobboard.testing.harness import Harness
 
 Read = Callable[[JobBoard], Iterable[Job]]
@@ -80,8 +80,8 @@ class CorruptionCases(Case):
 
     def test_a_corrupt_entry_leaves_the_others_as_they_were(self, harness: Harness, board: JobBoard) -> None:
         one, _, three = _bad_between_good(harness, board)
-        before = photo(board, one), photo(board, three)
+        before = snapshot(board, one), snapshot(board, three)
         list(board.iterjobs())
-        assert (photo(board, one), photo(board, three)) == before
+        assert (snapshot(board, one), snapshot(board, three)) == before
         assert board.stats().trashed == 1
         assert [board.find("resize", key).uuid for key in ("0", "2")] == [one.uuid, three.uuid]

@@ -15,7 +15,7 @@ from jobboard.testing.contract.case import (
     SHORT,
     Case,
     drain,
-    let_a_claim_run_out,
+    let_a_claim_expire,
     needs,
     state_of,
     uuids_of,
@@ -104,7 +104,7 @@ class DelayCases(Case):
     def test_a_longer_delay_is_not_cut_short(self, board: JobBoard) -> None:
         later, sooner = board.post("resize", delay=LONG), board.post("resize", delay=SHORT)
         eventually(lambda: state_of(board, sooner) is JobState.UNCLAIMED)
-        let_a_claim_run_out(board)
+        let_a_claim_expire(board)
         assert uuids_of(board.claim_next("alice", limit=9)) == [sooner.uuid]
         assert state_of(board, later) is JobState.DELAYED
 

@@ -18,9 +18,9 @@ from jobboard.testing.contract.case import (
     SLACK,
     Case,
     claim_one,
-    let_a_claim_run_out,
+    let_a_claim_expire,
     needs,
-    photo,
+    snapshot,
     state_of,
     uuids_of,
 )
@@ -57,10 +57,10 @@ class ConsumeCases(Case):
     def test_a_result_that_cannot_travel_leaves_the_claim(self, board: JobBoard, result: Any) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(InvalidPosting, match="result"):
             board.consume(job, "alice", result)
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         board.consume(job, "alice", "now it can")
         assert job.result == "now it can"
 
@@ -78,10 +78,10 @@ class ConsumeCases(Case):
         job = board.post("resize")
         board.claim(job, "alice")
         board.consume(job, "alice", 1)
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(ClaimLost):
             board.consume(job, "alice", 2)
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
     def test_without_retention_a_consumed_job_is_gone_at_once(self, harness: Harness) -> None:
         board = harness.board(retention=0)
@@ -183,10 +183,10 @@ class AbandonCases(Case):
         job = board.post("resize")
         board.claim(job, "alice")
         board.abandon(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(ClaimLost):
             board.abandon(job, "alice", reason="again")
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
 
 class TrashCases(Case):
@@ -224,9 +224,9 @@ class TrashCases(Case):
     def test_an_operator_trashes_twice_and_the_first_reason_stays(self, board: JobBoard) -> None:
         job = board.post("resize")
         board.trash(job, "an operator", reason="runaway", force=True)
-        before = photo(board, job)
+        before = snapshot(board, job)
         board.trash(job, "another operator", reason="again", force=True)
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
     def test_an_operator_is_named_in_the_history(self, board: JobBoard) -> None:
         job = board.post("resize")
@@ -250,7 +250,7 @@ class ExtendCases(Case):
         job = board.post("resize")
         board.claim(job, "alice", 0.4)
         board.extend(job, "alice", LONG)
-        let_a_claim_run_out(board, 0.4)
+        let_a_claim_expire(board, 0.4)
         assert board.find_owner(job) == "alice"
         assert LONG - 60 < (job.expires_in() or 0) <= LONG + SLACK
         board.consume(job, "alice")
@@ -260,7 +260,7 @@ class ExtendCases(Case):
         job = board.post("resize")
         token = board.claim(job, "alice", 0.5)
         for _ in range(6):
-            let_a_claim_run_out(board, SHORT)
+            let_a_claim_expire(board, SHORT)
             board.extend(job, "alice", 0.5)
         assert (board.find_owner(job), board.get(job.uuid).record.token, job.attempts) == ("alice", token, 1)
 
@@ -283,7 +283,7 @@ class ExtendCases(Case):
         job = board.post("resize")
         board.claim(job, "alice", 0.4)
         board.extend(job, "alice", NEVER)
-        let_a_claim_run_out(board, 0.4)
+        let_a_claim_expire(board, 0.4)
         assert (board.find_owner(job), job.expires_in()) == ("alice", None)
 
     @needs(expiry="time")
@@ -312,12 +312,12 @@ class ExtendCases(Case):
     def test_a_handle_that_claimed_nothing_extends_nothing(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         try:
             assert other.get(job.uuid).extend_expiry(LONG) is False
         except ClaimLost:
             pass
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
 
 class CheckpointCases(Case):
@@ -350,9 +350,9 @@ class CheckpointCases(Case):
     def test_a_checkpoint_leaves_the_claim_and_the_history_alone(self, board: JobBoard) -> None:
         board.post("resize")
         job = claim_one(board)
-        before = photo(board, job)
+        before = snapshot(board, job)
         board.checkpoint(job, "alice", "half")
-        after = photo(board, job)
+        after = snapshot(board, job)
         assert after._replace(checkpoint=None, last_modified=None) == before._replace(last_modified=None)
 
     def test_a_checkpoint_of_512_kib_arrives(self, board: JobBoard) -> None:

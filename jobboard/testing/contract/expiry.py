@@ -17,10 +17,10 @@ from jobboard.testing.contract.case import (
     SLACK,
     Case,
     claim_one,
-    let_a_claim_run_out,
+    let_a_claim_expire,
     needs,
     state_of,
-    until_taken_back,
+    until_expired,
     uuids_of,
 )
 from jobboard.testing.deadline import eventually
@@ -32,7 +32,7 @@ class ExpiryCases(Case):
     def test_an_expired_claim_is_taken_back(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         token = board.claim(job, "alice", SHORT)
-        until_taken_back(other, job)
+        until_expired(other, job)
         record = other.get(job.uuid).record
         assert (record.state, record.owner, record.expires_at) == (JobState.UNCLAIMED, None, None)
         assert (record.attempts, record.token) == (1, token)
@@ -53,7 +53,7 @@ class ExpiryCases(Case):
         job, witness = board.post("resize"), board.post("witness")
         token = board.claim(job, "alice", SHORT)
         board.claim(witness, "alice", SHORT)
-        until_taken_back(other, witness)
+        until_expired(other, witness)
         assert other.claim(other.get(job.uuid), "bob") > token
 
     @needs(expiry="time")
@@ -62,7 +62,7 @@ class ExpiryCases(Case):
         board.claim(held, "alice", LONG)
         board.claim(forever, "alice", NEVER)
         board.claim(short, "alice", SHORT)
-        until_taken_back(other, short)
+        until_expired(other, short)
         assert uuids_of(other.claim_next("bob", limit=9)) == [short.uuid]
         assert board.find_owner(held) == board.find_owner(forever) == "alice"
 
@@ -70,7 +70,7 @@ class ExpiryCases(Case):
     def test_hundreds_of_expired_claims_are_taken_back_in_order(self, board: JobBoard, other: JobBoard) -> None:
         posted = board.post_many([Posting("resize") for _ in range(250)])
         assert len(board.claim_next("alice", limit=250, expiry=SHORT)) == 250
-        let_a_claim_run_out(other)
+        let_a_claim_expire(other)
         assert other.claim_next("bob", limit=250, expiry=LONG) == posted
         assert other.stats().claimed == 250
 
@@ -79,14 +79,14 @@ class ExpiryCases(Case):
         urgent = board.post("resize", priority=JobPriority.HIGH)
         board.claim(urgent, "alice", SHORT)
         board.post("resize")
-        until_taken_back(board, urgent)
+        until_expired(board, urgent)
         assert claim_one(board, "bob") == urgent
 
     @needs(expiry="time")
     def test_an_expiry_is_written_down_in_the_history(self, board: JobBoard) -> None:
         job = board.post("resize")
         token = board.claim(job, "alice", SHORT)
-        until_taken_back(board, job)
+        until_expired(board, job)
         line = job.history[-1]
         assert (line.kind, line.who, line.token) == (EventKind.EXPIRED, "alice", token)
 
@@ -95,7 +95,7 @@ class ExpiryCases(Case):
         job = board.post("resize")
         board.claim(job, "alice", 0.5)
         board.checkpoint(job, "alice", {"page": 7})
-        until_taken_back(board, job)
+        until_expired(board, job)
         assert claim_one(other, "bob").checkpoint == {"page": 7}
 
     @needs(expiry="time")
@@ -113,7 +113,7 @@ class ExpiryCases(Case):
     def test_a_key_replaces_what_an_expired_claim_left(self, board: JobBoard) -> None:
         job = board.post("resize", key="cat.png", details={"n": 1})
         board.claim(job, "alice", SHORT)
-        let_a_claim_run_out(board)
+        let_a_claim_expire(board)
         replaced = board.post("resize", key="cat.png", details={"n": 2}, if_exists="replace")
         assert (replaced.uuid, replaced.details) == (job.uuid, {"n": 2})
 
@@ -121,7 +121,7 @@ class ExpiryCases(Case):
     def test_the_owner_of_an_expired_claim_that_nobody_took_is_late_too(self, board: JobBoard) -> None:
         job = board.post("resize")
         token = board.claim(job, "alice", SHORT)
-        until_taken_back(board, job)
+        until_expired(board, job)
         assert board.claim(job, "alice") > token
         board.consume(job, "alice")
 
@@ -165,6 +165,6 @@ class ExpiryCases(Case):
         dying.claim(dying.get(held.uuid), "alice", LONG)
         dying.claim(dying.get(short.uuid), "alice", SHORT)
         dying.close()
-        until_taken_back(board, short)
+        until_expired(board, short)
         assert board.find_owner(held) == "alice"
         assert claim_one(board, "bob") == short

@@ -17,9 +17,9 @@ from jobboard.testing.contract.case import (
     Case,
     claim_one,
     needs,
-    photo,
+    snapshot,
     state_of,
-    until_taken_back,
+    until_expired,
 )
 from jobboard.testing.faults import LossyBackend
 
@@ -53,10 +53,10 @@ each_end = pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__[1:]
 
 
 def _refuses(board: JobBoard, end: End, job: Job, who: str, **token: Any) -> None:
-    before = photo(board, job)
+    before = snapshot(board, job)
     with pytest.raises(ClaimLost):
         end(board, job, who, **token)
-    assert photo(board, job) == before
+    assert snapshot(board, job) == before
 
 
 class FenceCases(Case):
@@ -64,17 +64,17 @@ class FenceCases(Case):
     def test_the_owner_may(self, board: JobBoard, end: End) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         end(board, job, "alice")
-        assert photo(board, job) != before
+        assert snapshot(board, job) != before
 
     @each_end
     def test_the_owner_may_by_another_handle_of_the_same_board(self, board: JobBoard, end: End) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         end(board, board.get(job.uuid), "alice")
-        assert photo(board, job) != before
+        assert snapshot(board, job) != before
 
     @each_end
     def test_a_claim_ends_with_its_job_though_another_is_posted_under_the_same_uuid(
@@ -96,9 +96,9 @@ class FenceCases(Case):
     def test_whoever_was_given_the_token_may(self, board: JobBoard, other: JobBoard, end: End) -> None:
         job = board.post("resize")
         token = board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         end(other, other.get(job.uuid), "alice", token=token)
-        assert photo(board, job) != before
+        assert snapshot(board, job) != before
 
     @each_end
     def test_nobody_may_without_a_claim(self, board: JobBoard, end: End) -> None:
@@ -199,7 +199,7 @@ class FenceCases(Case):
     def test_nobody_may_after_the_claim_expired(self, board: JobBoard) -> None:
         jobs = [board.post("resize") for _ in ENDS]
         tokens = [board.claim(job, "alice", SHORT) for job in jobs]
-        until_taken_back(board, *jobs)
+        until_expired(board, *jobs)
         for end, job, token in zip(ENDS, jobs, tokens, strict=True):
             _refuses(board, end, job, "alice")
             _refuses(board, end, board.get(job.uuid), "alice", token=token)
@@ -209,7 +209,7 @@ class FenceCases(Case):
     def test_the_late_one_may_not_while_the_next_owner_works(self, board: JobBoard, other: JobBoard) -> None:
         jobs = [board.post("resize") for _ in ENDS]
         tokens = [board.claim(job, "alice", SHORT) for job in jobs]
-        until_taken_back(board, *jobs)
+        until_expired(board, *jobs)
         for end, job, late in zip(ENDS, jobs, tokens, strict=True):
             taken_over = claim_one(other, "alice")
             assert (taken_over, (taken_over.token or 0) > late) == (job, True)

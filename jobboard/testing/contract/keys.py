@@ -19,7 +19,7 @@ from jobboard.testing.contract.case import (
     Case,
     drain,
     numbers_of,
-    photo,
+    snapshot,
     state_of,
     uuids_of,
 )
@@ -55,11 +55,11 @@ class KeyCases(Case):
 
     def test_a_key_taken_by_a_live_job_is_refused(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize", key="cat.png", details={"n": 1})
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(AlreadyPosted) as caught:
             other.post("resize", key="cat.png", details={"n": 2})
         assert caught.value.uuid == job.uuid
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         assert board.job_count == 1
 
     def test_a_key_taken_by_a_claimed_job_is_refused(self, board: JobBoard) -> None:
@@ -109,10 +109,10 @@ class KeyCases(Case):
         job = board.post("resize", key="cat.png", details={"n": 1}, delay=LONG if state is JobState.DELAYED else None)
         if state is JobState.CLAIMED:
             board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         kept = board.post("resize", key="cat.png", details={"n": 2}, priority=JobPriority.HIGH, if_exists="keep")
         assert (kept.uuid, kept.details, kept.priority) == (job.uuid, {"n": 1}, JobPriority.NORMAL)
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         assert before.state is state
         assert board.job_count == 1
 
@@ -150,10 +150,10 @@ class KeyCases(Case):
     def test_replace_of_a_claimed_job_is_refused(self, board: JobBoard) -> None:
         job = board.post("resize", key="cat.png", details={"n": 1})
         board.claim(job, "alice")
-        before = photo(board, job)
+        before = snapshot(board, job)
         with pytest.raises(AlreadyPosted):
             board.post("resize", key="cat.png", details={"n": 2}, if_exists="replace")
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         board.consume(job, "alice")
 
     def test_a_key_twice_in_one_batch_is_refused_and_nothing_is_posted(self, board: JobBoard) -> None:
@@ -174,12 +174,12 @@ class KeyCases(Case):
 
     def test_one_taken_key_keeps_the_whole_batch_off_the_board(self, board: JobBoard) -> None:
         taken = board.post("resize", key="b", details={"n": 1})
-        before = photo(board, taken)
+        before = snapshot(board, taken)
         with pytest.raises(AlreadyPosted) as caught:
             board.post_many([Posting("resize", key="a"), Posting("resize", key="b"), Posting("resize", key="c")])
         assert caught.value.uuid == taken.uuid
         assert uuids_of(board.iterjobs()) == [taken.uuid]
-        assert photo(board, taken) == before
+        assert snapshot(board, taken) == before
 
     def test_one_taken_key_undoes_the_replacements_of_its_batch(self, board: JobBoard) -> None:
         board.post("resize", key="a", details={"n": 1})

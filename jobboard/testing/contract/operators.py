@@ -17,9 +17,9 @@ from jobboard.testing.contract.case import (
     Case,
     claim_one,
     needs,
-    photo,
+    snapshot,
     state_of,
-    until_taken_back,
+    until_expired,
     uuids_of,
 )
 from jobboard.testing.harness import Harness
@@ -47,10 +47,10 @@ class ReleaseCases(Case):
         board.claim(complete, "alice")
         board.consume(complete, "alice")
         for job in (unclaimed, delayed, complete):
-            before = photo(board, job)
+            before = snapshot(board, job)
             with pytest.raises(ClaimLost):
                 board.release(job, reason="its host is gone")
-            assert photo(board, job) == before
+            assert snapshot(board, job) == before
 
     def test_a_job_that_is_gone_cannot_be_released(self, board: JobBoard) -> None:
         job = board.post("resize")
@@ -75,11 +75,11 @@ class TrashBinCases(Case):
     def test_what_is_not_in_the_trash_cannot_be_restored_or_purged(self, board: JobBoard, twice: str) -> None:
         job, gone = board.post("resize"), board.post("resize")
         board.cancel(gone)
-        before = photo(board, job)
+        before = snapshot(board, job)
         for absent in (job, gone):
             with pytest.raises(NotFound):
                 getattr(board, twice)(absent.uuid)
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
     def test_a_second_restore_finds_nothing_in_the_trash(self, board: JobBoard) -> None:
         job = board.post("resize")
@@ -191,7 +191,7 @@ class CancelCases(Case):
         job = claim_one(board, expiry=SHORT)
         board.cancel(job)
         board.claim(witness, "alice", SHORT)
-        until_taken_back(board, witness)
+        until_expired(board, witness)
         with pytest.raises(NotFound):
             board.get(job.uuid)
         assert (uuids_of(board.iterjobs()), board.claim_next("bob", ["resize"])) == ([witness.uuid], [])
@@ -200,9 +200,9 @@ class CancelCases(Case):
         board.post("resize")
         job = claim_one(board)
         board.cancel(job)
-        before = photo(board, job)
+        before = snapshot(board, job)
         board.cancel(job)
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
 
     def test_what_has_ended_cannot_be_cancelled(self, board: JobBoard) -> None:
         consumed, trashed, gone = (board.post("resize") for _ in range(3))
@@ -316,7 +316,7 @@ class AuditCases(Case):
         board.cancel(jobs[-1])
         board.restore(next(iter(board.trashed())).uuid)
         board.pause("rotate")
-        before = [photo(board, job) for job in board.iterjobs(states=list(JobState))]
+        before = [snapshot(board, job) for job in board.iterjobs(states=list(JobState))]
         assert board.audit() == []
         assert board.audit(repair=True) == []
-        assert [photo(board, job) for job in board.iterjobs(states=list(JobState))] == before
+        assert [snapshot(board, job) for job in board.iterjobs(states=list(JobState))] == before

@@ -10,7 +10,7 @@ from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, Case, claim_one, photo, state_of, uuids_of
+from jobboard.testing.contract.case import LONG, Case, claim_one, snapshot, state_of, uuids_of
 from jobboard.testing.faults import Fault, LossyBackend
 from jobboard.testing.harness import Harness
 
@@ -233,7 +233,7 @@ class OutageCases(Case):
     def test_a_refused_request_changed_nothing_and_is_raised_at_once(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board(patience=0.1)
         job = board.post("resize")
-        before = photo(board, job)
+        before = snapshot(board, job)
         for primitive in ("claim", "claim_next", "cancel", "trash", "post", "stats", "page", "count"):
             lossy.lose(primitive, "refused")
         calls = [
@@ -250,7 +250,7 @@ class OutageCases(Case):
             with pytest.raises(BoardUnavailable, match="refused"):
                 call()  # type: ignore[no-untyped-call,unused-ignore]
         assert not lossy.armed
-        assert photo(board, job) == before
+        assert snapshot(board, job) == before
         assert board.job_count == 1
 
     def test_a_refusal_after_a_lost_reply_leaves_the_outcome_unknown(self, harness: Harness) -> None:

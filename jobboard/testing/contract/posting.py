@@ -13,7 +13,7 @@ from jobboard.codec import MAX_DETAILS, encode
 from jobboard.errors import InvalidPosting
 from jobboard.logbook import LogBook
 from jobboard.states import JobPriority, JobState
-from jobboard.testing.contract.case import Case, drain, photo, uuids_of
+from jobboard.testing.contract.case import Case, drain, snapshot, uuids_of
 from jobboard.testing.harness import Harness
 
 PLAIN: list[Any] = [
@@ -154,10 +154,10 @@ class PostingCases(Case):
     def test_the_same_uuid_posted_twice_is_one_job(self, board: JobBoard) -> None:
         uuid = str(uuids.uuid4())
         first = board.post("resize", details={"n": 1}, uuid=uuid)
-        before = photo(board, first)
+        before = snapshot(board, first)
         again = board.post("resize", details={"n": 2}, uuid=uuid)
         assert (again.uuid, again.sequence, again.details) == (uuid, first.sequence, {"n": 1})
-        assert photo(board, first) == before
+        assert snapshot(board, first) == before
         assert board.job_count == 1
 
     def test_a_uuid_with_a_key_posted_twice_is_one_job(self, board: JobBoard) -> None:

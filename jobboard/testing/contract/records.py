@@ -10,7 +10,7 @@ from jobboard.board import JobBoard
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of, until_taken_back
+from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of, until_expired
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
 
@@ -167,7 +167,7 @@ class RecordCases(Case):
     def test_an_owner_is_named_as_it_is_when_its_claim_expires(self, board: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, owner := 'it\'s \\ "bob" ü\xa0', SHORT)
-        until_taken_back(board, job)
+        until_expired(board, job)
         reason = f"the claim of '{owner}' expired"
         assert (board.get(job.uuid).record.reason, job.history[-1].reason) == (reason, reason)
 
