@@ -84,7 +84,7 @@ class Scheduler:
             self._thread.start()
 
     def run(self) -> None:
-        """Post due jobs in this thread's place until somebody calls :meth:`stop`."""
+        """Post due jobs, and block until somebody calls :meth:`stop`."""
         self.start()
         try:
             while not self.wait(0.5):
