@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -133,7 +133,7 @@ def _find_fault(path: str, value: Any, depth: int) -> tuple[str, str] | None:
 
 def _find_fault_in_mapping(path: str, value: Mapping[Any, Any], depth: int) -> tuple[str, str] | None:
     if not isinstance(value, dict):
-        return path, f"{type(value).__name__} is not supported; convert it to dict"
+        return path, f"{_name_of(type(value))} is not supported; convert it to dict"
     for key in value:
         if not isinstance(key, str):
             return path, f"the key {key!r} must be a str"
@@ -154,18 +154,27 @@ def _first_fault(items: Any, depth: int) -> tuple[str, str] | None:
 def _fault_of_leaf(value: Any) -> str | None:
     if value is None or isinstance(value, (bool, float, bytes, bytearray, memoryview)):
         return None
-    if isinstance(value, int):
-        return None if _MIN_INT <= value <= _MAX_INT else "an int must fit 64 bits"
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return "it holds a lone surrogate, which is not UTF-8; convert it to bytes (os.fsencode for a file name)"
-        return None
-    if isinstance(value, datetime):
-        return None if value.tzinfo is not None else "a naive datetime names no moment; add a tzinfo"
-    if isinstance(value, Sequence):
-        return f"{type(value).__name__} is not supported; convert it to list"
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return f"{name} is not supported; convert it to str"
+    for kind, fault_of in _LEAVES:
+        if isinstance(value, kind):
+            return fault_of(value)
+    return f"{_name_of(type(value))} is not supported; convert it to str"
+
+
+def _fault_of_text(value: str) -> str | None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "it holds a lone surrogate, which is not UTF-8; convert it to bytes (os.fsencode for a file name)"
+    return None
+
+
+_LEAVES: list[tuple[type, Callable[[Any], str | None]]] = [
+    (int, lambda value: None if _MIN_INT <= value <= _MAX_INT else "an int must fit 64 bits"),
+    (str, _fault_of_text),
+    (datetime, lambda value: None if value.tzinfo else "a naive datetime names no moment; add a tzinfo"),
+    (Sequence, lambda value: f"{_name_of(type(value))} is not supported; convert it to list"),
+]
+
+
+def _name_of(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, Literal
@@ -16,7 +16,14 @@ from jobboard.job import Job
 from jobboard.schedules.firing import Firing
 from jobboard.schedules.planning import due_at, fire_times
 from jobboard.schedules.progress import FireRecord, Progress
-from jobboard.schedules.schedule import Schedule, check_details, check_schedule_id, schedule_from_plain, unpack_schedule
+from jobboard.schedules.schedule import (
+    Schedule,
+    Unreadable,
+    check_details,
+    check_schedule_id,
+    schedule_from_plain,
+    unpack_schedule,
+)
 from jobboard.schedules.transitions import (
     Stored,
     change_of,
@@ -46,17 +53,6 @@ _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "prog
 
 #: Given what is stored and the present moment, the step to take; None if nothing is to change.
 Decide = Callable[[Stored | None, float], ScheduleStep | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A schedule whose bytes can't be decoded, and why; it can be removed or replaced.
-
-    It is never due, but for one of a newer format, which newer schedulers fire.
-    """
-
-    id: str
-    fault: str
 
 
 class Schedules:

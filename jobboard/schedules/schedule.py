@@ -140,6 +140,17 @@ class Schedule:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A schedule whose bytes can't be decoded, and why; it can be removed or replaced.
+
+    It is never due, but for one of a newer format, which newer schedulers fire.
+    """
+
+    id: str
+    fault: str
+
+
 def schedule_from_plain(
     plain: object, progress: Progress | None = None, trigger_of: Callable[[object], Trigger] = trigger_from_plain
 ) -> Schedule:

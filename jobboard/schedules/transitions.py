@@ -55,13 +55,7 @@ def start_at(schedule: Schedule, progress: Progress, now: float) -> None:
 def kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
     assert old.progress is not None
     progress = old.progress.copy()
-    starts_anew = (
-        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
-        or (old.paused and not new.paused)
-        or (old.max_runs != new.max_runs and progress.upcoming is None)
-        or progress.fault is not None
-    )
-    if starts_anew:
+    if _starts_anew(old, new, progress):
         start_at(new, progress, now)
         progress.buffered = None
     progress.fault = None
@@ -72,6 +66,15 @@ def kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
     if new.max_runs is not None and progress.runs >= new.max_runs:
         progress.upcoming = progress.buffered = None
     return progress
+
+
+def _starts_anew(old: Schedule, new: Schedule, progress: Progress) -> bool:
+    return (
+        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
+        or (old.paused and not new.paused)
+        or (old.max_runs != new.max_runs and progress.upcoming is None)
+        or progress.fault is not None
+    )
 
 
 def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewJob:
