@@ -99,11 +99,11 @@ def test_any_record_can_be_looked_at(time: float, value: bytes) -> None:
 )
 @pytest.mark.parametrize("read", [decode, unpack_payload, lambda data: unpack_schedule("id", data)])
 def test_what_would_take_long_or_much_is_refused_at_once(read: Callable[[bytes], object], data: bytes) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for head in (b"", pack_payload(Payload())[0][:-1]):
         with pytest.raises(ValueError):
             read(head + data)
-    assert time.monotonic() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def _nested(depth: int) -> Any:
