@@ -118,7 +118,7 @@ class ZooKeeperBackend(Backend):
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
         pauses = Pauses(connection, layout, transactions)
         claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses)
-        poster = Poster(connection, layout, clock, sessions, reader, transactions, jobs)
+        poster = Poster(connection, layout, clock, reader, transactions, jobs)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._change_log, self._entities, self._upkeep, self._pauses = change_log, entities, upkeep, pauses
         self._claimer, self._poster = claimer, poster

@@ -16,7 +16,6 @@ from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import MAX_INLINE, Newer, StoredJob, encode_alias, new_job
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, Conflict, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
@@ -66,12 +65,11 @@ class Poster:
         connection: Connection,
         layout: Layout,
         clock: Clock,
-        sessions: Sessions,
         reader: JobReader,
         transactions: Transactions,
         jobs: ReadModifyWrite,
     ) -> None:
-        self._connection, self._layout, self._clock, self._sessions = connection, layout, clock, sessions
+        self._connection, self._layout, self._clock = connection, layout, clock
         self._reader, self._transactions, self._jobs = reader, transactions, jobs
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
@@ -151,26 +149,20 @@ class Poster:
 
     def _current(self, uuids: Sequence[str]) -> dict[str, StoredJob]:
         """Return the jobs under these uuids as they are now, aliases followed."""
-        found: dict[str, StoredJob] = {}
-        aliases: dict[str, str] = {}
-        for uuid, job in zip(uuids, self._reader.read(uuids), strict=True):
-            if isinstance(job, Newer):
-                raise BoardUnavailable(f"job {uuid} is of format {job.format}; upgrade this client")
-            if isinstance(job, str):
-                aliases[uuid] = job
-            elif job is not None:
-                found[uuid] = job
-        now = self._clock.now()
-        due = [uuid for uuid, job in found.items() if job.is_due(now, self._sessions.is_present)]
-        if due:
-            self._jobs.expire_and_promote(due)
-        again = [*due, *{target for target in aliases.values() if target not in found}]
-        for uuid, job in zip(again, self._jobs.current(again) if again else (), strict=True):
-            if job is not None:
-                found[uuid] = job
-            else:
-                found.pop(uuid, None)
-        return found | {alias: found[uuid] for alias, uuid in aliases.items() if uuid in found}
+        found = {uuid: self._readable(uuid, one) for uuid, one in zip(uuids, self._reader.read(uuids), strict=True)}
+        jobs = {uuid: one for uuid, one in found.items() if isinstance(one, StoredJob)}
+        aliases = {uuid: one for uuid, one in found.items() if isinstance(one, str)}
+        again = [*self._jobs.write_due(jobs.values()), *{target for target in aliases.values() if target not in jobs}]
+        if again:
+            latest = dict(zip(again, self._jobs.current(again), strict=True))
+            jobs = {uuid: job for uuid, job in (jobs | latest).items() if job is not None}
+        return jobs | {alias: jobs[uuid] for alias, uuid in aliases.items() if uuid in jobs}
+
+    @staticmethod
+    def _readable(uuid: str, found: StoredJob | Newer | str | None) -> StoredJob | str | None:
+        if isinstance(found, Newer):
+            raise BoardUnavailable(f"job {uuid} is of format {found.format}; upgrade this client")
+        return found
 
     # -- writing ---------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -95,10 +95,7 @@ class ReadModifyWrite:
     def current(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Return the jobs of these uuids as they are now, with their long values; None for those that don't exist."""
         found = self._reader.read_jobs(uuids)
-        now = self._clock.now()
-        due = [job.uuid for job in found if job is not None and job.is_due(now, self._sessions.is_present)]
-        if due:
-            self.expire_and_promote(due)
+        if self.write_due(job for job in found if job is not None):
             found = self._reader.read_jobs(uuids)
         return self._with_long_values(found)
 
@@ -115,6 +112,14 @@ class ReadModifyWrite:
             changed = [job for uuid, job in again.items() if job and job.zxid != versions[uuid]]
             torn = self._reader.read_long_values(changed)
         return found
+
+    def write_due(self, jobs: Iterable[StoredJob]) -> list[str]:
+        """Write what time, or the end of a session, has made of these jobs; returns the uuids of those it changed."""
+        now = self._clock.now()
+        due = [job.uuid for job in jobs if job.is_due(now, self._sessions.is_present)]
+        if due:
+            self.expire_and_promote(due)
+        return due
 
     def expire_and_promote(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Write what time, or the end of a session, has made of these jobs; returns them as they are then."""
@@ -184,9 +189,17 @@ class ReadModifyWrite:
             return done
         self._transactions.create_parents_of_keys([job for one, job in changed if job.is_live and not one.was_live])
         self._transactions.move_out_long_values([job for one, job in changed if one.write is Write.UPDATE])
+        done += self._carry_out(changed, gone)
+        self._remember(done)
+        return done
+
+    def _carry_out(
+        self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]
+    ) -> list[_Decided[Answer]]:
+        """Send all transactions before the first answer is awaited, and return what they have done."""
         sent: list[tuple[list[_Decided[Answer]], SentTransaction]] = []
+        done: list[_Decided[Answer]] = []
         try:
-            # All are on their way before the first answer is awaited.
             for part_and_transaction in self._send(changed, gone):
                 sent.append(part_and_transaction)
             for part, transaction in sent:
@@ -194,10 +207,14 @@ class ReadModifyWrite:
         except BoardUnavailable as error:
             is_whole = len(sent) == 1 and len(sent[0][0]) == len(changed)
             raise reply_lost_if(bool(sent) and not is_whole, error) from error
-        for one in done:
-            if one.job is not None and one.job.presence is not None and one.job.presence == self._sessions.present:
-                self._held.put(one.job)
         return done
+
+    def _remember(self, done: Sequence[_Decided[Answer]]) -> None:
+        """Remember the jobs that this client still holds."""
+        present = self._sessions.present
+        for one in done:
+            if one.job is not None and one.job.presence is not None and one.job.presence == present:
+                self._held.put(one.job)
 
     def _send(
         self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]

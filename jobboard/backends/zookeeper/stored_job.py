@@ -182,16 +182,12 @@ class StoredJob(JobRow):
     def apply(self, change: Callable[[], Transition[Answer]], now: float) -> Transition[Answer]:
         """Carry out a transition of this job, and prepare what its next write needs beside the row."""
         was_complete = self.state is JobState.COMPLETE
-        unread = {field: getattr(self, field) for field in self.blobs}
-        for field, value in unread.items():
-            setattr(self, field, value or _UNREAD)
-        before = {field: getattr(self, field) for field in unread}
+        before = {field: getattr(self, field) or _UNREAD for field in self.blobs}
+        for field, value in before.items():
+            setattr(self, field, value)
         transition = change()
         for field, value in before.items():
-            if getattr(self, field) is not value:
-                self.orphans.append(self.blobs.pop(field))
-            elif value is _UNREAD:
-                setattr(self, field, unread[field])
+            self._drop_blob_if_replaced(field, value)
         if transition.told:
             self._take_notes(transition)
             self.reason = shortened(self.reason, MAX_REASON)
@@ -201,6 +197,12 @@ class StoredJob(JobRow):
             if self.state is JobState.COMPLETE and not was_complete:
                 self.until = now + transition.retention if transition.retention else now - MAX_CLOCK_ERROR
         return transition
+
+    def _drop_blob_if_replaced(self, field: str, before: Any) -> None:
+        if getattr(self, field) is not before:
+            self.orphans.append(self.blobs.pop(field))
+        elif before is _UNREAD:
+            setattr(self, field, b"" if field == "body" else None)
 
     def _take_notes(self, transition: Transition[Any]) -> None:
         for note in transition.told:
