@@ -1,0 +1,85 @@
+"""The contract's cases that a client library can change, on every server; ``tox -e least`` runs it on the oldest ones.
+
+Every operation of a backend is in it, with lost replies, outages, waiting and events. Jobboard's own code alone decides
+the rest: arguments, fences, keys, order, formats. The file is named so that pytest runs it only on request; the whole
+contract runs on the newest libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from harnesses.etcd_harness import EtcdHarness
+from harnesses.fixtures import a_server
+from harnesses.redis_harness import RedisHarness
+from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
+from harnesses.zookeeper_harness import ZooKeeperHarness
+from servers.etcd_servers import EtcdServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+from servers.redis_servers import RedisServer
+from servers.zookeeper_servers import ZooKeeperServer
+
+from jobboard.testing import DeploymentContract, Harness
+from jobboard.testing.contract.books import BookCases
+from jobboard.testing.contract.corruption import CorruptionCases
+from jobboard.testing.contract.entities import EntityCases
+from jobboard.testing.contract.firing import FiringCases
+from jobboard.testing.contract.iterating import IteratingCases
+from jobboard.testing.contract.lifecycle import LifecycleCases
+from jobboard.testing.contract.operators import CancelCases, PauseCases, TrashBinCases
+from jobboard.testing.contract.processes import ProcessCases
+from jobboard.testing.contract.records import RecordCases
+from jobboard.testing.counting import count_cases
+
+
+class OldestContract(
+    BookCases, CancelCases, CorruptionCases, EntityCases, FiringCases, IteratingCases, LifecycleCases, PauseCases,
+    ProcessCases, RecordCases, TrashBinCases, DeploymentContract,
+):  # fmt: skip
+    """Derive a class ``Test...`` of it beside a fixture ``harness``."""
+
+
+OldestContract.all_cases = OldestContract.executed_cases = count_cases(OldestContract)
+
+etcd = a_server(EtcdServer)
+mariadb = a_server(MariadbServer)
+postgresql = a_server(PostgresqlServer)
+redis = a_server(RedisServer)
+zookeeper = a_server(ZooKeeperServer)
+
+
+class TestEtcd(OldestContract):
+    @pytest.fixture
+    def harness(self, etcd: EtcdServer) -> Iterator[Harness]:
+        with EtcdHarness(etcd.uri) as harness:
+            yield harness
+
+
+class TestMariadb(OldestContract):
+    @pytest.fixture
+    def harness(self, mariadb: MariadbServer) -> Iterator[Harness]:
+        with MysqlHarness(mariadb.uri) as harness:
+            yield harness
+
+
+class TestPostgresql(OldestContract):
+    @pytest.fixture
+    def harness(self, postgresql: PostgresqlServer) -> Iterator[Harness]:
+        with PostgresqlHarness(postgresql.uri) as harness:
+            yield harness
+
+
+class TestRedis(OldestContract):
+    @pytest.fixture
+    def harness(self, redis: RedisServer) -> Iterator[Harness]:
+        with RedisHarness(redis.uri) as harness:
+            yield harness
+
+
+class TestZooKeeper(OldestContract):
+    @pytest.fixture
+    def harness(self, zookeeper: ZooKeeperServer) -> Iterator[Harness]:
+        with ZooKeeperHarness(zookeeper.uri) as harness:
+            yield harness
