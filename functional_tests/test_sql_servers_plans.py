@@ -10,9 +10,9 @@ import pytest
 from harnesses.sql_site import Site
 
 from jobboard import Every, JobBoard, JobState, Schedule
-from jobboard.backends.sql import auditing, statements, timetable
-from jobboard.backends.sql import mysql_shortcuts as mysql
-from jobboard.backends.sql import postgresql_shortcuts as shortcuts
+from jobboard.backends.sql import audit, job_statements, schedule_statements
+from jobboard.backends.sql.mysql import fast_path as mysql
+from jobboard.backends.sql.postgresql import fast_path as postgresql
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.statement import Statement
 
@@ -20,43 +20,42 @@ pytest_plugins = ("harnesses.sql_fixtures",)
 
 #: The statement, and the index without its prefix; what only one kind of server runs has its name before it.
 BY_INDEX: dict[str, tuple[Statement, str]] = {
-    "postgresql: claim_next": (shortcuts.CLAIM_NEXT, "ready"),
-    "postgresql: claim_next of a name": (shortcuts.CLAIM_NEXT_OF_NAME, "ready_by_name"),
-    "postgresql: whether to wait": (shortcuts.READY_IN, "ready"),
-    "postgresql: whether to wait for a name": (shortcuts.READY_IN_OF_NAME, "ready_by_name"),
-    "postgresql: consume": (shortcuts.CONSUME, "uuid"),
-    "postgresql: post": (shortcuts.POST, "key"),
-    "many": (statements.FIND_MANY, "uuid"),
-    "what was done": (statements.WAS_DONE, "history"),
-    "the last line": (statements.LAST_LINE, "history"),
-    "trimming": (statements.TRIM_HISTORY, "history"),
-    "renewals": (statements.DROP_UNRECORDED, "history"),
-    "lines of no job": (statements.FORGET_LOOSE_LINES, "history"),
-    "letting go": (statements.LET_GO.find, "due"),
-    "due or paused": (statements.DUE_OR_PAUSED, "due"),
-    "postgresql: claim_next, the long way": (statements.CLAIM_NEXT.at_once, "ready"),
+    "postgresql: claim_next": (postgresql.CLAIM_NEXT, "ready"),
+    "postgresql: claim_next of a name": (postgresql.CLAIM_NEXT_OF_NAME, "ready_by_name"),
+    "postgresql: whether to wait": (postgresql.READY_IN, "ready"),
+    "postgresql: whether to wait for a name": (postgresql.READY_IN_OF_NAME, "ready_by_name"),
+    "postgresql: consume": (postgresql.CONSUME, "uuid"),
+    "postgresql: post": (postgresql.POST, "key"),
+    "many": (job_statements.FIND_MANY, "uuid"),
+    "what was done": (job_statements.NOTES, "history"),
+    "trimming": (job_statements.TRIM_HISTORY, "history"),
+    "renewals": (job_statements.DROP_UNRECORDED, "history"),
+    "lines of no job": (job_statements.FORGET_EVENTS, "history"),
+    "letting go": (job_statements.PROMOTE.find, "due"),
+    "due or paused": (job_statements.DUE_OR_PAUSED, "due"),
+    "postgresql: claim_next, the long way": (job_statements.CLAIM_NEXT.at_once, "ready"),
     "mysql: claim_next, the short way": (mysql.HEADS, "ready"),
     "mysql: claim_next of a name, the short way": (mysql.HEADS_OF_NAME, "ready_by_name"),
     "mysql: consume, the short way": (mysql.CONSUME, "uuid"),
-    "mysql: claim_next": (statements.CLAIM_NEXT.find, "ready"),
-    "the heads of a name": (statements.HEADS_OF_NAME, "ready_by_name"),
-    "the next ready name": (statements.NEXT_READY_NAME, "ready_by_name"),
-    "is anything ready": (statements.IS_READY, "ready"),
-    "is a name ready": (statements.IS_NAME_READY, "ready_by_name"),
-    "is anything due": (statements.IS_ANY_DUE, "due"),
-    "what is due": (statements.OVERDUE, "due"),
-    "the next due": (statements.NEXT_DUE, "due"),
-    "a fence": (statements.FENCE, "uuid"),
-    "fences": (statements.FENCES, "uuid"),
-    "a key": (statements.FIND_KEY, "key"),
-    "keys": (statements.FIND_KEYS, "key"),
-    "a replacement": (statements.REPLACED_BY, "replaced"),
-    "history": (statements.HISTORY, "history"),
-    "what is over": (statements.OVER, "over"),
-    "schedules that are due": (timetable.DUE, "next_at"),
-    "postgresql: the next schedule": (timetable.NEXT_AFTER_NOW, "next_at"),
-    **{f"a page of {state}": (statements.PAGES[code].rest_of_rank, "ready") for code, state in STATES.items()},
-    **{f"later ranks of {state}": (statements.PAGES[code].later_ranks, "ready") for code, state in STATES.items()},
+    "mysql: claim_next": (job_statements.CLAIM_NEXT.find, "ready"),
+    "the heads of a name": (job_statements.HEADS_OF_NAME, "ready_by_name"),
+    "the next ready name": (job_statements.NEXT_READY_NAME, "ready_by_name"),
+    "is anything ready": (job_statements.IS_READY, "ready"),
+    "is a name ready": (job_statements.IS_NAME_READY, "ready_by_name"),
+    "is anything due": (job_statements.IS_ANY_DUE, "due"),
+    "what is due": (job_statements.OVERDUE, "due"),
+    "the next due": (job_statements.NEXT_DUE, "due"),
+    "a fence": (job_statements.LOCK, "uuid"),
+    "fences": (job_statements.LOCK_MANY, "uuid"),
+    "a key": (job_statements.FIND_KEY, "key"),
+    "keys": (job_statements.FIND_KEYS, "key"),
+    "a replacement": (job_statements.REPLACED_BY, "replaced"),
+    "history": (job_statements.HISTORY, "history"),
+    "what is over": (job_statements.OVER, "over"),
+    "schedules that are due": (schedule_statements.DUE, "next_at"),
+    "postgresql: the next schedule": (schedule_statements.NEXT_AFTER_NOW, "next_at"),
+    **{f"a page of {state}": (job_statements.PAGES[code].rest_of_rank, "ready") for code, state in STATES.items()},
+    **{f"later ranks of {state}": (job_statements.PAGES[code].later_ranks, "ready") for code, state in STATES.items()},
 }
 
 _VALUES: dict[str, Any] = {
@@ -64,7 +63,7 @@ _VALUES: dict[str, Any] = {
     "ids": [1, 2], "key": "k", "keys": ["k", "l"], "token": 1, "who": "alice", "claim_id": "c", "expiry": 30.0,
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
-    "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "holds": ("u", 1, "alice"),
+    "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "fences": ("u", 1, "alice"),
 }  # fmt: skip
 
 
@@ -74,15 +73,15 @@ def _plan(site: Site, board: JobBoard, statement: Statement, **there: Any) -> tu
     :param there: parameters of what is there; a planner may look, and answer before it plans.
     """
     database: Any = board._backend.database  # type: ignore[attr-defined]
-    tongue = database.driver.tongue
-    sql, constants = statement.on(tongue)
-    lists = {name: tongue.as_list(value) if not site.is_postgresql else value for name, value in _VALUES.items()
+    dialect = database.driver.dialect
+    sql, constants = statement.on(dialect)
+    lists = {name: dialect.as_list(value) if not site.is_postgresql else value for name, value in _VALUES.items()
              if isinstance(value, list)}  # fmt: skip
-    lists["holds"] = ((there.get("uuid"), 1, "alice"),)
+    lists["fences"] = ((there.get("uuid"), 1, "alice"),)
     values = {**_VALUES, **lists, **there, **constants, "board": database.board}
-    with database._lent() as connection, connection.cursor() as cursor:
+    with database._borrow() as connection, connection.cursor() as cursor:
         if not site.is_postgresql:
-            cursor.execute("SET @jobboard_now = 1e9, @jobboard_look = 0")
+            cursor.execute("SET @jobboard_now = 1e9, @jobboard_status = 0")
         cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}" if site.is_postgresql else f"EXPLAIN FORMAT=JSON {sql}", values)
         (plan,) = cursor.fetchone()
     used: set[str] = set()
@@ -137,12 +136,12 @@ def test_an_index_finds_the_rows_and_nothing_is_scanned_or_sorted(site: Site, bo
 
 
 def test_lines_of_no_job_are_found_by_a_look_at_an_index_for_each(site: Site, board: JobBoard) -> None:
-    used, _ = _plan(site, board, auditing.ORPHANED_LINES)
+    used, _ = _plan(site, board, audit.ORPHANED_LINES)
     assert ("jobboard_jobs_pkey" if site.is_postgresql else "PRIMARY") in used
 
 
 def test_a_plan_that_scans_or_sorts_would_be_seen(site: Site) -> None:
     board = site.harness.board()
-    by_time = Statement(statements.select(statements.jobs.c.uuid).order_by(statements.jobs.c.last_modified))
+    by_time = Statement(job_statements.select(job_statements.jobs.c.uuid).order_by(job_statements.jobs.c.last_modified))
     _, done = _plan(site, board, by_time)
     assert done & _DEAR

@@ -115,7 +115,7 @@ def test_a_first_try_that_is_committed_between_two_looks_of_the_second_is_the_sa
 ) -> None:
     board = site.harness.board()
     first = site.harness.board(board.name)
-    uuid, look = str(uuid4()), _Batch._find_known
+    uuid, look = str(uuid4()), _Batch._find_uuids
 
     def look_and_let_the_first_try_end(batch: Any) -> Any:
         found = look(batch)
@@ -124,6 +124,6 @@ def test_a_first_try_that_is_committed_between_two_looks_of_the_second_is_the_sa
         return found
 
     # So many at a time, and one to replace, go by several statements on every server.
-    monkeypatch.setattr(_Batch, "_find_known", look_and_let_the_first_try_end)
+    monkeypatch.setattr(_Batch, "_find_uuids", look_and_let_the_first_try_end)
     again, _ = board.post_many([Posting("resize", key="k", uuid=uuid), Posting("resize", key="l", if_exists="replace")])
     assert (again.uuid, board.job_count) == (uuid, 2)

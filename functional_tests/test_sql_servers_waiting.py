@@ -11,7 +11,8 @@ import pytest
 from harnesses.sql_site import Site
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard
-from jobboard.backends.sql import mysql_lookout, postgresql_lookout
+from jobboard.backends.sql.mysql import change_poller as mysql_poller
+from jobboard.backends.sql.postgresql import change_poller as postgresql_poller
 from jobboard.board import client_of
 from jobboard.testing import eventually
 
@@ -44,8 +45,8 @@ def test_an_idle_board_asks_ten_times_a_second_at_most(site: Site) -> None:
 
 def test_an_idle_conductor_that_is_listened_to_asks_seldom(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     # Looks become rarer within seconds; this is about how rare they are then.
-    for lookout in (mysql_lookout, postgresql_lookout):
-        monkeypatch.setattr(lookout, "_RARER", 100.0)
+    for change_poller in (mysql_poller, postgresql_poller):
+        monkeypatch.setattr(change_poller, "INTERVAL_GROWTH", 100.0)
     handlers, events = Handlers(), []
     handlers.add("resize", lambda _job: None)
     board = site.harness.board()

@@ -45,12 +45,12 @@ LOOPS = {
         "subscriber.py: while not self._closed": "a thread, which pauses after each failure and waits for each message",
     },
     "sql": {
-        "conflicts.py: while True": "a deadline, which stands from the first failure on",
-        "pool.py: while self._idle": "each turn takes one of the idle connections away, and none joins",
-        "postgresql_lookout.py: while self._connection.pgconn.notifies() is not None": "what was received before",
-        "sqlite_file.py: while True": "a deadline",
-        "sqlite_handle.py: while _held": "each turn takes one of the locks away",
-        "watching.py: while self._is_wanted()": "a thread's own, which pauses after each look and each failure",
+        "retries.py: while True": "a deadline, which stands from the first failure on",
+        "connection_pool.py: while self._idle": "each turn takes one of the idle connections away, and none joins",
+        "change_poller.py: while self._connection.pgconn.notifies() is not None": "what was received before",
+        "database.py: while True": "a deadline",
+        "connection.py: while _held": "each turn takes one of the locks away",
+        "change_notifier.py: while self._is_wanted()": "a thread's own, which pauses after each look and each failure",
     },
 }
 #: What would make a ``for`` of one.

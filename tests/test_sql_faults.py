@@ -13,8 +13,8 @@ from helpers.sql_seam import (
     backend_of,
     claimed,
     consumption,
+    fence_of,
     fill,
-    hold_of,
     next_line,
     opened,
     other_process,
@@ -27,7 +27,7 @@ from helpers.sql_seam import (
 from jobboard import JobBoard
 from jobboard.backends.rows import Consumption, Fence, Verdict
 from jobboard.backends.sql import SqliteBackend
-from jobboard.backends.sql.faults import explain, explain_commit
+from jobboard.backends.sql.sqlite.errors import explain, explain_commit
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.states import JobState
 
@@ -255,4 +255,4 @@ def test_numbers_that_no_column_holds_are_no_errors_of_sqlite(backend: SqliteBac
     forged = Fence(row.uuid, "alice", 10**30)
     assert backend.consume([Consumption(forged, None, 1.0)]) == [Verdict.LOST]
     assert backend.release(row.uuid, 10**30, "why") is Verdict.LOST
-    assert backend.consume([Consumption(hold_of(backend.read([row.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]
+    assert backend.consume([Consumption(fence_of(backend.read([row.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers.sql_seam import back, claimed, consumption, hold_of, opened, post, posting, renewal, run_sql
+from helpers.sql_seam import back, claimed, consumption, fence_of, opened, post, posting, renewal, run_sql
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.rows import Consumption, IfExists, PostOutcome, Verdict
@@ -42,7 +42,7 @@ def test_renewals_and_checkpoints_neither_grow_the_journal_nor_flush_the_history
     row = claimed(backend)
     for _ in range(30):
         backend.extend([renewal(row)])
-        backend.checkpoint(hold_of(row), b"half")
+        backend.checkpoint(fence_of(row), b"half")
     assert lines(path) == 3
     assert [line.kind.value for line in backend.history(row.uuid)] == ["POSTED", "CLAIMED"]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.sql_seam import back, claim_next, claimed, consumption, fill, hold_of, opened, post, posting, renewal
+from helpers.sql_seam import back, claim_next, claimed, consumption, fence_of, fill, opened, post, posting, renewal
 
 from jobboard.backends.rows import JobRow, Trashing
-from jobboard.backends.sql import SqliteBackend, news, statements, timetable
+from jobboard.backends.sql import SqliteBackend, event_statements, job_statements, schedule_statements
 from jobboard.backends.sql.schema import STATES
-from jobboard.backends.sql.sqlite_file import TONGUE
+from jobboard.backends.sql.sqlite.database import DIALECT
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.states import JobState
@@ -26,56 +26,56 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 
 
 def plan_of(backend: SqliteBackend, statement: Statement) -> str:
-    sql, constants = statement.on(TONGUE)
-    compiled = statement.clause.compile(dialect=TONGUE.dialect)  # type: ignore[attr-defined]
+    sql, constants = statement.on(DIALECT)
+    compiled = statement.clause.compile(dialect=DIALECT.compiler)  # type: ignore[attr-defined]
     parameters = {**dict.fromkeys(compiled.bind_names.values()), **constants}
     rows = backend.database._reader.get().execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
     return "\n".join(row[3] for row in rows)
 
 
 BY_INDEX = {
-    "claim_next": (statements.CLAIM_NEXT.at_once, "jobboard_ready (board=? AND state=?)"),
-    "the heads of a name": (statements.HEADS_OF_NAME, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
-    "the next ready name": (statements.NEXT_READY_NAME, "jobboard_ready_by_name (board=? AND state=? AND name>?)"),
-    "is anything ready": (statements.IS_READY, "jobboard_ready"),
-    "is a name ready": (statements.IS_NAME_READY, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
-    "is anything due": (statements.IS_ANY_DUE, "jobboard_due (board=? AND due_at<?)"),
-    "due or paused": (statements.DUE_OR_PAUSED, "jobboard_due (board=? AND due_at<?)"),
-    "what is due": (statements.OVERDUE, "jobboard_due (board=? AND due_at<?)"),
-    "let go": (statements.LET_GO.at_once, "jobboard_due (board=? AND due_at<?)"),
-    "the next due": (statements.NEXT_DUE, "jobboard_due (board=?"),
-    "a fence": (statements.FENCE, "jobboard_uuid (board=? AND uuid=?)"),
-    "fences": (statements.FENCES, "jobboard_uuid (board=? AND uuid=?)"),
-    "a key": (statements.FIND_KEY, "jobboard_key (board=? AND name=? AND key=?)"),
-    "a replacement": (statements.REPLACED_BY, "jobboard_replaced (board=? AND reason=?)"),
+    "claim_next": (job_statements.CLAIM_NEXT.at_once, "jobboard_ready (board=? AND state=?)"),
+    "the heads of a name": (job_statements.HEADS_OF_NAME, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
+    "the next ready name": (job_statements.NEXT_READY_NAME, "jobboard_ready_by_name (board=? AND state=? AND name>?)"),
+    "is anything ready": (job_statements.IS_READY, "jobboard_ready"),
+    "is a name ready": (job_statements.IS_NAME_READY, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
+    "is anything due": (job_statements.IS_ANY_DUE, "jobboard_due (board=? AND due_at<?)"),
+    "due or paused": (job_statements.DUE_OR_PAUSED, "jobboard_due (board=? AND due_at<?)"),
+    "what is due": (job_statements.OVERDUE, "jobboard_due (board=? AND due_at<?)"),
+    "let go": (job_statements.PROMOTE.at_once, "jobboard_due (board=? AND due_at<?)"),
+    "the next due": (job_statements.NEXT_DUE, "jobboard_due (board=?"),
+    "a fence": (job_statements.LOCK, "jobboard_uuid (board=? AND uuid=?)"),
+    "fences": (job_statements.LOCK_MANY, "jobboard_uuid (board=? AND uuid=?)"),
+    "a key": (job_statements.FIND_KEY, "jobboard_key (board=? AND name=? AND key=?)"),
+    "a replacement": (job_statements.REPLACED_BY, "jobboard_replaced (board=? AND reason=?)"),
     "a page of a name": (
-        statements.PAGES_OF_NAME[1].rest_of_rank,
+        job_statements.PAGES_OF_NAME[1].rest_of_rank,
         "jobboard_ready_by_name (board=? AND state=? AND name=? AND rank=? AND id>?)",
     ),
     "a page of a name's later ranks": (
-        statements.PAGES_OF_NAME[1].later_ranks,
+        job_statements.PAGES_OF_NAME[1].later_ranks,
         "jobboard_ready_by_name (board=? AND state=? AND name=? AND rank>?)",
     ),
-    "history": (statements.HISTORY, "jobboard_history (job=?)"),
-    "trimming": (statements.TRIM_HISTORY, "jobboard_history (job=?)"),
-    "events": (news.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
-    "what is over": (statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
-    "schedules that are due": (timetable.DUE, "jobboard_next_at (board=? AND next_at<?)"),
-    "the next schedule": (timetable.NEXT_AFTER_NOW, "jobboard_next_at (board=? AND next_at>?)"),
-    "the first page of schedules": (timetable.HEAD, "jobboard_next_at (board=? AND next_at>?)"),
-    "schedules of one moment": (timetable.AT, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
-    "later schedules": (timetable.LATER, "jobboard_next_at (board=? AND next_at>?)"),
-    "schedules that are not due": (timetable.NOT_DUE, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
+    "history": (job_statements.HISTORY, "jobboard_history (job=?)"),
+    "trimming": (job_statements.TRIM_HISTORY, "jobboard_history (job=?)"),
+    "events": (event_statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
+    "what is over": (job_statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
+    "schedules that are due": (schedule_statements.DUE, "jobboard_next_at (board=? AND next_at<?)"),
+    "the next schedule": (schedule_statements.NEXT_AFTER_NOW, "jobboard_next_at (board=? AND next_at>?)"),
+    "the first page of schedules": (schedule_statements.HEAD, "jobboard_next_at (board=? AND next_at>?)"),
+    "schedules of one moment": (schedule_statements.AT, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
+    "later schedules": (schedule_statements.LATER, "jobboard_next_at (board=? AND next_at>?)"),
+    "schedules that are not due": (schedule_statements.NOT_DUE, "jobboard_next_at (board=? AND next_at=? AND id>?)"),
     **{
         f"a page of {state}": (
-            statements.PAGES[code].rest_of_rank,
+            job_statements.PAGES[code].rest_of_rank,
             "jobboard_ready (board=? AND state=? AND rank=? AND id>?)",
         )
         for code, state in STATES.items()
     },
     **{
         f"a page of {state}'s later ranks": (
-            statements.PAGES[code].later_ranks,
+            job_statements.PAGES[code].later_ranks,
             "jobboard_ready (board=? AND state=? AND rank>?)",
         )
         for code, state in STATES.items()
@@ -93,8 +93,8 @@ def test_it_is_found_by_an_index_and_nothing_is_scanned_or_sorted(backend: Sqlit
 
 
 def test_a_plan_that_scans_or_sorts_would_be_seen(backend: SqliteBackend) -> None:
-    assert "SCAN jobboard" in plan_of(backend, Statement(statements.select(statements.jobs.c.reason)))
-    by_time = statements.select(statements.jobs.c.uuid).order_by(statements.jobs.c.last_modified)
+    assert "SCAN jobboard" in plan_of(backend, Statement(job_statements.select(job_statements.jobs.c.reason)))
+    by_time = job_statements.select(job_statements.jobs.c.uuid).order_by(job_statements.jobs.c.last_modified)
     assert "TEMP B-TREE" in plan_of(backend, Statement(by_time))
 
 
@@ -216,10 +216,10 @@ def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBacke
 
 
 def test_nothing_large_is_read_to_settle_or_end(backend: SqliteBackend) -> None:
-    assert "body" not in statements.OVERDUE.on(TONGUE)[0].split("WHERE")[0].replace("NULL AS body", "")
+    assert "body" not in job_statements.OVERDUE.on(DIALECT)[0].split("WHERE")[0].replace("NULL AS body", "")
     for end in (
         lambda row: backend.abandon([back(row)]),
-        lambda row: backend.trash([Trashing(row.uuid, hold_of(row))]),
+        lambda row: backend.trash([Trashing(row.uuid, fence_of(row))]),
     ):
         row = post(backend, body=b"large")
         end(claimed(backend))

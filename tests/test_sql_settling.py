@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import claim_next, fill, opened, post, run_sql
 
-from jobboard.backends.sql import SqliteBackend, statements, steps
+from jobboard.backends.sql import SqliteBackend, job_statements, transitions
 
-OVERDUE = 2 * statements.SETTLED_AT_ONCE + 100
+OVERDUE = 2 * job_statements.MAX_PER_ROUND + 100
 
 
 @pytest.mark.parametrize("state", ["state = 0", "state = 2, owner = 'bob', claim_id = 'his'"])
 def test_one_transaction_settles_no_more_than_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    monkeypatch.setattr(steps, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(transitions, "MAX_ROUNDS", 1)
     with opened(tmp_path / "jobs.db") as backend:
         fill(backend, OVERDUE)
         run_sql(tmp_path / "jobs.db", f"UPDATE jobboard_jobs SET due_at = 1, {state}")
@@ -39,4 +39,4 @@ def test_rows_that_are_due_by_mistake_hold_up_nobody(tmp_path: Path) -> None:
 
 def _due(backend: SqliteBackend) -> int:
     with backend.database.read() as transaction:
-        return len(transaction.rows(statements.OVERDUE))
+        return len(transaction.rows(job_statements.OVERDUE))

@@ -26,9 +26,10 @@ from helpers.sql_seam import (
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.rows import Trashing
-from jobboard.backends.sql import SqliteBackend, sqlite_file, watching
-from jobboard.backends.sql.database import Lookout
-from jobboard.backends.sql.sqlite_file import SqliteFile, SqliteLookout
+from jobboard.backends.sql import SqliteBackend, change_notifier
+from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.sqlite import database as sqlite_database
+from jobboard.backends.sql.sqlite.database import SqliteChangePoller, SqliteDatabase
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.deadline import DEADLINE, eventually
@@ -78,7 +79,7 @@ def own_threads() -> list[threading.Thread]:
 def test_a_post_of_this_process_wakes_without_the_watching_thread(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_file, "_POLL_EVERY", 3600.0)
+    monkeypatch.setattr(sqlite_database, "POLL_INTERVAL", 3600.0)
     with backend.waiter(None) as waiter:
         seen = threads.submit(until_ready, waiter)
         post(backend)
@@ -88,7 +89,7 @@ def test_a_post_of_this_process_wakes_without_the_watching_thread(
 def test_a_post_by_another_backend_of_this_process_wakes_too(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_file, "_POLL_EVERY", 3600.0)
+    monkeypatch.setattr(sqlite_database, "POLL_INTERVAL", 3600.0)
     link = path.with_name("link.db")
     link.symlink_to(path)
     with opened(link) as other, backend.waiter(None) as waiter:
@@ -117,13 +118,13 @@ def test_what_is_committed_before_the_threads_first_look_is_not_missed(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_look = threading.Event()
-    look_out = SqliteFile.lookout
+    look_out = SqliteDatabase.change_poller
 
-    def late(database: SqliteFile) -> Lookout:
+    def late(database: SqliteDatabase) -> ChangePoller:
         may_look.wait(DEADLINE)
         return look_out(database)
 
-    monkeypatch.setattr(SqliteFile, "lookout", late)
+    monkeypatch.setattr(SqliteDatabase, "change_poller", late)
     with other_process(POST_ON_DEMAND, path) as process, backend.waiter(None) as waiter:
         assert next_line(process) == "ready"
         assert waiter.ready_in() is None
@@ -139,52 +140,52 @@ def test_nothing_wakes_while_nothing_happens(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
-    look = SqliteLookout.has_changed
+    look = SqliteChangePoller.has_changed
 
-    def counted(lookout: SqliteLookout) -> bool:
+    def counted(change_poller: SqliteChangePoller) -> bool:
         nonlocal looks
         looks += 1
-        return look(lookout)
+        return look(change_poller)
 
-    monkeypatch.setattr(SqliteLookout, "has_changed", counted)
+    monkeypatch.setattr(SqliteChangePoller, "has_changed", counted)
     with backend.waiter(None) as waiter:
         eventually(lambda: looks > 2)
         waiter.ready_in()
-        before, asked = backend.watcher.changes, looks
+        before, asked = backend.change_notifier.changes, looks
         waiting = threads.submit(waiter.wait, None)
         eventually(lambda: looks > asked + 20)
-        assert (backend.watcher.changes, waiting.done()) == (before, False)
+        assert (backend.change_notifier.changes, waiting.done()) == (before, False)
         waiter.interrupt()
         waiting.result(DEADLINE)
 
 
 def test_an_idle_look_executes_one_pragma_and_reads_no_table(path: Path) -> None:
     with opened(path) as backend:
-        lookout = backend.database.lookout()
-        assert isinstance(lookout, SqliteLookout)
+        change_poller = backend.database.change_poller()
+        assert isinstance(change_poller, SqliteChangePoller)
         seen: list[str] = []
-        assert lookout.has_changed()
-        lookout._handle.get().set_trace_callback(seen.append)
-        assert not any(lookout.has_changed() for _ in range(3))
+        assert change_poller.has_changed()
+        change_poller._handle.get().set_trace_callback(seen.append)
+        assert not any(change_poller.has_changed() for _ in range(3))
         assert seen == ["PRAGMA data_version"] * 3
         post(backend)
-        assert lookout.has_changed()
-        assert not lookout.has_changed()
-        lookout.close()
+        assert change_poller.has_changed()
+        assert not change_poller.has_changed()
+        change_poller.close()
 
 
 def test_another_boards_changes_wake_nobody_of_this_process(path: Path, backend: SqliteBackend) -> None:
     told: list[str] = []
     with opened(path, "other") as other:
-        backend.database.hub.add("board", lambda: told.append("ours"))
-        backend.database.hub.add("other", lambda: told.append("the other's"))
+        backend.database.process_notifier.add("board", lambda: told.append("ours"))
+        backend.database.process_notifier.add("other", lambda: told.append("the other's"))
         post(other)
         assert told == ["the other's"]
 
 
 def test_what_changes_nothing_wakes_nobody(backend: SqliteBackend) -> None:
     told: list[None] = []
-    backend.database.hub.add("board", lambda: told.append(None))
+    backend.database.process_notifier.add("board", lambda: told.append(None))
     backend.resume("resize")
     backend.destroy_book("none")
     backend.tidy(100)
@@ -205,7 +206,7 @@ def test_a_wholly_paused_board_foresees_nothing(backend: SqliteBackend) -> None:
 def test_the_thread_lives_while_somebody_waits_and_not_much_longer(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_LINGER", 0.05)
+    monkeypatch.setattr(change_notifier, "IDLE_TTL", 0.05)
     assert own_threads() == []
     with backend.waiter(None), backend.waiter(None):
         (thread,) = own_threads()
@@ -223,7 +224,7 @@ def test_closing_wakes_who_waits(path: Path, threads: ThreadPoolExecutor) -> Non
 
 
 def test_fifty_openings_leave_no_thread_and_no_handle(path: Path) -> None:
-    def handles() -> int:
+    def connections() -> int:
         return len(os.listdir("/proc/self/fd"))
 
     def use() -> None:
@@ -232,10 +233,10 @@ def test_fifty_openings_leave_no_thread_and_no_handle(path: Path) -> None:
             post(backend)
 
     use()
-    before = handles()
+    before = connections()
     for _ in range(50):
         use()
-    assert handles() <= before
+    assert connections() <= before
     assert own_threads() == []
 
 
@@ -303,7 +304,7 @@ def test_a_line_that_nobody_can_read_stops_nothing(path: Path, backend: SqliteBa
     number = "(SELECT max(id) FROM jobboard_journal)"
     run_sql(path, f"UPDATE jobboard_journal SET {damage} WHERE id = {number}")
     backend.listen(events.append, EVERY)
-    backend.watcher._last_event = 0  # as if the line were newer
+    backend.change_notifier._last_event = 0  # as if the line were newer
     post(backend)
     eventually(lambda: events)
     assert kinds_of(events) == ["POSTED"]
@@ -335,16 +336,16 @@ def test_a_listener_may_end_itself_and_one_that_fails_harms_no_other(backend: Sq
 def test_the_thread_goes_on_after_a_fault(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch, threads: ThreadPoolExecutor
 ) -> None:
-    look = SqliteLookout.has_changed
+    look = SqliteChangePoller.has_changed
     faults = [BoardUnavailable("a passing fault")]
 
-    def faulty(lookout: SqliteLookout) -> bool:
+    def faulty(change_poller: SqliteChangePoller) -> bool:
         if faults:
             raise faults.pop()
-        return look(lookout)
+        return look(change_poller)
 
-    monkeypatch.setattr(SqliteLookout, "has_changed", faulty)
-    monkeypatch.setattr(watching, "_PAUSE_AFTER_FAULT", 0.0)
+    monkeypatch.setattr(SqliteChangePoller, "has_changed", faulty)
+    monkeypatch.setattr(change_notifier, "RETRY_DELAY", 0.0)
     events: list[JobEvent] = []
     backend.listen(events.append, EVERY)
     eventually(lambda: not faults)

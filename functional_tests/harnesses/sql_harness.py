@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jobboard.backends.sql.mysql import MysqlBackend
-from jobboard.backends.sql.postgresql import PostgresqlBackend
+from jobboard.backends.sql.mysql.backend import MysqlBackend
+from jobboard.backends.sql.postgresql.backend import PostgresqlBackend
 from jobboard.board import JobBoard
 from jobboard.testing import Harness
 
@@ -29,7 +29,7 @@ class ServerHarness(Harness):
         """Change something by the board's own means of reaching the server; return how many rows."""
         backend: Any = self.backend(board.name)
         backend.open(5.0)
-        with backend.database._lent() as connection, connection.cursor() as cursor:
+        with backend.database._borrow() as connection, connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             count = cursor.rowcount
         backend.close()

@@ -56,20 +56,20 @@ def claimed(backend: SqliteBackend, **options: Any) -> JobRow:
     return row
 
 
-def hold_of(row: JobRow) -> Fence:
+def fence_of(row: JobRow) -> Fence:
     return Fence(row.uuid, "alice", row.token)
 
 
 def consumption(row: JobRow, retention: float = 3600.0) -> Consumption:
-    return Consumption(hold_of(row), None, retention)
+    return Consumption(fence_of(row), None, retention)
 
 
 def renewal(row: JobRow) -> Extension:
-    return Extension(hold_of(row), 30.0)
+    return Extension(fence_of(row), 30.0)
 
 
 def back(row: JobRow) -> Abandonment:
-    return Abandonment(hold_of(row))
+    return Abandonment(fence_of(row))
 
 
 def run_sql(path: Path, sql: str, *parameters: Any) -> list[Any]:

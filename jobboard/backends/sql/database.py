@@ -1,4 +1,4 @@
-"""What the primitives need of a database; each kind of database is one subclass."""
+"""What the operations need of a database; each kind of database is one subclass."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jobboard.backends.sql.hub import Hub
-from jobboard.backends.sql.news import EVENTS
+from jobboard.backends.sql.event_statements import EVENTS
+from jobboard.backends.sql.process_notifier import ProcessNotifier
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 
 
-class Lookout(abc.ABC):
+class ChangePoller(abc.ABC):
     """Notices what other processes commit; for one thread. Raises :class:`~jobboard.errors.BoardUnavailable`."""
 
     #: Whether :meth:`has_changed` notices every change; if not, only those that somebody may wait for.
@@ -25,39 +25,52 @@ class Lookout(abc.ABC):
         """Whether anything was committed since it was last asked; True the first time. Costs next to nothing."""
 
     @abc.abstractmethod
-    def rest(self, nudged: threading.Event, is_listened: bool) -> None:
-        """Wait until it is worth the while to ask again, or until it is nudged.
+    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+        """Wait until it is worth asking again, or until it is interrupted.
 
-        :param is_listened: whether somebody wants to hear of events.
+        :param interrupted: set by whoever interrupts, before :meth:`interrupt` is called.
+        :param has_listeners: whether somebody listens to events.
         """
 
-    def interrupt(self) -> None:  # noqa: B027, an event is enough where it is waited for by its own means
-        """End the rest; called from other threads, after ``nudged`` was set."""
+    def interrupt(self) -> None:  # noqa: B027, the event is enough where the poller waits for it
+        """End the wait; called from other threads, after ``interrupted`` was set."""
 
-    def look_soon(self) -> None:  # noqa: B027, for those whose looks become rarer
-        """Somebody new listens; called from other threads."""
+    def poll_soon(self) -> None:  # noqa: B027, for pollers that ask less often the longer nothing happens
+        """Ask often again, since somebody new listens; called from other threads."""
 
     def events(self, after: int) -> list[Row]:
-        """Return lines of the journal that are not told yet."""
+        """Return lines of the journal that were not returned yet."""
         return self.rows(EVENTS, last=after)
 
     @abc.abstractmethod
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        """Look at what is committed."""
+        """Read what is committed."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of its connection."""
+        """Close its connection."""
 
 
-class Database(abc.ABC):
-    """An open database as one board sees it; thread-safe.
+class Transactions(abc.ABC):
+    """The transactions of one board: all that its operations need; thread-safe.
 
     A database that fails raises :class:`~jobboard.errors.BoardUnavailable`, or ``ReplyLost`` where only the reply to
     a commit is missing; no library's own error gets through.
     """
 
-    hub: Hub
+    @abc.abstractmethod
+    def write(self) -> AbstractContextManager[Transaction]:
+        """One transaction whose changes and locks are nobody else's; notifies this process's waiters afterwards."""
+
+    @abc.abstractmethod
+    def read(self) -> AbstractContextManager[Transaction]:
+        """One transaction that only reads, and sees one consistent state."""
+
+
+class Database(Transactions):
+    """An open database as one board sees it."""
+
+    process_notifier: ProcessNotifier
     #: The number of this board in the database.
     board: int
     board_name: str
@@ -71,21 +84,17 @@ class Database(abc.ABC):
 
     @property
     def reachable(self) -> bool:
-        """Whether there is nothing known against it; a file is always there."""
+        """Whether the last request reached it; a file is always there."""
         return True
 
     @abc.abstractmethod
-    def write(self) -> AbstractContextManager[Transaction]:
-        """One transaction whose changes and locks are nobody else's; wakes this process's waiters afterwards."""
+    def join(self, connection: Any) -> Transactions:
+        """Return the same board inside the transaction that the user has begun on a connection."""
 
     @abc.abstractmethod
-    def read(self) -> AbstractContextManager[Transaction]:
-        """One consistent look."""
-
-    @abc.abstractmethod
-    def lookout(self) -> Lookout:
-        """Return a new lookout, on a connection of its own."""
+    def change_poller(self) -> ChangePoller:
+        """Return a new poller, on a connection of its own."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of all connections; in a forked child without ending those of the parent."""
+        """Close all connections; in a forked child without ending those of the parent."""

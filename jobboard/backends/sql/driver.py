@@ -1,18 +1,18 @@
-"""What differs between the servers, and the libraries that speak to them."""
+"""What differs between the servers and their client libraries."""
 
 from __future__ import annotations
 
 import abc
 from typing import Any
 
-from jobboard.backends.sql.database import Lookout
-from jobboard.backends.sql.joined import Guest
-from jobboard.backends.sql.transaction import Look, Transaction
+from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.transaction import BoardStatus, Transaction
+from jobboard.backends.sql.user_transaction import UserConnection
 from jobboard.errors import BoardUnavailable
 
 
-class Driver(Guest):
-    """One kind of server at one address. Its own errors get out of it only where a docstring says so."""
+class Driver(UserConnection):
+    """One kind of server at one address. Its own errors leave it only where a docstring says so."""
 
     @property
     @abc.abstractmethod
@@ -21,37 +21,37 @@ class Driver(Guest):
 
     @abc.abstractmethod
     def connect(self, timeout: float) -> Any:
-        """Return a connection that is the caller's, and commits only when told to.
+        """Return a new connection, which belongs to the caller.
 
-        :raises BoardUnavailable: it can't be had.
+        :raises BoardUnavailable: the server can't be reached, or refuses the user.
         """
 
     @abc.abstractmethod
     def is_alive(self, connection: Any) -> bool:
-        """Whether an idle connection still leads anywhere, as far as this end of it knows."""
+        """Whether an idle connection can be used, as far as this end of it knows; no request."""
 
     @abc.abstractmethod
     def end(self, connection: Any) -> None:
         """Close a connection in any state; raises nothing."""
 
     @abc.abstractmethod
-    def begin(self, cursor: Any, board: int) -> tuple[float, Look]:
-        """Begin a transaction that sees what is committed; return the server's time, and how the board looks then.
+    def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+        """Begin a transaction; return the server's time, and what is due and paused then.
 
-        Raises its own errors, as all that take a cursor do.
+        Raises its own errors, as all methods that take a cursor do.
         """
 
     @abc.abstractmethod
-    def begin_look(self, cursor: Any, board: int) -> tuple[float, Look]:
-        """Begin one consistent look; return the same."""
+    def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+        """Begin a transaction that reads one consistent state; return the same."""
 
     @abc.abstractmethod
     def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
-        """Finish the transaction and commit it, and tell those who listen on the channel."""
+        """Finish the transaction, commit it, and notify who listens on the channel."""
 
     @abc.abstractmethod
     def explain(self, error: Exception) -> BoardUnavailable:
-        """Return our error for one of a transaction that was not committed; Undone if it may be taken again."""
+        """Return our error for one of a transaction that was not committed; TransactionUndone if it may run again."""
 
     @abc.abstractmethod
     def explain_commit(self, error: Exception) -> BoardUnavailable:
@@ -63,11 +63,11 @@ class Driver(Guest):
 
     @abc.abstractmethod
     def upgrade(self, connection: Any) -> None:
-        """Create the tables, or bring them to our version, while nobody else does; raises its own errors.
+        """Create or upgrade the tables under a lock; raises its own errors.
 
-        :raises BoardUnavailable: somebody else has made them newer meanwhile.
+        :raises BoardUnavailable: another process has made them newer meanwhile.
         """
 
     @abc.abstractmethod
-    def lookout(self, connection: Any, channel: str) -> Lookout:
-        """Return a lookout that has this connection for its own; raises its own errors."""
+    def change_poller(self, connection: Any, channel: str) -> ChangePoller:
+        """Return a poller that owns this connection; raises its own errors."""

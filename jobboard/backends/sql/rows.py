@@ -1,50 +1,77 @@
-"""From rows to entries and lines of history."""
+"""Rows of the tables, as jobs and lines of history, and back."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from jobboard.backends.rows import JobRow
-from jobboard.backends.sql.schema import CLAIMED, STATES
+from jobboard.backends.sql.schema import CLAIMED, CODES, STATES
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 from jobboard.validation import moment
 
 Row = tuple[Any, ...]
+Job = TypeVar("Job", bound=JobRow)
 
-#: Where what is looked at often stands in a row of ENTRY or RECORD.
-ID, UUID, RANK, STATE, OWNER, TOKEN, DUE_AT, CANCEL_ASKED = 0, 1, 3, 9, 11, 12, 14, 21
-
-#: The largest whole number that a row can hold.
-LARGEST = 2**63 - 1
-
+#: The largest whole number that a column can hold.
+MAX_INTEGER = 2**63 - 1
 
 _TEXT, _NUMBER, _BYTES = (str, type(None)), (int, float, type(None)), (bytes, type(None))
-#: What the columns of ENTRY hold. An SQLite file may hold anything anywhere.
-_TYPES: tuple[tuple[type, ...], ...] = (
-    (int,), (str,), (str,), (int,), (int, float), (bytes,), _TEXT, _NUMBER, (int, type(None)), (object,), (int,), _TEXT,
-    (int,), _TEXT, _NUMBER, (int, float), _TEXT, _TEXT, _BYTES, _BYTES, _BYTES, (object,),
-)  # fmt: skip
+#: The columns that make a JobRow, in the order of its fields, and what each of them holds.
+JOB_COLUMNS: dict[str, tuple[type, ...]] = {
+    "uuid": (str,),
+    "name": (str,),
+    "rank": (int,),
+    "id": (int,),
+    "created_on": (int, float),
+    "body": (bytes,),
+    "key": _TEXT,
+    "run_at": _NUMBER,
+    "max_attempts": (int, type(None)),
+    "state": (object,),
+    "attempts": (int,),
+    "owner": _TEXT,
+    "token": (int,),
+    "claim_id": _TEXT,
+    "due_at": _NUMBER,
+    "last_modified": (int, float),
+    "last_error": _TEXT,
+    "reason": _TEXT,
+    "checkpoint": _BYTES,
+    "progress": _BYTES,
+    "result": _BYTES,
+    "cancel_asked": (object,),
+}
+_TYPES = tuple(JOB_COLUMNS.values())
+
+#: Return where a row stands in the claim order.
+position_of = itemgetter(list(JOB_COLUMNS).index("rank"), list(JOB_COLUMNS).index("id"))
 
 
-def entry_of(row: Row) -> JobRow:
-    """Return the entry of a row of ``statements.ENTRY``; a state that is none reads as TRASHED, for audits to mend."""
+def job_of(row: Row) -> JobRow:
+    """Return the job of a row of ``JOB_COLUMNS``; an unknown state reads as TRASHED, for audits to mend."""
+    return read_job(JobRow, row)
+
+
+def read_job(kind: type[Job], row: Row) -> Job:
+    """Return the same as a JobRow of some kind."""
+    # An SQLite file may hold anything anywhere.
     if not all(map(isinstance, row, _TYPES)):
-        row = tuple(_bent(value, types) for value, types in zip(row, _TYPES, strict=True))
-    (
-        sequence, uuid, name, rank, created_on, body, key, run_at, max_attempts, state, attempts, owner, token,
-        claim_id, due_at, last_modified, last_error, reason, checkpoint, progress, result, cancel_asked,
-    ) = row  # fmt: skip
-    return JobRow(
-        uuid, name, -rank, sequence, created_on, body, key, run_at, max_attempts, STATES.get(state, JobState.TRASHED),
-        attempts, owner, token, claim_id, due_at if state == CLAIMED else None, last_modified, last_error, reason,
-        checkpoint, progress, result, bool(cancel_asked),
-    )  # fmt: skip
+        row = tuple(_readable(value, types) for value, types in zip(row, _TYPES, strict=True))
+    job = kind(*row)
+    code: Any = job.state
+    job.priority = -job.priority
+    job.state = STATES.get(code, JobState.TRASHED)
+    if code != CLAIMED:
+        job.expires_at = None
+    job.cancel_asked = bool(job.cancel_asked)
+    return job
 
 
-def _bent(value: Any, types: tuple[type, ...]) -> Any:
-    """Return a value that a column can have: bytes that nobody can decode, a text, nothing, or 0."""
+def _readable(value: Any, types: tuple[type, ...]) -> Any:
+    """Return a value that the column can have: bytes that nobody can decode, a text, nothing, or 0."""
     if isinstance(value, types):
         return value
     if bytes in types:
@@ -54,9 +81,35 @@ def _bent(value: Any, types: tuple[type, ...]) -> Any:
     return None if type(None) in types else 0
 
 
-def place_of(row: Row) -> tuple[int, int]:
-    """Return where a row stands in the claim order."""
-    return row[RANK], row[ID]
+def columns_of(job: JobRow) -> dict[str, Any]:
+    """Return the values of a job's columns, but for times that are the transaction's own."""
+    return {
+        "id": job.sequence,
+        "uuid": job.uuid,
+        "name": job.name,
+        "key": job.key,
+        "rank": -job.priority,
+        "body": job.body,
+        "max_attempts": stored_integer(job.max_attempts),
+        "state": CODES[job.state],
+        "attempts": job.attempts,
+        "owner": job.owner,
+        "token": job.token,
+        "claim_id": job.claim_id,
+        "due_at": job.run_at if job.state is JobState.DELAYED else job.expires_at,
+        "run_at": job.run_at,
+        "last_error": job.last_error,
+        "reason": job.reason,
+        "checkpoint": job.checkpoint,
+        "progress": job.progress,
+        "result": job.result,
+        "cancel_asked": int(job.cancel_asked),
+    }
+
+
+def stored_integer(number: int | None) -> int | None:
+    """Return a number that a column can hold."""
+    return None if number is None else min(number, MAX_INTEGER)
 
 
 def history_of(rows: list[Row]) -> list[HistoryEntry]:

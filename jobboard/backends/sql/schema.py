@@ -25,6 +25,12 @@ from jobboard.states import JobPriority, JobState
 #: The layout that this code reads and writes. A database of a newer one is refused.
 VERSION = 2
 
+
+def is_newer(found: str) -> bool:
+    """Whether a layout is not ours but a later one; a version that is no number isn't ours either."""
+    return not found.isdigit() or int(found) > VERSION
+
+
 metadata = MetaData()
 
 # On servers names are compared by their code points, as everywhere; MySQL's collation is its tables'.
@@ -37,7 +43,7 @@ Number = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def where(condition: str) -> dict[str, Any]:
-    """Of an index: only the rows that this holds of, where there are such indexes."""
+    """Return the condition of a partial index, for databases that have partial indexes."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
@@ -89,29 +95,25 @@ jobs = Table(
     Column("progress", Bytes),
     Column("result", Bytes),
     Column("body", Bytes, nullable=False),
-    # Whoever else writes into the table can't make a row that no page or claim could be sorted with.
+    # Another program that writes into the table must not make a row that can't be sorted with the others.
     CheckConstraint(column("state").between(DELAYED, TRASHED)),
     CheckConstraint(column("rank").between(-max(JobPriority), -min(JobPriority))),
     sqlite_autoincrement=True,
 )
 
-# With the state in front these serve databases without partial indexes too. Where there are partial ones, a claimed
-# job is no more in the second: every index less that a claim touches is a page less to write.
+# With the state in front these serve databases without partial indexes too. Where the second one is partial, it has no
+# claimed jobs, so that a claim writes a page less.
 Index("jobboard_ready", jobs.c.board, jobs.c.state, jobs.c.rank, jobs.c.id)
-Index(
-    "jobboard_ready_by_name", jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.rank, jobs.c.id,
-    **where(f"state = {UNCLAIMED}"),
-)  # fmt: skip
+_ready_by_name = (jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.rank, jobs.c.id)
+Index("jobboard_ready_by_name", *_ready_by_name, **where(f"state = {UNCLAIMED}"))
 Index("jobboard_uuid", jobs.c.board, jobs.c.uuid, unique=True)
-Index(
-    "jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True,
-    **where(f"key IS NOT NULL AND state < {COMPLETE}"),
-)  # fmt: skip
+_live_with_key = where(f"key IS NOT NULL AND state < {COMPLETE}")
+Index("jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True, **_live_with_key)
 Index("jobboard_due", jobs.c.board, jobs.c.due_at, **where("due_at IS NOT NULL"))
 Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until IS NOT NULL"))
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
-#: again, or a stream would miss lines. Only lines of no job have a uuid and a name of their own.
+#: twice, or the stream would miss lines. Only lines of no job have a uuid and a name of their own.
 journal = Table(
     "jobboard_journal",
     metadata,

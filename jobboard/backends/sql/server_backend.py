@@ -1,24 +1,26 @@
-"""What the backends on SQL servers share."""
+"""A board on an SQL server."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from sqlalchemy.engine import Engine
 
 from jobboard.backends.address import Address
-from jobboard.backends.base import Backend, Capabilities
+from jobboard.backends.base import Capabilities
 from jobboard.backends.options import seconds, truth
 from jobboard.backends.rows import Migration
-from jobboard.backends.sql.conflicts import taken_again
-from jobboard.backends.sql.connecting import Connecting
+from jobboard.backends.sql.backend import SqlBackend
+from jobboard.backends.sql.dialect import DEFAULT_PREFIX, TableNames, check_name
 from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.joining import JoinedBackend
-from jobboard.backends.sql.migrating import board_names, migrate
-from jobboard.backends.sql.naming import DEFAULT_PREFIX, Naming, check_name
-from jobboard.backends.sql.server import Server
+from jobboard.backends.sql.migration import board_names, migrate
+from jobboard.backends.sql.retries import retry
+from jobboard.backends.sql.server_database import ServerDatabase
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def check_pool_size(value: Any) -> int:
@@ -34,8 +36,8 @@ def check_engine(value: Any) -> Engine:
     return value
 
 
-class ServerBackend(Connecting[Server]):
-    """A board on an SQL server; every primitive is one transaction: it has happened, or nothing has.
+class ServerBackend(SqlBackend[ServerDatabase]):
+    """Every operation is one transaction: it has happened, or nothing has.
 
     :param engine: an SQLAlchemy engine that makes the connections, instead of the address; it is left as it was found.
     :param prefix: what the names of the tables begin with: several installations can share a database.
@@ -61,12 +63,6 @@ class ServerBackend(Connecting[Server]):
         "socket_timeout": seconds,
     }
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for name in _PRIMITIVES:
-            if name in vars(cls) or cls.__base__ is ServerBackend:
-                setattr(cls, name, taken_again(getattr(cls, name)))
-
     def __init__(
         self,
         board: str,
@@ -81,7 +77,7 @@ class ServerBackend(Connecting[Server]):
     ) -> None:
         super().__init__(board, address)
         self._engine = engine
-        self._naming = Naming(prefix, schema)
+        self._table_names = TableNames(prefix, schema)
         self._pool_size = pool_size
         self._migrate = migrate
         self._socket_timeout = socket_timeout
@@ -90,11 +86,15 @@ class ServerBackend(Connecting[Server]):
     def _driver(self) -> Driver:
         """Return what speaks to the server; raises ValueError for an address or engine that it can't use."""
 
-    def _connect(self, timeout: float) -> Server:
-        return Server(
-            self._driver(), self.board, pool_size=self._pool_size, migrate=self._migrate, timeout=timeout,
+    def _connect(self, timeout: float) -> ServerDatabase:
+        return ServerDatabase(
+            self._driver(),
+            self.board,
+            pool_size=self._pool_size,
+            migrate=self._migrate,
+            timeout=timeout,
             reply_timeout=self._socket_timeout,
-        )  # fmt: skip
+        )
 
     def migrate(self, timeout: float) -> Migration:
         return migrate(self._driver(), timeout)
@@ -103,16 +103,8 @@ class ServerBackend(Connecting[Server]):
         return board_names(self._driver(), timeout)
 
     def now(self) -> float:
-        return self.database.now()
+        return self._run(self.database.now)
 
-    def within(self, connection: Any) -> Backend:
-        return JoinedBackend(self, self.database.join(connection))
-
-
-#: All that is one transaction, or one look, and may be taken again after it was undone.
-_PRIMITIVES = (
-    "now", "post", "cancel", "claim", "claim_next", "claimed_under", "extend", "consume", "abandon", "trash",
-    "checkpoint", "read", "history", "find", "page", "stats", "count", "ready_in", "listen", "release", "restore",
-    "purge", "pause", "resume", "paused", "tidy", "audit", "put_entity", "remove_entity", "entities", "save_book",
-    "load_book", "destroy_book", "step_schedules", "read_schedules", "due_schedules", "page_schedules",
-)  # fmt: skip
+    def _run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation again if the server has undone its transaction because of others."""
+        return retry(operation, *args, **kwargs)

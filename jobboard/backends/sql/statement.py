@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import bindparam
 from sqlalchemy.dialects import mysql, postgresql, sqlite
-from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ColumnElement
@@ -17,24 +16,7 @@ from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.types import NullType
 
-from jobboard.backends.sql.naming import Naming
-
-
-class Tongue:
-    """How one installation in a database is spoken to.
-
-    :param as_list: makes the parameter of :func:`in_list`.
-    """
-
-    __slots__ = ("as_list", "dialect", "key", "naming")
-
-    def __init__(
-        self, dialect: Dialect, as_list: Callable[[Iterable[str | int]], Any], naming: Naming | None = None
-    ) -> None:
-        self.dialect = dialect
-        self.naming = naming or Naming()
-        self.as_list = as_list
-        self.key = (dialect.name, self.naming)
+from jobboard.backends.sql.dialect import Dialect, TableNames
 
 
 class Statement:
@@ -48,16 +30,16 @@ class Statement:
     def __init__(self, clause: Executable, **otherwise: Executable) -> None:
         self.clause = clause
         self.otherwise: Mapping[str, Executable] = otherwise
-        self._texts: dict[tuple[str, Naming], tuple[str, dict[str, Any]]] = {}
+        self._texts: dict[tuple[str, TableNames], tuple[str, dict[str, Any]]] = {}
 
-    def on(self, tongue: Tongue) -> tuple[str, dict[str, Any]]:
+    def on(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return the text, and the values of those parameters that are always the same."""
-        found = self._texts.get(tongue.key)
+        found = self._texts.get(dialect.key)
         if found is None:
-            clause = self.otherwise.get(tongue.dialect.name, self.clause)
-            compiled: Any = clause.compile(dialect=tongue.dialect)  # type: ignore[attr-defined]
+            clause = self.otherwise.get(dialect.compiler.name, self.clause)
+            compiled: Any = clause.compile(dialect=dialect.compiler)  # type: ignore[attr-defined]
             constants = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
-            found = self._texts[tongue.key] = (tongue.naming.apply(str(compiled)), constants)
+            found = self._texts[dialect.key] = (dialect.table_names.apply(str(compiled)), constants)
         return found
 
 
@@ -74,7 +56,13 @@ class Returning:
 
 
 def p(name: str) -> Any:
+    """Return the parameter of this name."""
     return bindparam(name)
+
+
+def parameters(*names: str) -> dict[str, Any]:
+    """Return what sets these columns to the parameters of their names."""
+    return {name: p(name) for name in names}
 
 
 # -- what each kind of database says in its own way --------------------------------------------------------------------

@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.rows import Row
-from jobboard.backends.sql.statement import Returning, Statement, Tongue
+from jobboard.backends.sql.statement import Returning, Statement
 
 
-class Look(NamedTuple):
-    """What there is to do before anything else, and what has to be regarded in it."""
+class BoardStatus(NamedTuple):
+    """Whether claims or delays are over, and whether anything is paused."""
 
     is_any_due: bool
     is_any_paused: bool
@@ -23,24 +24,26 @@ class Transaction:
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_tongue", "changed", "look", "now", "settles", "stirs")
+    __slots__ = ("_bound", "_cursor", "_dialect", "changed", "moves_others", "notifies", "now", "status")
 
-    def __init__(self, cursor: Any, tongue: Tongue, board: int, now: float, look: Look | None = None) -> None:
+    def __init__(
+        self, cursor: Any, dialect: Dialect, board: int, now: float, status: BoardStatus | None = None
+    ) -> None:
         self._cursor = cursor
-        self._tongue = tongue
+        self._dialect = dialect
         self._bound = {"board": board, "now": now}
         self.now = now
-        #: What was seen when it began; None where that takes a statement of its own.
-        self.look = look
+        #: As of its beginning; None where reading it takes a statement of its own.
+        self.status = status
         #: Whether anything was written.
         self.changed = False
-        #: Whether this transaction may also move jobs that nobody asked about, such as those whose claims are over.
-        self.settles = True
-        #: Whether what was written may be what somebody in another process waits for.
-        self.stirs = False
+        #: Whether this transaction may also expire and promote jobs that the request does not name.
+        self.moves_others = True
+        #: Whether another process may wait for what was written.
+        self.notifies = False
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(self._tongue)
+        sql, constants = statement.on(self._dialect)
         self._cursor.execute(sql, {**constants, **self._bound, **parameters})
         rows: list[Row] = self._cursor.fetchall()
         return rows
@@ -51,7 +54,7 @@ class Transaction:
 
     def run(self, statement: Statement, **parameters: Any) -> int:
         """Change something, and return how many rows."""
-        sql, constants = statement.on(self._tongue)
+        sql, constants = statement.on(self._dialect)
         self._cursor.execute(sql, {**constants, **self._bound, **parameters})
         count: int = self._cursor.rowcount
         self.changed = self.changed or count > 0
@@ -66,7 +69,7 @@ class Transaction:
         if not many:
             return
         self.changed = True
-        sql, constants = statement.on(self._tongue)
+        sql, constants = statement.on(self._dialect)
         fixed = {**constants, **self._bound}
         if len(many) == 1:
             # Drivers make more of an executemany, however many there are.
@@ -83,7 +86,7 @@ class Transaction:
 
     def list_of(self, values: Iterable[str | int]) -> Any:
         """Return the parameter of a statement that asks :func:`~jobboard.backends.sql.statement.in_list`."""
-        return self._tongue.as_list(values)
+        return self._dialect.as_list(values)
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:

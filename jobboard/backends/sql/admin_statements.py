@@ -1,0 +1,44 @@
+"""The statements about everything but jobs and schedules: the schema's version, boards, pauses, participants, books."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, insert, select, update
+
+from jobboard.backends.sql.schema import boards, books, entities, meta, pauses
+from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
+
+READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
+WRITE_VERSION = insert_new(meta, {"name": "version", "value": p("version")})
+CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(value=p("version")))
+NAME_INSTALLATION = insert_new(meta, {"name": "identity", "value": p("identity")})
+IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
+ADD_BOARD = insert_new(boards, {"name": p("name")})
+BOARD_NAMES = Statement(select(boards.c.name))
+FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
+
+PAUSE = insert_new(pauses, {"board": p("board"), "name": p("name")})
+RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))
+PAUSED = Statement(select(pauses.c.name).where(pauses.c.board == p("board")))
+
+PUT_ENTITY = put(
+    entities,
+    ["board", "kind", "name"],
+    parameters("board", "kind", "name", "body", "ttl") | {"last_seen": p("now")},
+)
+_entity = (entities.c.board == p("board")) & (entities.c.kind == p("kind")) & (entities.c.name == p("name"))
+REMOVE_ENTITY = Statement(delete(entities).where(_entity))
+ENTITIES = Statement(
+    select(entities.c.kind, entities.c.name, entities.c.body, entities.c.ttl, entities.c.last_seen).where(
+        entities.c.board == p("board")
+    )
+)
+FORGET_ENTITIES = Statement(
+    delete(entities).where(entities.c.board == p("board"), entities.c.last_seen + entities.c.ttl <= p("before"))
+)
+
+_book = (books.c.board == p("board")) & (books.c.uuid == p("uuid"))
+READ_BOOK = Statement(select(books.c.body, books.c.version).where(_book))
+BOOK_VERSION = Statement(select(books.c.version).where(_book).with_for_update())
+ADD_BOOK = Statement(insert(books).values(parameters("board", "uuid", "body", "version")))
+CHANGE_BOOK = Statement(update(books).where(_book).values(parameters("body", "version")))
+DESTROY_BOOK = Statement(delete(books).where(_book))

@@ -1,0 +1,98 @@
+"""The operators' work in SQL: release, restore, purge, pause, resume, tidy, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobboard.backends import lifecycle
+from jobboard.backends.rows import AuditFinding, JobRow, TrashOutcome, Verdict
+from jobboard.backends.sql import admin_statements, job_statements
+from jobboard.backends.sql.audit import audit
+from jobboard.backends.sql.claiming import paused_names
+from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transitions import LockedJobs, expire_and_promote, journal_event, save, write_events
+from jobboard.events import EventKind
+
+#: Seconds after which a participant that is gone is forgotten.
+ENTITY_TTL = 86_400.0
+
+
+class Administration:
+    """Release, restore, purge, pause, resume, tidy, audit."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            job = LockedJobs.lock(transaction, [uuid]).get(uuid)
+            (verdict,) = save(transaction, [(job, lifecycle.release(job, token, reason, transaction.now))])
+            return verdict
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            return [_restore(transaction, uuid) for uuid in uuids]
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            return [_purge(transaction, uuid) for uuid in uuids]
+
+    def pause(self, name: str | None) -> None:
+        with self._transactions.write() as transaction:
+            if transaction.run(admin_statements.PAUSE, name=name or ""):
+                write_events(transaction, [journal_event(EventKind.PAUSED, None, name)])
+
+    def resume(self, name: str | None) -> None:
+        with self._transactions.write() as transaction:
+            if transaction.run(admin_statements.RESUME, name=name or ""):
+                write_events(transaction, [journal_event(EventKind.RESUMED, None, name)])
+
+    def paused(self) -> frozenset[str | None]:
+        with self._transactions.read() as transaction:
+            return paused_names(transaction)
+
+    def tidy(self, limit: int) -> int:
+        with self._transactions.write() as transaction:
+            over = [row[0] for row in transaction.rows(job_statements.OVER, limit=limit)]
+            if over:
+                _delete(transaction, over)
+            forgotten = transaction.run(admin_statements.FORGET_ENTITIES, before=transaction.now - ENTITY_TTL)
+            transaction.run(job_statements.FORGET_EVENTS)
+            # An idle board is tidied again and again; nobody waits for that.
+            transaction.changed = False
+            return len(over) + forgotten
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        with self._transactions.write() if repair else self._transactions.read() as transaction:
+            return audit(transaction, repair)
+
+
+def _restore(transaction: Transaction, uuid: str) -> TrashOutcome:
+    job = LockedJobs.lock(transaction, [uuid]).get(uuid)
+    change = lifecycle.restore(job, transaction.now, lambda: _is_key_taken(transaction, job))
+    (outcome,) = save(transaction, [(job, change)])
+    return outcome
+
+
+def _is_key_taken(transaction: Transaction, job: JobRow | None) -> bool:
+    return job is not None and bool(transaction.rows(job_statements.FIND_KEY, name=job.name, key=job.key))
+
+
+def _purge(transaction: Transaction, uuid: str) -> TrashOutcome:
+    job = LockedJobs.lock(transaction, [uuid]).get(uuid)
+    change = lifecycle.purge(job, transaction.now)
+    if job is not None and change.told:
+        _delete(transaction, [job.sequence])
+        # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
+        write_events(transaction, [journal_event(note.kind, job.uuid, job.name, note.who) for note in change.told])
+    return change.answer
+
+
+def _delete(transaction: Transaction, ids: list[int]) -> None:
+    listed = transaction.list_of(ids)
+    transaction.do(job_statements.DELETE_HISTORY, ids=listed)
+    transaction.do(job_statements.DELETE, ids=listed)

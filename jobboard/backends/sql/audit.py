@@ -1,0 +1,92 @@
+"""Rows that contradict themselves, and how each is mended."""
+
+from __future__ import annotations
+
+from sqlalchemy import case, delete, exists, func, not_, select, update
+
+from jobboard.backends.rows import AuditFinding
+from jobboard.backends.sql.job_statements import (
+    CLAIMED,
+    COMPLETE,
+    DELAYED,
+    SMALL_JOB,
+    TRASHED,
+    UNCLAIMED,
+    mine,
+    one_of,
+    row,
+)
+from jobboard.backends.sql.rows import job_of
+from jobboard.backends.sql.schema import jobs, journal
+from jobboard.backends.sql.statement import Statement, p
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.states import JobPriority
+
+_BEST, _WORST = -max(JobPriority), -min(JobPriority)
+
+_stateless = not_(one_of(jobs.c.state, DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED))
+_ownerless = (jobs.c.state == CLAIMED) & (jobs.c.owner.is_(None) | jobs.c.claim_id.is_(None))
+_never_due = (jobs.c.state == DELAYED) & jobs.c.due_at.is_(None)
+
+_CONTRADICTIONS = {
+    problem: Statement(select(*SMALL_JOB).where(mine, wrong))
+    for problem, wrong in {
+        "it is claimed, but by nobody": _ownerless,
+        "it is not claimed, but has an owner": one_of(jobs.c.state, DELAYED, UNCLAIMED, TRASHED)
+        & jobs.c.owner.is_not(None),
+        "it is not claimed, but has a claim": one_of(jobs.c.state, DELAYED, UNCLAIMED, COMPLETE, TRASHED)
+        & jobs.c.claim_id.is_not(None),
+        "it is delayed, but never due": _never_due,
+        "it is neither delayed nor claimed, but due": one_of(jobs.c.state, UNCLAIMED, COMPLETE, TRASHED)
+        & jobs.c.due_at.is_not(None),
+        "it is on the board or in the trash, but remembered as gone": one_of(
+            jobs.c.state, DELAYED, UNCLAIMED, CLAIMED, TRASHED
+        )
+        & jobs.c.retain_until.is_not(None),
+        "it is gone, but remembered for ever": (jobs.c.state == COMPLETE) & jobs.c.retain_until.is_(None),
+        "its state is none": _stateless,
+        "its priority is none": (jobs.c.rank < _BEST) | (jobs.c.rank > _WORST),
+    }.items()
+}
+
+_is_held = (jobs.c.state == CLAIMED) & not_(_ownerless)
+#: Mends whatever is wrong with a row. A job whose state nobody knows goes to the trash, for an operator: on the
+#: board it might run twice.
+MEND = Statement(
+    update(jobs)
+    .where(row)
+    .values(
+        owner=case((_is_held | (jobs.c.state == COMPLETE), jobs.c.owner)),
+        claim_id=case((_is_held, jobs.c.claim_id)),
+        due_at=case((_is_held | (jobs.c.state == DELAYED), jobs.c.due_at)),
+        retain_until=case((jobs.c.state == COMPLETE, func.coalesce(jobs.c.retain_until, p("now")))),
+        rank=case((jobs.c.rank < _BEST, _BEST), (jobs.c.rank > _WORST, _WORST), else_=jobs.c.rank),
+        state=case((_stateless, TRASHED), (_ownerless | _never_due, UNCLAIMED), else_=jobs.c.state),
+        last_modified=p("now"),
+    )
+)
+
+# Not by NOT IN: a server without memory for all ids would read them all for every line.
+_of_no_job = (
+    (journal.c.board == p("board"))
+    & journal.c.job.is_not(None)
+    & not_(exists().where(jobs.c.id == journal.c.job).correlate(journal))
+)
+ORPHANED_LINES = Statement(select(func.count()).select_from(journal).where(_of_no_job))
+_DROP_ORPHANED_LINES = Statement(delete(journal).where(_of_no_job))
+
+
+def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
+    """Find every contradiction, and mend it if told to."""
+    wrong = {problem: transaction.rows(statement) for problem, statement in _CONTRADICTIONS.items()}
+    jobs_by_problem = [(problem, job_of(row)) for problem, rows in wrong.items() for row in rows]
+    found = [AuditFinding(job.uuid, problem, repair) for problem, job in jobs_by_problem]
+    if repair:
+        for sequence in {job.sequence for _, job in jobs_by_problem}:
+            transaction.run(MEND, id=sequence)
+    (orphans,) = transaction.row(ORPHANED_LINES) or (0,)
+    if orphans:
+        if repair:
+            transaction.run(_DROP_ORPHANED_LINES)
+        found.append(AuditFinding(None, f"{orphans} lines of history belong to no job", repair))
+    return found

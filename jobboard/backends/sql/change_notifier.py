@@ -1,0 +1,241 @@
+"""Waiting for changes of the database: those of this process are noticed at once, others as soon as they are polled."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from jobboard.backends.base import Waiter
+from jobboard.backends.listeners import Listener
+from jobboard.backends.sql import event_statements
+from jobboard.backends.sql.database import ChangePoller, Database
+from jobboard.backends.sql.rows import Row
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind, JobEvent
+from jobboard.validation import moment
+
+logger = logging.getLogger("jobboard.backends.sql")
+
+#: For so many seconds the thread outlives the last waiter, since another one often follows at once.
+IDLE_TTL = 1.0
+RETRY_DELAY = 0.5
+#: Closing the board waits no longer than this for the thread.
+STOP_TIMEOUT = 2.0
+
+
+class _EventListener(Listener):
+    """Hears only of events that were written after it began to listen."""
+
+    def __init__(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind], after: int) -> None:
+        super().__init__(tell, kinds)
+        self.after = after
+
+
+class ChangeNotifier:
+    """One thread that polls for other processes' commits while somebody waits or listens.
+
+    Waiters of this process learn of its own commits without the thread; listeners learn of all events by it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._changed = threading.Condition()
+        self.changes = 0
+        self._closed = False
+        self._users = 0
+        self._left_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._poller: ChangePoller | None = None
+        #: Set when the thread has something to do before its next poll.
+        self._interrupted = threading.Event()
+        self._listeners: list[_EventListener] = []
+        self._last_event = 0
+        # Reentrant, because a listener may end itself when it is told something.
+        self._telling = threading.RLock()
+        database.process_notifier.add(database.board_name, self._on_own_commit)
+
+    def close(self) -> None:
+        self._database.process_notifier.remove(self._on_own_commit)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread = self._thread
+        self._interrupt()
+        if thread is not None and thread is not threading.current_thread():
+            # It ends by itself once its present request is answered or times out.
+            thread.join(STOP_TIMEOUT)
+
+    def _interrupt(self) -> None:
+        self._interrupted.set()
+        poller = self._poller
+        if poller is not None:
+            poller.interrupt()
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Count one who waits or listens; the first one starts the thread."""
+        with self._changed:
+            self._check_open()
+            self._users += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
+                self._thread.start()
+        self._interrupt()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._users -= 1
+            self._left_at = time.monotonic()
+
+    def wait_for_change(self, seen: int, timeout: float | None, is_interrupted: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self.changes != seen or is_interrupted(), timeout)
+            self._check_open()
+
+    def notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BoardUnavailable("the board was closed while somebody waited on it")
+
+    def _on_own_commit(self) -> None:
+        if self._users:
+            self._notify_waiters()
+            if self._listeners:
+                self._interrupt()
+
+    def _notify_waiters(self) -> None:
+        with self._changed:
+            self.changes += 1
+            self._changed.notify_all()
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._is_wanted():
+            try:
+                self._poller = poller = self._database.change_poller()
+                try:
+                    self._poll(poller)
+                finally:
+                    self._poller = None
+                    poller.close()
+            except BoardUnavailable as error:
+                logger.warning("board %s: can't see what other processes do: %s", self._database.board_name, error)
+                # Waiters read the board themselves, and meet the fault or a change.
+                self._notify_waiters()
+                self._pause()
+
+    def _poll(self, poller: ChangePoller) -> None:
+        # The first poll always finds a change: what was committed before it may be unnoticed.
+        while self._is_wanted():
+            interrupted = self._interrupted.is_set()
+            self._interrupted.clear()
+            has_changed = poller.has_changed()
+            if has_changed:
+                self._notify_waiters()
+            if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):
+                self._interrupted.set()
+            elif self._users:
+                poller.wait(self._interrupted, bool(self._listeners))
+            else:
+                self._interrupted.wait(IDLE_TTL)
+
+    def _is_wanted(self) -> bool:
+        """Whether to go on; once this is False, the next one who enters starts another thread."""
+        with self._changed:
+            if not self._closed and (self._users or time.monotonic() - self._left_at < IDLE_TTL):
+                return True
+            self._thread = None
+            return False
+
+    def _pause(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, RETRY_DELAY)
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        self.enter()
+        try:
+            with self._database.read() as transaction:
+                (last,) = transaction.row(event_statements.LAST_EVENT) or (0,)
+        except BaseException:
+            self.leave()
+            raise
+        listener = _EventListener(tell, kinds, last)
+        with self._telling:
+            if not self._listeners:
+                self._last_event = last
+            self._listeners.append(listener)
+        poller = self._poller
+        if poller is not None:
+            poller.poll_soon()
+
+        def unlisten() -> None:
+            with self._telling:
+                if listener not in self._listeners:
+                    return
+                self._listeners.remove(listener)
+            self.leave()
+
+        return unlisten
+
+    def _notify_listeners(self, poller: ChangePoller) -> bool:
+        """Tell one batch of events; return whether it was the last one."""
+        with self._telling:
+            if not self._listeners:
+                return True
+            last = self._last_event
+        rows = poller.events(last)
+        with self._telling:
+            for row in rows:
+                self._last_event = max(self._last_event, row[0])
+                if row[6] == self._database.board:
+                    self._tell(row)
+            return len(rows) < event_statements.MAX_EVENTS
+
+    def _tell(self, row: Row) -> None:
+        try:
+            number, kind, who, token, at, reason, _, uuid, name = row
+            event = JobEvent(EventKind(kind), uuid, name, who, token, moment(at), reason)
+        except (ValueError, TypeError, OverflowError):
+            # An unreadable line must not keep the others back.
+            return
+        for listener in list(self._listeners):
+            if number > listener.after:
+                listener.hear(event)
+
+
+class SqlWaiter(Waiter):
+    """Reads the heads of the indexes, and only after something has changed in the database."""
+
+    def __init__(self, change_notifier: ChangeNotifier, ready_in: Callable[[], float | None]) -> None:
+        self._change_notifier = change_notifier
+        self._ready_in = ready_in
+        self._seen = -1
+        self._interrupted = False
+        self._entered = True
+        change_notifier.enter()
+
+    def ready_in(self) -> float | None:
+        self._seen = self._change_notifier.changes
+        return self._ready_in()
+
+    def wait(self, timeout: float | None) -> None:
+        self._change_notifier.wait_for_change(self._seen, timeout, lambda: self._interrupted)
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        self._change_notifier.notify()
+
+    def close(self) -> None:
+        if self._entered:
+            self._entered = False
+            self._change_notifier.leave()

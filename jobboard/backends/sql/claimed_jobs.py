@@ -1,0 +1,117 @@
+"""What the owner of a claim does to its job in SQL: extend, checkpoint, consume, abandon, trash."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from jobboard.backends import lifecycle
+from jobboard.backends.rows import Abandonment, Consumption, Extension, Fence, Trashing, Verdict
+from jobboard.backends.sql import job_statements
+from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+#: How often an extension tries again to lock a row that others have locked, and after how many seconds.
+MAX_RETRIES, RETRY_DELAY = 50, 0.02
+
+
+class ClaimedJobs:
+    """Extend, checkpoint and end claims."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        """Extend claims; try again for a moment where others have locked the row, since they may be ending the claim.
+
+        A row that stays locked for longer is locked by a transaction of the user's; its claim can't expire before that
+        transaction ends.
+        """
+        verdicts = [Verdict.LOST] * len(renewals)
+        left: Sequence[int] = range(len(renewals))
+        for _ in range(MAX_RETRIES):
+            try:
+                answers = self._extend([renewals[at] for at in left])
+            except BoardUnavailable as error:
+                if len(left) < len(renewals):
+                    raise ReplyLost(str(error)) from error
+                raise
+            for at, (verdict, _) in zip(left, answers, strict=True):
+                verdicts[at] = verdict
+            left = [at for at, (_, is_locked) in zip(left, answers, strict=True) if is_locked]
+            if not left:
+                break
+            time.sleep(RETRY_DELAY)
+        return verdicts
+
+    def _extend(self, renewals: Sequence[Extension]) -> list[tuple[Verdict, bool]]:
+        """Return each verdict, and whether nothing was written because others have locked the row."""
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            uuids = [renewal.fence.uuid for renewal in renewals]
+            free = LockedJobs(transaction, transaction.rows(job_statements.LOCK_FREE, uuids=transaction.list_of(uuids)))
+            others = [uuid for uuid in uuids if uuid not in free]
+            rows = transaction.rows(job_statements.READ_LOCKED, uuids=transaction.list_of(others)) if others else []
+            locked = LockedJobs(transaction, rows)
+            changes = []
+            for renewal in renewals:
+                job = free.under(renewal.fence)
+                before = None if job is None else job.expires_at
+                changes.append((job, lifecycle.extend(job, renewal, transaction.now)))
+                transaction.notifies = transaction.notifies or _is_sooner(job, before)
+            extended = [{"id": job.sequence} for job, change in changes if job is not None and change.told]
+            transaction.run_many(job_statements.DROP_UNRECORDED, extended)
+            verdicts = carry_out(transaction, job_statements.EXTEND, changes)
+            return [
+                (lifecycle.extend(job, renewal, transaction.now).answer, True)
+                if lifecycle.holds(job := locked.under(renewal.fence), renewal.fence)
+                else (verdict, False)
+                for renewal, verdict in zip(renewals, verdicts, strict=True)
+            ]
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            job = LockedJobs.lock(transaction, [fence.uuid]).under(fence)
+            change = lifecycle.checkpoint(job, fence, state, transaction.now)
+            if job is not None and change.told:
+                transaction.do(job_statements.DROP_UNRECORDED, id=job.sequence)
+            (verdict,) = carry_out(transaction, job_statements.CHECKPOINT, [(job, change)])
+            return verdict
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        with self._transactions.write() as transaction:
+            jobs = _lock(transaction, [end.fence for end in ends])
+            changes = zip(jobs, ends, strict=True)
+            return carry_out(
+                transaction,
+                job_statements.CONSUME,
+                ((job, lifecycle.consume(job, end, transaction.now)) for job, end in changes),
+            )
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        with self._transactions.write() as transaction:
+            jobs = _lock(transaction, [end.fence for end in ends])
+            changes = zip(jobs, ends, strict=True)
+            return save(transaction, ((job, lifecycle.abandon(job, end, transaction.now)) for job, end in changes))
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            jobs = LockedJobs.lock(transaction, [end.uuid for end in ends])
+            changes = ((jobs.get(end.uuid) if end.fence is None else jobs.under(end.fence), end) for end in ends)
+            return save(transaction, ((job, lifecycle.trash(job, end, transaction.now)) for job, end in changes))
+
+
+def _lock(transaction: Transaction, fences: list[Fence]) -> list[StoredJob | None]:
+    """Lock the jobs of these fences, on a board where nothing else is due."""
+    expire_and_promote(transaction)
+    jobs = LockedJobs.lock(transaction, [fence.uuid for fence in fences])
+    return [jobs.under(fence) for fence in fences]
+
+
+def _is_sooner(job: StoredJob | None, before: float | None) -> bool:
+    """Whether a claim ends sooner than it would have ended before."""
+    return job is not None and job.expires_at is not None and (before is None or job.expires_at < before)

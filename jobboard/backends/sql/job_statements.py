@@ -1,0 +1,367 @@
+"""The statements about jobs and their journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Integer,
+    any_,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    not_,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.sql import schema
+from jobboard.backends.sql.rows import JOB_COLUMNS
+from jobboard.backends.sql.schema import jobs, journal, pauses
+from jobboard.backends.sql.statement import Returning, Statement, in_list, p, parameters
+from jobboard.backends.sql.tokens import NEXT_TOKEN
+from jobboard.events import HISTORY_LENGTH
+
+# States stand in the text, not in parameters: only then can a partial index serve a statement.
+DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = (
+    literal_column(str(code), Integer)
+    for code in (schema.DELAYED, schema.UNCLAIMED, schema.CLAIMED, schema.COMPLETE, schema.TRASHED)
+)
+
+
+def one_of(column: Any, *values: Any) -> Any:
+    return or_(*(column == value for value in values))
+
+
+mine = jobs.c.board == p("board")
+row = jobs.c.id == p("id")
+_this = mine & (jobs.c.uuid == p("uuid"))
+_these = mine & in_list(jobs.c.uuid, "uuids")
+_ready = mine & (jobs.c.state == UNCLAIMED)
+_in_order = (jobs.c.rank, jobs.c.id)
+# A cancelled job's retention ends at its last change. So it is hidden also from readers whose now is before that,
+# because they waited for the row.
+_visible = or_(
+    jobs.c.retain_until.is_(None),
+    (jobs.c.retain_until > p("now")) & (jobs.c.retain_until > jobs.c.last_modified),
+)
+_unrecorded = one_of(journal.c.kind, "EXTENDED", "CHECKPOINTED")
+_long_ago = p("now") - literal_column(str(RETRY_WINDOW))
+
+
+# A planner whose statistics are old must not read all jobs of a state to find one. MySQL's planner is told which index
+# to use. PostgreSQL's planner is told to avoid sorting (see its driver), and so uses the only index that has the order;
+# hence some orders that seem superfluous, and ranges of one value, which the planner does not drop from an order.
+
+
+def by_index(wanted: Any, index: str) -> Any:
+    return wanted.with_hint(jobs, f"FORCE INDEX ({index})", "mysql")
+
+
+def _is_in_order(column: Any, name: str) -> Any:
+    return (column >= p(name)) & (column <= p(name))
+
+
+#: What makes a JobRow; ``jobboard.backends.sql.rows`` reads the columns in this order.
+JOB = [jobs.c[name] for name in JOB_COLUMNS]
+_LARGE = {"body", "checkpoint", "progress", "result"}
+#: The same without what may be large, for transitions that leave that alone.
+SMALL_JOB: list[Any] = [null().label(column.name) if column.name in _LARGE else column for column in JOB]
+
+# -- expiring and promoting --------------------------------------------------------------------------------------------
+
+_due = mine & (jobs.c.due_at <= p("now"))
+_first_due = by_index(select(jobs.c.due_at).where(_due).order_by(jobs.c.due_at).limit(1), "jobboard_due")
+IS_ANY_DUE = Statement(_first_due)
+#: Whether anything is due, and whether anything is paused: all that claim_next has to know beforehand.
+DUE_OR_PAUSED = Statement(
+    select(_first_due.scalar_subquery().is_not(None), exists().where(pauses.c.board == p("board")))
+)
+#: So many claims expire, and so many delayed jobs are promoted, at once.
+MAX_PER_ROUND = 1000
+_delayed = _due & (jobs.c.state == DELAYED)
+_promote = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
+_moved = (jobs.c.id,)
+# Here and below, rows that others have locked are passed over: they are about to change, perhaps in a long transaction
+# of the user's.
+_free_delayed = by_index(
+    select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(MAX_PER_ROUND).with_for_update(skip_locked=True),
+    "jobboard_due",
+)
+_these_ids = in_list(jobs.c.id, "ids")
+PROMOTE = Returning(
+    at_once=Statement(
+        _promote.where(jobs.c.id.in_(_free_delayed)).returning(*_moved),
+        postgresql=_promote.where(jobs.c.id == any_(func.array(_free_delayed.scalar_subquery()))).returning(*_moved),
+    ),
+    find=Statement(_free_delayed),
+    change=Statement(_promote.where(_these_ids)),
+    read=Statement(select(*_moved).where(_these_ids)),
+)
+#: What is due and not delayed: claims that are over, and rows that are due by mistake. PROMOTE moves delayed jobs.
+OVERDUE = Statement(
+    by_index(
+        select(*SMALL_JOB)
+        .where(_due, jobs.c.state != DELAYED)
+        .order_by(jobs.c.due_at)
+        .limit(MAX_PER_ROUND)
+        .with_for_update(skip_locked=True),
+        "jobboard_due",
+    )
+)
+
+# -- writing a row that was read in the same transaction ---------------------------------------------------------------
+
+_now = {"last_modified": p("now")}
+#: Moves a job to another state. What may be large, and the content of the posting, stay.
+SAVE = Statement(
+    update(jobs)
+    .where(row)
+    .values(
+        _now
+        | parameters("state", "attempts", "owner", "claim_id", "due_at", "run_at", "last_error", "reason")
+        | parameters("cancel_asked", "retain_until")
+    )
+)
+REPLACE = Statement(
+    update(jobs).where(row).values(_now | parameters("rank", "body", "max_attempts", "state", "due_at", "run_at"))
+)
+CLAIM = Statement(
+    update(jobs)
+    .where(row)
+    .values(_now | parameters("state", "attempts", "token", "owner", "claim_id", "due_at") | {"progress": None})
+)
+EXTEND = Statement(
+    update(jobs)
+    .where(row)
+    .values(_now | parameters("due_at") | {"progress": func.coalesce(p("progress"), jobs.c.progress)})
+)
+CHECKPOINT = Statement(update(jobs).where(row).values(_now | parameters("checkpoint")))
+CONSUME = Statement(
+    update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result", "retain_until"))
+)
+DELETE = Statement(delete(jobs).where(in_list(jobs.c.id, "ids")))
+DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
+
+# -- posting -----------------------------------------------------------------------------------------------------------
+
+POST = Statement(
+    insert(jobs)
+    .inline()
+    .values(
+        _now
+        | parameters("board", "uuid", "name", "key", "rank", "body", "max_attempts", "state", "due_at", "run_at")
+        | {"created_on": p("now"), "attempts": 0, "token": 0, "cancel_asked": 0}
+    )
+)
+SEQUENCES = Statement(by_index(select(jobs.c.uuid, jobs.c.id).where(_these), "jobboard_uuid"))
+_of_name = select(*JOB).where(mine, jobs.c.name == p("name"))
+_of_key = _of_name.where(jobs.c.key == p("key"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
+# Where there are no partial indexes, a column holds the key for as long as the job is on the board.
+_of_live_key = _of_name.where(literal_column("jobboard_jobs.live_key") == p("key"))
+FIND_KEY = Statement(_of_key, mysql=_of_live_key)
+_of_keys = _of_name.where(in_list(jobs.c.key, "keys"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
+_of_live_keys = _of_name.where(in_list(literal_column("jobboard_jobs.live_key"), "keys"))
+FIND_KEYS = Statement(_of_keys, mysql=by_index(_of_live_keys, "jobboard_key"))
+FIND_KEY_TO_REPLACE = Statement(_of_key.with_for_update(), mysql=_of_live_key.with_for_update())
+_replaced = (
+    select(journal.c.job)
+    .where(
+        journal.c.board == p("board"),
+        journal.c.kind == literal_column("'REPLACED'"),
+        journal.c.reason == p("uuid"),
+    )
+    .limit(1)
+)
+REPLACED_BY = Statement(select(*JOB).where(jobs.c.id == _replaced.scalar_subquery()))
+
+# -- claiming ----------------------------------------------------------------------------------------------------------
+
+_claim = {
+    "state": CLAIMED,
+    "attempts": jobs.c.attempts + 1,
+    "token": literal_column(NEXT_TOKEN),
+    "owner": p("who"),
+    "claim_id": p("claim_id"),
+    "due_at": p("due_at"),
+    "last_modified": p("now"),
+    "progress": None,
+}
+# Databases that lock rows skip those that others are claiming; SQLite's dialect leaves these words out.
+_heads = by_index(
+    select(jobs.c.id).where(_ready).order_by(*_in_order).limit(p("limit")).with_for_update(skip_locked=True),
+    "jobboard_ready",
+)
+# As a subquery PostgreSQL might run it more than once, and lock more than was asked for.
+_locked_heads = _heads.cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
+_claim_ids = Statement(update(jobs).where(_these_ids).values(_claim))
+_claimed = Statement(select(*JOB).where(_these_ids))
+CLAIM_NEXT = Returning(
+    at_once=Statement(
+        update(jobs).where(jobs.c.id.in_(_heads)).values(_claim).returning(*JOB),
+        postgresql=update(jobs).where(jobs.c.id == _locked_heads.c.id).values(_claim).returning(*JOB),
+    ),
+    find=Statement(_heads),
+    change=_claim_ids,
+    read=_claimed,
+)
+_of_this_name = _ready & (jobs.c.name == p("name"))
+_of_this_name_in_order = _ready & _is_in_order(jobs.c.name, "name")
+_heads_of_name = select(jobs.c.rank, jobs.c.id).limit(p("limit")).with_for_update(skip_locked=True)
+#: The best of one name; several names are merged from their heads.
+HEADS_OF_NAME = Statement(
+    by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name"),
+    postgresql=_heads_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
+)
+CLAIM_IDS = Returning(
+    at_once=Statement(update(jobs).where(_these_ids).values(_claim).returning(*JOB)),
+    find=None,
+    change=_claim_ids,
+    read=_claimed,
+)
+CLAIMED_UNDER = Statement(
+    select(*JOB).where(mine, jobs.c.state == CLAIMED, jobs.c.claim_id == p("claim_id")).order_by(*_in_order)
+)
+#: The next name after one that is ready; walking over the names costs one read for each name, not for each job.
+NEXT_READY_NAME = Statement(
+    by_index(
+        select(jobs.c.name).where(_ready, jobs.c.name > p("name")).order_by(jobs.c.name).limit(1),
+        "jobboard_ready_by_name",
+    )
+)
+
+# -- under a claim -----------------------------------------------------------------------------------------------------
+
+#: The state is no condition here, or a planner might look through all claimed jobs. One job is the common case, and
+#: needs no list.
+LOCK = Statement(select(*SMALL_JOB).where(_this).with_for_update())
+# Everybody locks several jobs in the same order, so that no deadlock arises.
+_many = select(*SMALL_JOB).where(_these).with_for_update()
+_many_in_order = _many.order_by(jobs.c.uuid)
+LOCK_MANY = Statement(_many, postgresql=_many_in_order, mysql=by_index(_many_in_order, "jobboard_uuid"))
+#: Others who have locked one of these are ending its claim, perhaps in a long transaction; the rest must be extended in
+#: time all the same.
+LOCK_FREE = Statement(by_index(select(*SMALL_JOB).where(_these).with_for_update(skip_locked=True), "jobboard_uuid"))
+READ_LOCKED = Statement(by_index(select(*SMALL_JOB).where(_these), "jobboard_uuid"))
+#: By which a repeated end of a claim is known.
+NOTES = Statement(
+    select(journal.c.token, journal.c.who).where(journal.c.job == p("id"), in_list(journal.c.kind, "kinds"))
+)
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+FIND = Statement(select(*JOB).where(_this))
+FIND_TO_CLAIM = Statement(select(*JOB).where(_this, _visible).with_for_update())
+FIND_MANY = Statement(by_index(select(*JOB).where(_these), "jobboard_uuid"))
+FIND_VISIBLE = Statement(select(*JOB).where(_this, _visible))
+FIND_MANY_VISIBLE = Statement(by_index(select(*JOB).where(_these, _visible), "jobboard_uuid"))
+HISTORY = Statement(
+    select(journal.c.kind, journal.c.who, journal.c.at, journal.c.token, journal.c.reason)
+    .where(journal.c.job == select(jobs.c.id).where(_this, _visible).scalar_subquery(), not_(_unrecorded))
+    .order_by(journal.c.id.desc())
+    .limit(HISTORY_LENGTH)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Some jobs in claim order, from a place on: first the rest of its rank, then the later ranks.
+
+    Two statements, because no index of SQLite's begins at a pair of a column and the rowid.
+    """
+
+    rest_of_rank: Statement
+    later_ranks: Statement
+
+
+def _pages(code: int, index: str, *of_name: Any) -> Pages:
+    page = (
+        select(*JOB)
+        .where(mine, jobs.c.state == literal_column(str(code)), *of_name, _visible)
+        .order_by(*_in_order)
+        .limit(p("size"))
+    )
+    return Pages(
+        Statement(
+            by_index(page.where(jobs.c.rank == p("rank"), jobs.c.id > p("id")), index),
+            postgresql=page.where(_is_in_order(jobs.c.rank, "rank"), jobs.c.id > p("id")),
+        ),
+        Statement(by_index(page.where(jobs.c.rank > p("rank")), index)),
+    )
+
+
+PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
+PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
+COUNT = Statement(select(func.count()).select_from(jobs).where(mine, jobs.c.state < COMPLETE))
+NUMBERS = Statement(
+    select(jobs.c.name, jobs.c.state, func.count())
+    .where(mine, one_of(jobs.c.state, DELAYED, UNCLAIMED, CLAIMED, TRASHED))
+    .group_by(jobs.c.name, jobs.c.state)
+)
+OLDEST_UNCLAIMED = Statement(select(func.min(jobs.c.created_on)).where(_ready))
+
+IS_READY = Statement(by_index(select(jobs.c.id).where(_ready).order_by(*_in_order).limit(1), "jobboard_ready"))
+_one_of_name = select(jobs.c.id).limit(1)
+IS_NAME_READY = Statement(
+    by_index(_one_of_name.where(_of_this_name), "jobboard_ready_by_name"),
+    postgresql=_one_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
+)
+NEXT_DUE = Statement(
+    by_index(
+        select(jobs.c.due_at).where(mine, jobs.c.due_at.is_not(None)).order_by(jobs.c.due_at).limit(1), "jobboard_due"
+    )
+)
+
+# -- the journal -------------------------------------------------------------------------------------------------------
+
+WRITE_HISTORY = Statement(
+    insert(journal).inline().values(parameters("board", "job", "kind", "who", "token", "reason") | {"at": p("now")})
+)
+WRITE_EVENT = Statement(
+    insert(journal).inline().values(parameters("board", "kind", "uuid", "name", "who", "reason") | {"at": p("now")})
+)
+#: Extensions would fill the journal, so each job keeps only the last line of such a kind.
+DROP_UNRECORDED = Statement(delete(journal).where(journal.c.job == p("id"), _unrecorded))
+# One line more than the history shows, since the last renewal may be among them. Lines younger than the retry window
+# stay, since a repeated request must find them. A few lines at a time are enough, since few are added at a time.
+_first_kept = (
+    select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.c.id.desc()).limit(1).offset(HISTORY_LENGTH)
+)
+_oldest = select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.c.id).limit(8)
+TRIM_HISTORY = Statement(
+    delete(journal).where(
+        journal.c.id.in_(_oldest), journal.c.id < _first_kept.scalar_subquery(), journal.c.at < _long_ago
+    ),
+    # A derived table, since MySQL reads from no table that it deletes from.
+    mysql=text(
+        "DELETE FROM jobboard_journal WHERE job = :id AND at < :now - 60 AND id < (SELECT id FROM (SELECT id FROM"
+        f" jobboard_journal WHERE job = :id ORDER BY id DESC LIMIT 1 OFFSET {HISTORY_LENGTH}) AS kept)"
+        " ORDER BY id LIMIT 8"  # nosec B608 # a constant
+    ),
+)
+
+# -- tidying -----------------------------------------------------------------------------------------------------------
+
+OVER = Statement(
+    by_index(
+        select(jobs.c.id)
+        .where(mine, jobs.c.retain_until <= _long_ago)
+        .order_by(jobs.c.retain_until)
+        .limit(p("limit"))
+        .with_for_update(skip_locked=True),
+        "jobboard_over",
+    )
+)
+# They are few; `board + 0` keeps the planner off the index that begins with the board.
+FORGET_EVENTS = Statement(
+    delete(journal).where(
+        journal.c.job.is_(None), journal.c.board + literal_column("0") == p("board"), journal.c.at <= _long_ago
+    )
+)

@@ -1,0 +1,250 @@
+"""MariaDB and MySQL by PyMySQL."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import select
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import pymysql
+from pymysql.constants import CLIENT, SERVER_STATUS
+from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
+
+from jobboard.backends.sql import admin_statements, schema
+from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.dialect import Dialect, TableNames
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.migration import found_version
+from jobboard.backends.sql.mysql import errors as mysql_errors
+from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
+from jobboard.backends.sql.mysql.tables import statements_of_mysql
+from jobboard.backends.sql.mysql.transaction import MysqlTransaction, say
+from jobboard.backends.sql.statement import literal_list
+from jobboard.backends.sql.transaction import BoardStatus, StepwiseTransaction, Transaction
+from jobboard.backends.timelimit import seconds_left, time_limit
+from jobboard.errors import BoardUnavailable
+
+Connect = Callable[[float], Any]
+
+#: The first with SKIP LOCKED.
+MIN_MARIADB, MIN_MYSQL = (10, 6), (8, 0)
+
+_NO_TABLE, _TABLE_EXISTS, _INDEX_EXISTS = 1146, 1050, 1061
+
+#: A statement knows a variable's value when it is planned, and so can use an index for it.
+SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
+_STATUS = """
+SELECT @jobboard_now,
+    (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
+        WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at LIMIT 1),
+    EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board})
+"""
+_SET_UP = (
+    # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.
+    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10",
+    # Locks of gaps between rows would make posts wait.
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
+_BEGIN = ("START TRANSACTION READ WRITE",)
+_BEGIN_READ = (
+    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+)
+#: Seconds for which boards that are opened at the same time wait while one of them makes the tables.
+UPGRADE_TIMEOUT = 60
+
+
+class MysqlDriver(Driver):
+    """
+    :param connect: makes a connection within so many seconds; raises PyMySQL's errors.
+    :param where: the server and the database, for messages.
+    """
+
+    error = pymysql.Error
+    transaction = MysqlTransaction
+
+    def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
+        self._connect = connect
+        self._where = where
+        self.dialect = Dialect(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, table_names)
+        self._status = table_names.apply(_STATUS)
+
+    @property
+    def where(self) -> str:
+        return self._where
+
+    def connect(self, timeout: float) -> Any:
+        with time_limit(timeout):
+            return self._set_up(seconds_left(timeout))
+
+    def _set_up(self, timeout: float) -> Any:
+        try:
+            connection = self._connect(timeout)
+        except (pymysql.Error, OSError) as error:
+            raise mysql_errors.unreachable(error, self._where) from error
+        try:
+            _check(connection, self._where)
+            connection.autocommit(True)
+            say(connection.cursor(), *_SET_UP)
+        except BaseException as error:
+            self.end(connection)
+            if isinstance(error, pymysql.Error):
+                raise mysql_errors.unreachable(error, self._where) from error
+            raise
+        return connection
+
+    def is_alive(self, connection: Any) -> bool:
+        if not connection.open or connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
+            return False
+        # An idle server sends nothing but the end of the connection.
+        poll = select.poll()
+        poll.register(connection._sock, select.POLLIN)
+        return not poll.poll(0)
+
+    def end(self, connection: Any) -> None:
+        with contextlib.suppress(pymysql.Error, OSError):
+            connection.close()
+
+    def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+        return self._begin(cursor, _BEGIN, board)
+
+    def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+        return self._begin(cursor, _BEGIN_READ, board)
+
+    def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, BoardStatus]:
+        say(cursor, *kind, SET_NOW, self._status.format(board=board))
+        now, due_at, is_any_paused = cursor.fetchone()
+        return float(now), BoardStatus(due_at is not None, bool(is_any_paused))
+
+    def now(self, cursor: Any) -> float:
+        # Independent of the session's time zone.
+        cursor.execute("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6")
+        return float(cursor.fetchone()[0])
+
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
+        assert isinstance(transaction, MysqlTransaction)
+        say(cursor, *transaction.take_waiting(), "COMMIT")
+
+    def cursor(self, connection: Any) -> Any:
+        if not isinstance(connection, pymysql.connections.Connection):
+            raise TypeError(f"connection must be SQLAlchemy's or PyMySQL's, not {type(connection).__name__}")
+        status: Any = connection
+        in_transaction = status.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
+        if connection.get_autocommit() and not in_transaction:
+            raise ValueError("the connection commits every statement by itself; begin a transaction first")
+        return connection.cursor(pymysql.cursors.Cursor)
+
+    def notify(self, cursor: Any, channel: str) -> None:
+        """Waiters in other processes poll."""
+
+    def explain(self, error: Exception) -> BoardUnavailable:
+        return mysql_errors.explain(error, self._where)
+
+    def explain_commit(self, error: Exception) -> BoardUnavailable:
+        return mysql_errors.explain_commit(error, self._where)
+
+    def read_version(self, connection: Any) -> str | None:
+        try:
+            row = StepwiseTransaction(connection.cursor(), self.dialect, 0, 0.0).row(admin_statements.READ_VERSION)
+        except pymysql.ProgrammingError as error:
+            if mysql_errors.code_of(error) == _NO_TABLE:
+                return None
+            raise
+        return None if row is None else str(row[0])
+
+    def upgrade(self, connection: Any) -> None:
+        """Every statement commits by itself. An upgrade that broke off is repeated as a whole; the version is last."""
+        cursor = connection.cursor()
+        cursor.execute("SELECT DATABASE()")
+        lock = f"jobboard_{self.dialect.table_names.fingerprint}_{cursor.fetchone()[0]}"[:64]
+        cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, UPGRADE_TIMEOUT))
+        if cursor.fetchone() != (1,):
+            raise BoardUnavailable(f"{self._where} is being upgraded by another process for more than a minute")
+        try:
+            found = found_version(self, self.read_version(connection))
+            for statement in statements_of_mysql(found, self.dialect, _is_mariadb(connection)):
+                _make(cursor, statement)
+            transaction = StepwiseTransaction(cursor, self.dialect, 0, 0.0)
+            transaction.run(
+                admin_statements.CHANGE_VERSION if found else admin_statements.WRITE_VERSION,
+                version=str(schema.VERSION),
+            )
+        finally:
+            with contextlib.suppress(pymysql.Error):
+                cursor.execute("SELECT RELEASE_LOCK(%s)", (lock,))
+
+    def change_poller(self, connection: Any, channel: str) -> ChangePoller:
+        return MysqlChangePoller(connection, self.dialect, self.explain)
+
+
+class _Connection(pymysql.connections.Connection):
+    """If no option asks for TLS, PyMySQL uses TLS where the server has it, and verifies no certificate.
+
+    The context for that is made once: reading the system's authorities takes longer than the rest of connecting.
+    """
+
+    _preferred: ClassVar[ssl.SSLContext | None] = None
+    _reply_timeout: float
+
+    @property
+    def _read_timeout(self) -> float:
+        """The timeout of each part of a reply; in whole seconds, so that the socket's timeout seldom changes."""
+        left = seconds_left(self._reply_timeout)
+        return math.ceil(left) if left > 1 else left
+
+    @_read_timeout.setter
+    def _read_timeout(self, seconds: float) -> None:
+        self._reply_timeout = seconds
+
+    _write_timeout = _read_timeout
+
+    def _create_ssl_ctx(self, sslp: Any) -> Any:
+        if isinstance(sslp, ssl.SSLContext):
+            return sslp
+        if _Connection._preferred is None:
+            _Connection._preferred = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
+        return _Connection._preferred
+
+
+def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
+    """Return what connects by PyMySQL's parameters.
+
+    :param reply_timeout: seconds after which a server that does not reply is given up.
+    """
+
+    def connect(timeout: float) -> Any:
+        return _Connection(
+            **parameters,
+            connect_timeout=timeout,
+            read_timeout=reply_timeout,
+            write_timeout=reply_timeout,
+            charset="utf8mb4",
+            client_flag=CLIENT.MULTI_STATEMENTS,
+        )
+
+    return connect
+
+
+def _make(cursor: Any, statement: str) -> None:
+    try:
+        cursor.execute(statement)
+    except pymysql.Error as error:
+        if mysql_errors.code_of(error) not in (_TABLE_EXISTS, _INDEX_EXISTS):
+            raise
+
+
+def _is_mariadb(connection: Any) -> bool:
+    return "mariadb" in connection.get_server_info().lower()
+
+
+def _check(connection: Any, where: str) -> None:
+    said = connection.get_server_info()
+    kind, oldest = ("MariaDB", MIN_MARIADB) if _is_mariadb(connection) else ("MySQL", MIN_MYSQL)
+    # MariaDB may put 5.5.5- before its version, for clients that expect a first number of one digit.
+    found = re.search(r"(\d+)\.(\d+)", said.removeprefix("5.5.5-"))
+    if found is None or (int(found[1]), int(found[2])) < oldest:
+        raise BoardUnavailable(f"{where} is {kind} {said}; jobboard needs {oldest[0]}.{oldest[1]} or later")

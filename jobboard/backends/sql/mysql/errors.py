@@ -1,0 +1,76 @@
+"""What MariaDB and MySQL say, in words that say what to do."""
+
+from __future__ import annotations
+
+import pymysql
+
+from jobboard.backends.sql.retries import TransactionUndone
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+#: Deadlocks, rows that changed since the snapshot, and keys that somebody else inserted meanwhile.
+_RETRYABLE = {1213, 1020, 1062}
+#: The connection is gone: lost, killed, or the server was shut down. PyMySQL has 0 for one that it closed itself.
+_CUT = {0, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031}
+
+_READ_ONLY = "is read-only; is it a replica?"
+_FULL = "can't write, since the disk is full; make room"
+_BY_CODE = {
+    1040: "has too many connections; lower pool_size, or raise max_connections",
+    1203: "has too many connections of this user; lower pool_size",
+    1044: "refuses this user; check the name, the password and the grants",
+    1045: "refuses this user; check the name, the password and the grants",
+    1698: "refuses this user; check the name, the password and the grants",
+    1142: "denies a right; see 'Rights' in the docs of the MySQL board",
+    1049: "has no such database; create it first",
+    1046: "needs the name of a database: mysql://HOST/DATABASE",
+    1146: "has lost a table; restore it from a backup",
+    1054: "has lost a column; restore it from a backup",
+    1205: "had a row locked by another transaction for longer than innodb_lock_wait_timeout",
+    1290: _READ_ONLY,
+    1792: _READ_ONLY,
+    1836: _READ_ONLY,
+    1021: _FULL,
+    1114: _FULL,
+    1153: "can't take a value this large; raise max_allowed_packet",
+    1665: "logs statements, and can't at READ COMMITTED; set binlog_format to ROW or MIXED",
+    1317: "ended a statement that somebody killed",
+    1969: "ended a statement that took too long",
+    3024: "ended a statement that took too long",
+}
+
+
+def explain(error: Exception, where: str) -> BoardUnavailable:
+    """Return our error for one of a transaction that was not committed."""
+    if code_of(error) in _RETRYABLE | _CUT:
+        return TransactionUndone(_explanation(error, where), is_silent=_is_silent(error))
+    return BoardUnavailable(_explanation(error, where))
+
+
+def explain_commit(error: Exception, where: str) -> BoardUnavailable:
+    """Return our error for one of a commit; a server that said why has undone it, unless it was ending."""
+    if code_of(error) in _CUT:
+        return ReplyLost(_explanation(error, where))
+    return explain(error, where)
+
+
+def unreachable(error: Exception, where: str) -> BoardUnavailable:
+    return BoardUnavailable(_explanation(error, where, "can't be reached"))
+
+
+def code_of(error: Exception) -> int | None:
+    code = error.args[0] if isinstance(error, pymysql.Error) and error.args else None
+    return code if isinstance(code, int) else None
+
+
+def _is_silent(error: Exception) -> bool:
+    """Whether PyMySQL has cut the connection itself, because nothing came over it in time."""
+    return code_of(error) in _CUT and isinstance(error.__context__, TimeoutError)
+
+
+def _explanation(error: Exception, where: str, otherwise: str = "failed") -> str:
+    if _is_silent(error):
+        return f"{where} did not reply in time; is it overloaded, or the line cut?"
+    said = str(error.args[1] if len(error.args) > 1 else error) or "the connection is closed"
+    code = code_of(error)
+    explanation = _BY_CODE.get(code or 0)
+    return f"{where} {explanation} (MySQL: {said})" if explanation else f"{where} {otherwise}: {said}"

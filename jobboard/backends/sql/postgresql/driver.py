@@ -1,0 +1,209 @@
+"""PostgreSQL by psycopg 3."""
+
+from __future__ import annotations
+
+import math
+import select
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg.types.string import StrDumperUnknown
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+from jobboard.backends.sql import admin_statements, schema
+from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.dialect import Dialect, TableNames
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.migration import found_version, statements_to_upgrade
+from jobboard.backends.sql.postgresql import errors as postgresql_errors
+from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
+from jobboard.backends.sql.transaction import BoardStatus, Transaction
+from jobboard.backends.timelimit import seconds_left, time_limit
+from jobboard.errors import BoardUnavailable
+
+Connect = Callable[[float], psycopg.Connection[Any]]
+
+MIN_VERSION = 120000
+
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+#: In the same text as the beginning, which therefore takes no parameters. The time is read once, for the index's sake.
+_STATUS = """
+WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)
+SELECT now,
+    (SELECT due_at FROM jobboard_jobs WHERE board = {board} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL,
+    EXISTS (SELECT FROM jobboard_pauses WHERE board = {board})
+FROM moment
+"""
+# An index serves every statement of ours, in its order. A planner that has no statistics of a new table, or those of an
+# empty board, must not choose another plan.
+_OFF = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "enable_hashjoin", "enable_mergejoin", "jit")
+_SET_UP = "; ".join([*(f"SET {name} = off" for name in _OFF), "SET lock_timeout = '10s'"])
+
+
+class _Text(StrDumperUnknown):
+    """PostgreSQL's text can't hold a NUL, and a traceback may have one."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(obj.replace("\0", "\\x00") if "\0" in obj else obj)
+
+
+class PostgresqlDriver(Driver):
+    """
+    :param connect: makes a connection within so many seconds; raises psycopg's errors.
+    :param where: the server and the database, for messages.
+    """
+
+    error = psycopg.Error
+    transaction = Transaction
+
+    def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
+        self._connect = connect
+        self._where = where
+        self.dialect = Dialect(PGDialect_psycopg(), list, table_names)  # type: ignore[no-untyped-call]
+        self._status = table_names.apply(_STATUS)
+
+    @property
+    def where(self) -> str:
+        return self._where
+
+    def connect(self, timeout: float) -> psycopg.Connection[Any]:
+        with time_limit(timeout):
+            return self._set_up(seconds_left(timeout))
+
+    def _set_up(self, timeout: float) -> psycopg.Connection[Any]:
+        try:
+            connection = self._connect(timeout)
+        except psycopg.Error as error:
+            raise postgresql_errors.unreachable(error, self._where) from error
+        try:
+            self._check(connection)
+            connection.autocommit = True
+            connection.adapters.register_dumper(str, _Text)
+            connection.execute(_SET_UP)
+        except BaseException as error:
+            self.end(connection)
+            if isinstance(error, psycopg.Error):
+                raise postgresql_errors.unreachable(error, self._where) from error
+            raise
+        return connection
+
+    def _check(self, connection: psycopg.Connection[Any]) -> None:
+        version = connection.info.server_version
+        if version < MIN_VERSION:
+            raise BoardUnavailable(f"{self._where} is PostgreSQL {version // 10000}; jobboard needs 12 or later")
+
+    def is_alive(self, connection: psycopg.Connection[Any]) -> bool:
+        if connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            return False
+        # An idle server sends nothing but the end of the connection.
+        poll = select.poll()
+        poll.register(connection.pgconn.socket, select.POLLIN)
+        if not poll.poll(0):
+            return True
+        try:
+            connection.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return False
+        return not connection.closed
+
+    def end(self, connection: psycopg.Connection[Any]) -> None:
+        connection.close()
+
+    def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+        return self._begin(cursor, "READ COMMITTED READ WRITE", board)
+
+    def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+        return self._begin(cursor, "REPEATABLE READ READ ONLY", board)
+
+    def _begin(self, cursor: Any, kind: str, board: int) -> tuple[float, BoardStatus]:
+        cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {self._status.format(board=board)}")
+        cursor.nextset()
+        now, is_any_due, is_any_paused = cursor.fetchone()
+        return now, BoardStatus(is_any_due, is_any_paused)
+
+    def now(self, cursor: Any) -> float:
+        return float(cursor.execute(_NOW).fetchone()[0])
+
+    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
+        cursor.execute("COMMIT" if channel is None else f"NOTIFY {channel}; COMMIT")
+
+    def cursor(self, connection: Any) -> Any:
+        if not isinstance(connection, psycopg.Connection):
+            raise TypeError(f"connection must be SQLAlchemy's or psycopg's, not {type(connection).__name__}")
+        if connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            raise ValueError("the connection commits every statement by itself; begin a transaction first")
+        cursor = connection.cursor(row_factory=tuple_row)
+        cursor.adapters.register_dumper(str, _Text)
+        return cursor
+
+    def notify(self, cursor: Any, channel: str) -> None:
+        cursor.execute(f"NOTIFY {channel}")
+
+    def explain(self, error: Exception) -> BoardUnavailable:
+        return postgresql_errors.explain(error, self._where)
+
+    def explain_commit(self, error: Exception) -> BoardUnavailable:
+        return postgresql_errors.explain_commit(error, self._where)
+
+    def read_version(self, connection: psycopg.Connection[Any]) -> str | None:
+        table_names, cursor = self.dialect.table_names, connection.cursor()
+        cursor.execute("SELECT to_regclass(%s)", [table_names.table("meta")])
+        if cursor.fetchone() == (None,):
+            return None
+        row = Transaction(cursor, self.dialect, 0, 0.0).row(admin_statements.READ_VERSION)
+        return None if row is None else str(row[0])
+
+    def upgrade(self, connection: psycopg.Connection[Any]) -> None:
+        table_names = self.dialect.table_names
+        with connection.transaction(), connection.cursor() as cursor:
+            # Boards that are opened at the same time wait here, and all but the first find the work done.
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(table_names.fingerprint, 16)])
+            cursor.execute("SELECT to_regnamespace(%s)", [table_names.schema or "public"])
+            if table_names.schema is not None and cursor.fetchone() == (None,):
+                cursor.execute(f'CREATE SCHEMA "{table_names.schema}"')
+            found = found_version(self, self.read_version(connection))
+            for statement in statements_to_upgrade(schema.metadata.sorted_tables, found, self.dialect):
+                cursor.execute(statement.encode())
+            transaction = Transaction(cursor, self.dialect, 0, 0.0)
+            transaction.run(
+                admin_statements.CHANGE_VERSION if found else admin_statements.WRITE_VERSION,
+                version=str(schema.VERSION),
+            )
+
+    def change_poller(self, connection: psycopg.Connection[Any], channel: str) -> ChangePoller:
+        return PostgresqlChangePoller(connection, self.dialect, channel, self.explain)
+
+
+def limit_replies(connection: psycopg.Connection[Any], reply_timeout: float) -> None:
+    """Limit the wait for a reply on this connection, in seconds."""
+    wait = connection.wait
+
+    def wait_in_time(gen: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("timeout", seconds_left(reply_timeout))
+        return wait(gen, *args, **kwargs)
+
+    connection.wait = wait_in_time  # type: ignore[method-assign]
+
+
+def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
+    """Return what connects by libpq's parameters.
+
+    :param reply_timeout: seconds after which a server that does not reply is given up.
+    """
+
+    hosts = str(parameters.get("host", "")).count(",") + 1
+
+    def connect(timeout: float) -> psycopg.Connection[Any]:
+        # libpq takes whole seconds for each host, and 2 at least.
+        seconds = max(2, math.ceil(timeout / hosts))
+        connection = psycopg.Connection.connect(**parameters, connect_timeout=seconds, autocommit=True)
+        limit_replies(connection, reply_timeout)
+        if parameters.get("sslmode", "disable") != "disable" and not connection.pgconn.ssl_in_use:
+            connection.close()
+            raise psycopg.OperationalError("TLS is asked for, and a Unix socket has none")
+        return connection
+
+    return connect

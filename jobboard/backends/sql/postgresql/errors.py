@@ -1,0 +1,82 @@
+"""What PostgreSQL says, in words that say what to do."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg.errors import Error
+
+from jobboard.backends.sql.retries import TransactionUndone
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+#: Deadlocks, serialization failures, and keys that somebody else inserted meanwhile.
+_RETRYABLE = {"40P01", "40001", "23505"}
+#: The server ended the connection: an operator's command, a crash, a shutdown.
+_ENDED = {"57P01", "57P02", "57P03", "57P05", "08000", "08003", "08006"}
+
+_REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
+_REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
+
+#: The code begins with this -> what to do.
+_BY_CODE = {
+    "28": _REFUSED,
+    "3D000": "has no such database; create it first",
+    "3F000": "has no such schema",
+    "42501": "denies a right; see 'Rights' in the docs of the PostgreSQL board",
+    "42P01": "has lost a table; restore it from a backup",
+    "42703": "has lost a column; restore it from a backup",
+    "25006": "is read-only; is it a replica?",
+    "53100": "can't write, since the disk is full; make room",
+    "53300": "has too many connections; lower pool_size, or raise max_connections",
+    "55P03": "had a row locked by another transaction for longer than lock_timeout",
+    "57014": "ended a statement that took longer than statement_timeout",
+    "57P03": "is starting up or shutting down",
+    "25P02": "has undone this transaction after an error in it",
+    "54": "can't take a value this large",
+}
+
+
+def explain(error: Exception, where: str) -> BoardUnavailable:
+    """Return our error for one of a transaction that was not committed."""
+    if _code(error) in _RETRYABLE or _is_cut(error):
+        return TransactionUndone(_explanation(error, where), is_silent=_is_silent(error))
+    return BoardUnavailable(_explanation(error, where))
+
+
+def explain_commit(error: Exception, where: str) -> BoardUnavailable:
+    """Return our error for one of a commit; a server that said why has undone it, unless it was ending."""
+    if _is_cut(error):
+        return ReplyLost(_explanation(error, where))
+    return explain(error, where)
+
+
+def unreachable(error: Exception, where: str) -> BoardUnavailable:
+    # Of a connection that was not made, libpq hands on no code, only what the server said; in English unless told else.
+    refused = any(mark in str(error) for mark in _REFUSALS)
+    return BoardUnavailable(_explanation(error, where, _REFUSED if refused else "can't be reached"))
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether the connection is gone, and with it the answer."""
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    return error.sqlstate is None or error.sqlstate in _ENDED
+
+
+def _is_silent(error: Exception) -> bool:
+    # The class is psycopg's own, and may change; then it is taken for a cut.
+    return type(error).__name__ == "_WaitTimeout"
+
+
+def _explanation(error: Exception, where: str, otherwise: str = "failed") -> str:
+    if _is_silent(error):
+        return f"{where} did not reply in time; is it overloaded, or the line cut?"
+    said = " ".join(str(error).split()) or type(error).__name__
+    code = _code(error)
+    for mark, explanation in _BY_CODE.items():
+        if code.startswith(mark):
+            return f"{where} {explanation} (PostgreSQL: {said})"
+    return f"{where} {otherwise}: {said}"
+
+
+def _code(error: Exception) -> str:
+    return (error.sqlstate if isinstance(error, Error) else None) or ""

@@ -1,0 +1,277 @@
+"""What producers and consumers do most, in one statement each, where PostgreSQL's one statement can do all of it.
+
+Each statement is a transaction by itself, and its answer says what it left alone; that goes the long way. The
+differential test holds these statements to ``jobboard.backends.lifecycle``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import text
+
+from jobboard.backends.rows import ClaimRequest, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
+from jobboard.backends.sql import job_statements
+from jobboard.backends.sql.claimed_jobs import ClaimedJobs
+from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.posting import Posting
+from jobboard.backends.sql.reading import RECHECK_DELAY, Reading
+from jobboard.backends.sql.rows import JOB_COLUMNS, MAX_INTEGER, Row, job_of, position_of, stored_integer
+from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
+from jobboard.backends.sql.server_database import ServerDatabase
+from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.tokens import NEXT_TOKEN
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+_COLUMNS = ", ".join(f"job.{name}" for name in JOB_COLUMNS)
+
+# `state + 0` keeps the planner off an index with the state, whatever the statistics say.
+# The time is read once, so that an index can serve a comparison with it.
+_MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
+
+_CLAIM = f"""
+WITH {_MOMENT}, status AS MATERIALIZED (
+    SELECT now,
+        (SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at <= now ORDER BY due_at LIMIT 1)
+            IS NOT NULL
+        OR EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)) AS is_due_or_paused
+    FROM moment
+), heads AS MATERIALIZED (
+    SELECT id FROM jobboard_jobs
+    WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s AND NOT (SELECT is_due_or_paused FROM status)
+    ORDER BY %s rank, id LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE jobboard_jobs AS job SET
+        state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN.replace("jobboard_jobs", "job")},
+        owner = CAST(:who AS text),
+        claim_id = CAST(:claim_id AS text), due_at = status.now + CAST(:expiry AS float8), last_modified = status.now,
+        progress = NULL
+    FROM status, heads WHERE job.id = heads.id
+    RETURNING {_COLUMNS}
+), lines AS (
+    INSERT INTO jobboard_journal (board, job, kind, who, token, at)
+    SELECT CAST(:board AS int), id, 'CLAIMED', owner, token, last_modified FROM claimed
+)
+SELECT job.*, status.is_due_or_paused FROM status LEFT JOIN claimed AS job ON true
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+CLAIM_NEXT = Statement(text(_CLAIM % ("", "")))
+_OF_NAME = ("AND name BETWEEN CAST(:name AS text) AND CAST(:name AS text)", "name,")
+CLAIM_NEXT_OF_NAME = Statement(text(_CLAIM % _OF_NAME))
+
+CONSUME = Statement(
+    text(f"""
+WITH {_MOMENT}, done AS (
+    UPDATE jobboard_jobs AS job SET
+        state = {COMPLETE}, claim_id = NULL, due_at = NULL, last_modified = now, result = ends.result,
+        retain_until = now + retention
+    FROM moment, unnest(
+        CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
+        CAST(:retentions AS float8[])
+    ) AS ends (uuid, who, token, result, retention)
+    WHERE job.board = CAST(:board AS int) AND job.uuid = ends.uuid AND job.state + 0 = {CLAIMED}
+        AND job.token = ends.token AND job.owner = ends.who AND (job.due_at IS NULL OR job.due_at > now)
+    RETURNING job.id, job.uuid, job.owner, job.token, job.last_modified
+), lines AS (
+    INSERT INTO jobboard_journal (board, job, kind, who, token, at)
+    SELECT CAST(:board AS int), id, 'CONSUMED', owner, token, last_modified FROM done
+)
+SELECT uuid FROM done
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
+)
+
+POST = Statement(
+    text(f"""
+WITH {_MOMENT}, given AS (
+    SELECT uuid, name, key, rank, body, max_attempts, run_at, n,
+        CASE WHEN coalesce(now + delay, run_at) > now THEN coalesce(now + delay, run_at) END AS due_at, now
+    FROM moment, unnest(
+        CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
+        CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
+    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n)
+), clash AS MATERIALIZED (
+    SELECT FROM given JOIN jobboard_jobs AS job ON job.board = CAST(:board AS int) AND job.name = given.name
+        AND job.key = given.key AND job.key IS NOT NULL AND job.state < {COMPLETE}
+    WHERE given.key IS NOT NULL LIMIT 1
+), posted AS (
+    INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
+        due_at, run_at, last_modified, cancel_asked)
+    SELECT CAST(:board AS int), uuid, name, key, rank, now, body, max_attempts,
+        CASE WHEN due_at IS NULL THEN {UNCLAIMED} ELSE {DELAYED} END, 0, 0, due_at, coalesce(due_at, run_at), now, 0
+    FROM given WHERE NOT EXISTS (SELECT FROM clash) ORDER BY n
+    ON CONFLICT (board, uuid) DO NOTHING
+    RETURNING id, uuid, created_on, state, run_at
+), lines AS (
+    INSERT INTO jobboard_journal (board, job, kind, at)
+    SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted ORDER BY id
+)
+SELECT uuid, id, created_on, state, run_at, (SELECT pg_notify(CAST(:channel AS text), '')) FROM posted
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
+)
+
+
+_READY_IN = f"""
+WITH {_MOMENT}
+SELECT now, (
+        SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
+        ORDER BY due_at LIMIT 1
+    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)), (
+        SELECT id FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s
+        ORDER BY %s rank, id LIMIT 1
+    )
+FROM moment
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+READY_IN = Statement(text(_READY_IN % ("", "")))
+READY_IN_OF_NAME = Statement(text(_READY_IN % _OF_NAME))
+
+
+class PostgresqlPosting(Posting):
+    """Posts by one statement."""
+
+    _transactions: ServerDatabase
+
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        if not _is_simple(rows):
+            return super().post(rows)
+        posted = self._post(rows)
+        if not posted and any(new.key is not None for new in rows):
+            return super().post(rows)
+        known = self._known([new.uuid for new in rows if new.uuid not in posted], bool(posted))
+        return [
+            Posted(PostOutcome.SAME, known[new.uuid])
+            if new.uuid in known
+            else Posted(PostOutcome.POSTED, _job_of(new, posted[new.uuid]))
+            for new in rows
+        ]
+
+    def _post(self, rows: Sequence[NewJob]) -> dict[str, Row]:
+        """Post all, and return the row of each uuid that was not on the board; or none if a key is taken."""
+        posted = self._transactions.at_once(
+            POST,
+            channel=self._transactions.channel,
+            uuids=[new.uuid for new in rows],
+            names=[new.name for new in rows],
+            keys=[new.key for new in rows],
+            ranks=[-new.priority for new in rows],
+            bodies=[new.body for new in rows],
+            max_attempts=[stored_integer(new.max_attempts) for new in rows],
+            run_ats=[new.run_at for new in rows],
+            delays=[new.delay for new in rows],
+        )
+        self._transactions.notify()
+        return {row[0]: row for row in posted}
+
+    def _known(self, uuids: list[str], was_any_posted: bool) -> dict[str, JobRow]:
+        """Read the jobs that were there before."""
+        if not uuids:
+            return {}
+        with _after_a_change(was_any_posted), self._transactions.read() as transaction:
+            rows = transaction.rows(job_statements.FIND_MANY, uuids=transaction.list_of(uuids))
+        if len(rows) < len(uuids):
+            raise ReplyLost("what was posted before was forgotten just now; posting it again is safe")
+        return {job.uuid: job for job in map(job_of, rows)}
+
+
+class PostgresqlClaiming(Claiming):
+    """Claims by one statement where nothing is due, nothing is paused, and one name or any is wanted."""
+
+    _transactions: ServerDatabase
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        if names is not None and len(names) != 1:
+            return super().claim_next(claim, names, limit)
+        rows = self._transactions.at_once(
+            CLAIM_NEXT if names is None else CLAIM_NEXT_OF_NAME,
+            limit=limit,
+            who=claim.who,
+            claim_id=claim.claim_id,
+            expiry=None if math.isinf(claim.expiry) else claim.expiry,
+            **_name_of(names),
+        )
+        if rows[0][-1]:
+            return super().claim_next(claim, names, limit)
+        claimed = [row[:-1] for row in rows if row[0] is not None]
+        if claimed:
+            self._transactions.notify()
+        return [job_of(row) for row in sorted(claimed, key=position_of)]
+
+
+class PostgresqlReading(Reading):
+    """Says how long to wait by one statement."""
+
+    _transactions: ServerDatabase
+
+    def ready_in(self, names: frozenset[str] | None) -> float | None:
+        if names is not None and len(names) != 1:
+            return super().ready_in(names)
+        statement = READY_IN if names is None else READY_IN_OF_NAME
+        [(now, due_at, is_paused, head)] = self._transactions.query(statement, **_name_of(names))
+        if is_paused or (due_at is not None and due_at <= now):
+            return super().ready_in(names)
+        if head is not None:
+            return 0.0
+        return None if due_at is None else max(RECHECK_DELAY, float(due_at) - float(now))
+
+
+class PostgresqlClaimedJobs(ClaimedJobs):
+    """Consumes by one statement."""
+
+    _transactions: ServerDatabase
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        fences = [end.fence for end in ends]
+        if any(fence.token > MAX_INTEGER for fence in fences) or len({fence.uuid for fence in fences}) < len(fences):
+            return super().consume(ends)
+        rows = self._transactions.at_once(
+            CONSUME,
+            uuids=[fence.uuid for fence in fences],
+            whos=[fence.who for fence in fences],
+            tokens=[fence.token for fence in fences],
+            results=[end.result for end in ends],
+            retentions=[end.retention for end in ends],
+        )
+        done = {row[0] for row in rows}
+        if done:
+            self._transactions.notify()
+        verdicts = self._consume_others([end for end in ends if end.fence.uuid not in done], bool(done))
+        return [Verdict.DONE if fence.uuid in done else verdicts[fence.uuid] for fence in fences]
+
+    def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, Verdict]:
+        if not ends:
+            return {}
+        with _after_a_change(was_any_consumed):
+            verdicts = super().consume(ends)
+        return {end.fence.uuid: verdict for end, verdict in zip(ends, verdicts, strict=True)}
+
+
+@contextlib.contextmanager
+def _after_a_change(was_changed: bool) -> Iterator[None]:
+    """What fails in this block fails after a part of the batch was committed, if ``was_changed``."""
+    try:
+        yield
+    except BoardUnavailable as error:
+        if was_changed:
+            raise ReplyLost(str(error)) from error
+        raise
+
+
+def _name_of(names: frozenset[str] | None) -> dict[str, str]:
+    return {} if names is None else {"name": next(iter(names))}
+
+
+def _is_simple(rows: Sequence[NewJob]) -> bool:
+    """Whether one statement can post all or none: none if a key is taken, an error if it is taken meanwhile."""
+    keys = [(new.name, new.key) for new in rows if new.key is not None]
+    return (
+        len(set(keys)) == len(keys)
+        and len({new.uuid for new in rows}) == len(rows)
+        and all(new.key is None or new.if_exists is not IfExists.REPLACE for new in rows)
+    )
+
+
+def _job_of(new: NewJob, row: Row) -> JobRow:
+    """Return a posting as a row of ``POST`` says that it was posted."""
+    job = JobRow(new.uuid, new.name, new.priority, row[1], row[2], new.body, new.key, max_attempts=new.max_attempts)
+    job.state, job.run_at, job.last_modified = STATES[row[3]], row[4], row[2]
+    return job

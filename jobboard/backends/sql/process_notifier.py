@@ -1,0 +1,57 @@
+"""What the boards of one process share about a database: one writer at a time, and who is notified after a commit."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+Notify = Callable[[], None]
+
+
+class ProcessNotifier:
+    """Notifies the waiters of this process when one of its own transactions has changed their board."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[Notify, str] = {}
+        #: SQLite's writers of one process queue here; its busy handler would sleep instead.
+        self.writing = threading.Lock()
+
+    def add(self, board: str, notify: Notify) -> None:
+        with self._lock:
+            self._waiting[notify] = board
+
+    def remove(self, notify: Notify) -> None:
+        with self._lock:
+            self._waiting.pop(notify, None)
+
+    def notify(self, board: str) -> None:
+        if self._waiting:
+            with self._lock:
+                waiting = [notify for notify, where in self._waiting.items() if where == board]
+            for notify in waiting:
+                notify()
+
+
+_notifiers: weakref.WeakValueDictionary[str, ProcessNotifier] = weakref.WeakValueDictionary()
+_notifiers_lock = threading.Lock()
+
+
+def process_notifier_of(database: str) -> ProcessNotifier:
+    """Return this process's notifier of a database."""
+    with _notifiers_lock:
+        process_notifier = _notifiers.get(database)
+        if process_notifier is None:
+            process_notifier = _notifiers[database] = ProcessNotifier()
+        return process_notifier
+
+
+def _begin_anew() -> None:
+    """A forked child has notifiers of its own: the parent's may be locked by threads that the child does not have."""
+    global _notifiers, _notifiers_lock
+    _notifiers, _notifiers_lock = weakref.WeakValueDictionary(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

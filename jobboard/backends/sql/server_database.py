@@ -1,0 +1,236 @@
+"""A database on a server: its connections, its transactions, its schema."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from jobboard.backends.sql import admin_statements
+from jobboard.backends.sql.connection_pool import ConnectionPool
+from jobboard.backends.sql.database import ChangePoller, Database
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.migration import bring_to_our_version, check_version
+from jobboard.backends.sql.process_notifier import process_notifier_of
+from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.user_transaction import UserTransaction
+from jobboard.errors import BoardUnavailable
+
+#: Seconds within which a later connection must be made, or within the reply timeout if that is shorter.
+RECONNECT_TIMEOUT = 10.0
+
+#: Databases of a parent process: a child that closed their connections would end the parent's.
+_inherited: list[ServerDatabase] = []
+
+
+class ServerDatabase(Database):
+    """Several transactions at a time, each on a connection of its own; they lock what they change.
+
+    :param migrate: whether to create or upgrade the tables; if not, they must be there.
+    :param timeout: seconds for the first connection and the schema.
+    :param reply_timeout: seconds that the driver waits for a reply.
+    """
+
+    def __init__(
+        self, driver: Driver, board_name: str, *, pool_size: int, migrate: bool, timeout: float, reply_timeout: float
+    ) -> None:
+        self.board_name = board_name
+        self.driver = driver
+        self._reconnect = min(RECONNECT_TIMEOUT, reply_timeout)
+        self.process_notifier = process_notifier_of(f"{driver.where} {driver.dialect.table_names.fingerprint}")
+        self._pid = os.getpid()
+        self._pool = ConnectionPool(self._connect_anew, driver.is_alive, driver.end, pool_size)
+        self._has_failed = False
+        connection = driver.connect(timeout)
+        try:
+            (bring_to_our_version if migrate else check_version)(driver, connection)
+            self.board = self._number_of_board(connection)
+            self.identity = self._identity_of(connection)
+        except driver.error as error:
+            driver.end(connection)
+            raise driver.explain(error) from error
+        except BaseException:
+            driver.end(connection)
+            raise
+        self._pool.adopt(connection)
+
+    @property
+    def usable(self) -> bool:
+        return self._pid == os.getpid()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the last request got a connection that did not break."""
+        return not self._has_failed
+
+    def join(self, connection: Any) -> UserTransaction:
+        """Return this database as the user's transaction sees it."""
+        self._check_process()
+        return UserTransaction(self, self.driver, connection, self.channel)
+
+    def _connect_anew(self) -> Any:
+        return self.driver.connect(self._reconnect)
+
+    def change_poller(self) -> ChangePoller:
+        self._check_process()
+        connection = self._connect_anew()
+        try:
+            return self.driver.change_poller(connection, self.channel)
+        except BaseException as error:
+            self.driver.end(connection)
+            if isinstance(error, self.driver.error):
+                raise self.driver.explain(error) from error
+            raise
+
+    def close(self) -> None:
+        if self.usable:
+            self._pool.close()
+        else:
+            _inherited.append(self)
+
+    def now(self) -> float:
+        with self._borrow() as connection:
+            return self.driver.now(connection.cursor())
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """One transaction that sees what others have committed, and locks what it changes."""
+        return self.transaction(self._begin)
+
+    def _begin(self, cursor: Any) -> Transaction:
+        now, status = self.driver.begin(cursor, self.board)
+        return self.driver.transaction(cursor, self.driver.dialect, self.board, now, status)
+
+    @contextlib.contextmanager
+    def transaction(self, begin: Callable[[Any], Transaction]) -> Iterator[Transaction]:
+        """One transaction that ``begin`` begins on a cursor."""
+        with self._borrow() as connection:
+            cursor = connection.cursor()
+            transaction = begin(cursor)
+            try:
+                yield transaction
+            except Exception as error:
+                self._roll_back(cursor, error)
+                raise
+            self._commit(cursor, transaction)
+        if transaction.changed:
+            self.notify()
+
+    def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """One statement that changes something and is a transaction by itself, in one round trip.
+
+        :raises ReplyLost: the connection broke, and whether it took effect is not known.
+        """
+        with self._borrow() as connection:
+            try:
+                return self._rows(connection, statement, parameters)
+            except self.driver.error as error:
+                raise self.driver.explain_commit(error) from error
+
+    def query(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """One statement that only reads, in one round trip."""
+        with self._borrow() as connection:
+            return self._rows(connection, statement, parameters)
+
+    def _rows(self, connection: Any, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
+        sql, constants = statement.on(self.driver.dialect)
+        cursor = connection.cursor()
+        cursor.execute(sql, {**constants, "board": self.board, **parameters})
+        rows: list[Row] = cursor.fetchall()
+        return rows
+
+    def notify(self) -> None:
+        """Notify the waiters of this process that something has changed."""
+        self.process_notifier.notify(self.board_name)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """One transaction that reads one consistent state; it neither waits nor locks."""
+        with self._borrow() as connection:
+            cursor = connection.cursor()
+            now, status = self.driver.begin_read(cursor, self.board)
+            try:
+                yield self.driver.transaction(cursor, self.driver.dialect, self.board, now, status)
+            except Exception as error:
+                self._roll_back(cursor, error)
+                raise
+            cursor.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _borrow(self) -> Iterator[Any]:
+        """A connection for the block; it is not used again if it broke, or if its state is unknown."""
+        self._check_process()
+        try:
+            connection = self._pool.take()
+        except BoardUnavailable:
+            self._has_failed = True
+            raise
+        try:
+            yield connection
+        except self.driver.error as error:
+            self._return_or_discard(connection)
+            raise self.driver.explain(error) from error
+        except Exception:
+            self._return_or_discard(connection)
+            raise
+        except BaseException:
+            # The thread was interrupted, so the connection's state is unknown.
+            self._pool.discard(connection)
+            raise
+        self._has_failed = False
+        self._pool.give_back(connection)
+
+    def _return_or_discard(self, connection: Any) -> None:
+        if self.driver.is_alive(connection):
+            self._pool.give_back(connection)
+        else:
+            self._has_failed = True
+            self._pool.discard(connection)
+
+    def _roll_back(self, cursor: Any, cause: Exception) -> None:
+        try:
+            cursor.execute("ROLLBACK")
+        except self.driver.error as error:
+            # The first error says more than that of a broken connection.
+            cause.add_note(f"and then the rollback failed: {error}")
+
+    def _commit(self, cursor: Any, transaction: Transaction) -> None:
+        try:
+            self.driver.commit(transaction, cursor, self.channel if transaction.notifies else None)
+        except self.driver.error as error:
+            self._roll_back(cursor, error)
+            raise self.driver.explain_commit(error) from error
+
+    @property
+    def channel(self) -> str:
+        """The channel on which other processes are notified that there may be something for them."""
+        return f"jobboard_{self.driver.dialect.table_names.fingerprint}_{self.board}"
+
+    def _check_process(self) -> None:
+        if not self.usable:
+            raise BoardUnavailable("the board was opened by another process; call connect() in this one")
+
+    # -- this board ------------------------------------------------------------------------------------------------
+
+    def _identity_of(self, connection: Any) -> str:
+        new = str(uuid.uuid4())
+        return str(
+            self._find_or_add(connection, admin_statements.IDENTITY, admin_statements.NAME_INSTALLATION, identity=new)
+        )
+
+    def _number_of_board(self, connection: Any) -> int:
+        name = self.board_name
+        return int(self._find_or_add(connection, admin_statements.FIND_BOARD, admin_statements.ADD_BOARD, name=name))
+
+    def _find_or_add(self, connection: Any, find: Statement, add: Statement, **parameters: str) -> Any:
+        transaction = Transaction(connection.cursor(), self.driver.dialect, 0, 0.0)
+        row = transaction.row(find, **parameters)
+        if row is None:
+            transaction.run(add, **parameters)
+            row = transaction.row(find, **parameters)
+        assert row is not None
+        return row[0]

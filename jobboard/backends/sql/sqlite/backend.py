@@ -1,0 +1,124 @@
+"""The SQLite backend: a file that several processes of one host share, with no server."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jobboard.backends.address import Address
+from jobboard.backends.base import Capabilities
+from jobboard.backends.rows import Migration
+from jobboard.backends.sql import schema
+from jobboard.backends.sql.backend import SqlBackend
+from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names
+from jobboard.validation import check_number
+
+_SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
+
+
+def _check_synchronous(value: Any) -> str:
+    if not isinstance(value, str) or value.upper() not in _SYNCHRONOUS:
+        raise ValueError(f"synchronous must be one of {', '.join(_SYNCHRONOUS)}; got {value!r}")
+    return value.upper()
+
+
+def _check_mode(value: Any) -> int:
+    mode = int(value, 8) if isinstance(value, str) else int(value)
+    if mode & ~0o666 or mode & 0o600 != 0o600:
+        raise ValueError(f"mode must let its owner read and write and nobody execute, such as 600 or 660; got {mode:o}")
+    return mode
+
+
+def _check_busy_timeout(value: Any) -> float:
+    seconds = check_number("busy_timeout", float(value))
+    if seconds < 0 or math.isinf(seconds):
+        raise ValueError(f"busy_timeout must be 0 or more seconds, and finite; got {value!r}")
+    return seconds
+
+
+class SqliteBackend(SqlBackend[SqliteDatabase]):
+    """A board in an SQLite file: ``sqlite:///jobs.db``, or ``sqlite:////var/lib/jobs.db`` for an absolute path.
+
+    Every operation is one transaction: it has happened, or nothing has. Only after a disk that failed in the middle of
+    a commit this is unknown.
+
+    :param synchronous: when SQLite waits for the disk: ``FULL`` (the default) at every commit.
+    :param busy_timeout: seconds to wait for another process that writes.
+    :param mode: the permissions of a file that is made, such as ``"600"``; by default those that the umask leaves.
+    """
+
+    scheme: ClassVar[str] = "sqlite"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        processes=True,
+        durable=True,
+        expiry="time",
+        clock="client",
+        largest_batch=1000,
+        largest_step=1000,
+        transactions=True,
+    )
+    options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+        "synchronous": _check_synchronous,
+        "busy_timeout": _check_busy_timeout,
+        "mode": _check_mode,
+    }
+
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        synchronous: str = "FULL",
+        busy_timeout: float = 5.0,
+        mode: int | None = None,
+    ) -> None:
+        super().__init__(board, address)
+        self._path = _path_of(address)
+        self._synchronous = synchronous
+        self._busy_timeout = busy_timeout
+        self._mode = mode
+
+    def _connect(self, timeout: float) -> SqliteDatabase:
+        if self._mode is not None:
+            _make_with_mode(self._path, self._mode)
+        return SqliteDatabase(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
+
+    def migrate(self, timeout: float) -> Migration:
+        file = self._connect(timeout)
+        file.close()
+        return Migration(file.found_version, str(schema.VERSION))
+
+    def boards(self, timeout: float) -> list[str]:
+        return board_names(self._path, timeout)
+
+    def now(self) -> float:
+        return time.time()
+
+
+def _path_of(address: Address) -> Path:
+    if address.hosts or address.username or address.password:
+        raise ValueError("SQLite is a file and has no host: sqlite:///jobs.db, or sqlite:////absolute/path/jobs.db")
+    path = address.path.removeprefix("/")
+    if not path or path == ":memory:":
+        raise ValueError("name a file: sqlite:///jobs.db; for a board without one use memory://")
+    if "\0" in path:
+        raise ValueError("the name of a file can't hold a NUL")
+    # Connections are also made later, when the process may be elsewhere.
+    return Path(path).absolute()
+
+
+def _make_with_mode(path: Path, mode: int) -> None:
+    """Make the file with these permissions if there is none; SQLite gives them to the files beside it, too."""
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError:
+        # It is there already, or SQLite will say what is wrong.
+        return
+    try:
+        os.fchmod(handle, mode)
+    finally:
+        os.close(handle)

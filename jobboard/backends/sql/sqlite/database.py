@@ -1,0 +1,297 @@
+"""An SQLite file: its connections, its transactions, its schema."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from jobboard.backends.sql import admin_statements, schema
+from jobboard.backends.sql.database import ChangePoller, Database
+from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.process_notifier import process_notifier_of
+from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, opening
+from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
+from jobboard.backends.sql.sqlite.user_connection import SqliteUserConnection
+from jobboard.backends.sql.statement import Statement, json_list
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.user_transaction import UserTransaction
+from jobboard.backends.timelimit import seconds_left
+from jobboard.errors import BoardUnavailable, NotFound
+
+T = TypeVar("T")
+
+DIALECT = Dialect(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
+#: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
+MIN_QUEUE_TIMEOUT = 5.0
+_BUSY_TIMEOUT = "PRAGMA busy_timeout=%d"
+RETRY_INTERVAL = 0.01
+#: How soon the commits of other processes are noticed.
+POLL_INTERVAL = 0.02
+
+
+class SqliteDatabase(Database):
+    """A connection that writes and one that reads, each for one thread at a time.
+
+    :param synchronous: when SQLite waits for the disk.
+    :param busy_timeout: seconds to wait for another process that writes.
+    :param timeout: the same while opening.
+    """
+
+    def __init__(self, path: Path, board_name: str, synchronous: str, busy_timeout: float, timeout: float) -> None:
+        _check_directory(path)
+        self.board_name = board_name
+        self.process_notifier = process_notifier_of(str(path.resolve()))
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._pid = os.getpid()
+        self._engine = _engine_of(path, synchronous, timeout)
+        deadline = time.monotonic() + timeout
+        #: The schema's version before this opened it; None if there were no tables.
+        self.found_version: str | None = None
+        self.board = self._retry(self._migrate, deadline)
+        self._writer = self._retry(
+            lambda: ForkSafeConnection(self._connect, self.process_notifier.writing, is_writer=True), deadline
+        )
+        try:
+            self._reader = self._retry(
+                lambda: ForkSafeConnection(self._connect, threading.Lock(), is_writer=False), deadline
+            )
+        except BoardUnavailable:
+            self._writer.close()
+            raise
+
+    @property
+    def usable(self) -> bool:
+        return self._pid == os.getpid()
+
+    def join(self, connection: Any) -> UserTransaction:
+        """Return this file as the user's transaction sees it."""
+        self._check_process()
+        return UserTransaction(self, SqliteUserConnection(self._path, DIALECT), connection, "")
+
+    def change_poller(self) -> ChangePoller:
+        self._check_process()
+        try:
+            return SqliteChangePoller(ForkSafeConnection(self._connect, threading.Lock(), is_writer=False), self._path)
+        except (DBAPIError, sqlite3.Error) as error:
+            raise explain(error, self._path) from error
+
+    def close(self) -> None:
+        with self._writer.lock, self._reader.lock:
+            self._writer.close()
+            self._reader.close()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """One transaction that has the file's write lock from its beginning."""
+        self._check_process()
+        if not self.process_notifier.writing.acquire(timeout=seconds_left(max(self._busy_timeout, MIN_QUEUE_TIMEOUT))):
+            raise locked(self._path)
+        try:
+            connection = self._writer.get()
+            cursor = connection.cursor()
+            self._lock_file(cursor)
+            try:
+                transaction = Transaction(cursor, DIALECT, self.board, time.time())
+                yield transaction
+                self._commit(cursor)
+            except BaseException:
+                # SQLite itself has rolled back after some errors, such as a full disk.
+                if connection.in_transaction:
+                    cursor.execute("ROLLBACK")
+                raise
+        except (DBAPIError, sqlite3.Error) as error:
+            raise explain(error, self._path) from error
+        finally:
+            self.process_notifier.writing.release()
+        if transaction.changed:
+            self.process_notifier.notify(self.board_name)
+
+    def _lock_file(self, cursor: sqlite3.Cursor) -> None:
+        left = seconds_left(self._busy_timeout)
+        if left == self._busy_timeout:
+            cursor.execute("BEGIN IMMEDIATE")
+            return
+        cursor.execute(_BUSY_TIMEOUT % round(left * 1000))
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+        finally:
+            cursor.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """One transaction that reads one consistent state; it does not wait for writers, nor they for it."""
+        self._check_process()
+        with self._reader.lock:
+            try:
+                connection = self._reader.get()
+                cursor = connection.cursor()
+                cursor.execute("BEGIN")
+                try:
+                    yield Transaction(cursor, DIALECT, self.board, time.time())
+                finally:
+                    if connection.in_transaction:
+                        cursor.execute("COMMIT")
+            except (DBAPIError, sqlite3.Error) as error:
+                raise explain(error, self._path) from error
+
+    def _commit(self, cursor: sqlite3.Cursor) -> None:
+        try:
+            cursor.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise explain_commit(error, self._path) from error
+
+    def _check_process(self) -> None:
+        if not self.usable:
+            raise BoardUnavailable("the board was opened by another process; call connect() in this one")
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    def _retry(self, step: Callable[[], T], deadline: float) -> T:
+        """Take one step of opening. Who else opens or closes the file may lock it where no busy timeout applies."""
+        while True:
+            try:
+                return step()
+            except (DBAPIError, sqlite3.Error) as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise explain(error, self._path) from error
+                time.sleep(RETRY_INTERVAL)
+
+    def _connect(self) -> sqlite3.Connection:
+        """Return a new connection, which belongs to the caller."""
+        pooled = self._engine.raw_connection()
+        connection: Any = pooled.driver_connection
+        pooled.detach()
+        assert isinstance(connection, sqlite3.Connection)
+        connection.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
+        return connection
+
+    def _migrate(self) -> int:
+        """Create the tables, or check that those that are there are ours; return the number of this board."""
+        with opening, self._engine.begin() as connection:
+            schema.meta.create(connection, checkfirst=True)
+            found = self.found_version = connection.execute(admin_statements.READ_VERSION.clause).scalar()
+            if found is None:
+                schema.metadata.create_all(connection, checkfirst=True)
+                connection.execute(admin_statements.WRITE_VERSION.clause, {"version": str(schema.VERSION)})
+            elif schema.is_newer(found):
+                raise BoardUnavailable(
+                    f"{self._path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
+                    "upgrade jobboard"
+                )
+            elif int(found) < schema.VERSION:
+                # So far every version has only added tables.
+                schema.metadata.create_all(connection, checkfirst=True)
+                connection.execute(admin_statements.CHANGE_VERSION.clause, {"version": str(schema.VERSION)})
+            connection.execute(admin_statements.NAME_INSTALLATION.clause, {"identity": str(uuid.uuid4())})
+            self.identity = str(connection.execute(admin_statements.IDENTITY.clause).scalar_one())
+            connection.execute(admin_statements.ADD_BOARD.clause, {"name": self.board_name})
+            return int(connection.execute(admin_statements.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
+
+
+def board_names(path: Path, timeout: float) -> list[str]:
+    """Return the boards that have been opened in a file; makes neither the file nor tables.
+
+    :raises NotFound: there is no file.
+    """
+    _check_directory(path)
+    if not path.exists():
+        raise NotFound(f"there is no file {path}, and no board in it")
+    try:
+        with (
+            opening,
+            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=timeout, uri=True)) as file,
+        ):
+            if file.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [schema.boards.name]).fetchone() is None:
+                return []
+            sql, _ = admin_statements.BOARD_NAMES.on(DIALECT)
+            return [name for (name,) in file.execute(sql)]
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+
+
+def _check_directory(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
+
+
+class SqliteChangePoller(ChangePoller):
+    """Asks ``PRAGMA data_version``, which reads a counter in shared memory: no table, no lock."""
+
+    def __init__(self, handle: ForkSafeConnection, path: Path) -> None:
+        self._handle = handle
+        self._path = path
+        self._version: tuple[sqlite3.Connection, int] | None = None
+
+    def has_changed(self) -> bool:
+        # Of one connection only: a fork in between may have opened another.
+        with self._ready() as connection:
+            (number,) = connection.execute("PRAGMA data_version").fetchone()
+            version = (connection, number)
+        has_changed = version != self._version
+        self._version = version
+        return has_changed
+
+    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+        interrupted.wait(POLL_INTERVAL)
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        sql, constants = statement.on(DIALECT)
+        with self._ready() as connection:
+            return connection.execute(sql, {**constants, **parameters}).fetchall()
+
+    def close(self) -> None:
+        with self._handle.lock:
+            self._handle.close()
+
+    @contextlib.contextmanager
+    def _ready(self) -> Iterator[sqlite3.Connection]:
+        with self._handle.lock:
+            try:
+                yield self._handle.get()
+            except (DBAPIError, sqlite3.Error) as error:
+                raise explain(error, self._path) from error
+
+
+def _engine_of(path: Path, synchronous: str, timeout: float) -> Engine:
+    def connect() -> sqlite3.Connection:
+        # The path is an argument: in a URL, some characters of a file's name would mean something.
+        return sqlite3.connect(
+            path, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: object) -> None:
+        try:
+            # A claim touches a few rows on many pages, and whole pages are what is written.
+            connection.execute("PRAGMA page_size=2048")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={synchronous}")
+            # They are mostly the same pages again: rarer checkpoints write them back more rarely.
+            connection.execute("PRAGMA wal_autocheckpoint=4000")
+        except sqlite3.Error:
+            connection.close()
+            raise
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Any) -> None:
+        # The driver begins nothing by itself, and a transaction that writes must have the lock before it reads.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine

@@ -1,0 +1,75 @@
+"""SQLite's errors as ours, which say what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+_BUSY = "is locked by another process for longer than the busy_timeout; try again, or raise busy_timeout"
+_READ_ONLY = "can't be written to; check the permissions of the file and its directory"
+
+#: The name of SQLite's code begins with this -> what to do.
+_BY_CODE = {
+    "SQLITE_NOTADB": "is not an SQLite database; name another file",
+    "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_PERM": _READ_ONLY,
+    "SQLITE_CANTOPEN": "can't be opened; check that it is a file, and that you may write to it and its directory",
+    "SQLITE_FULL": "can't grow, since the disk is full; make room",
+    "SQLITE_BUSY": _BUSY,
+    "SQLITE_LOCKED": _BUSY,
+    "SQLITE_CORRUPT": "is damaged; restore it from a backup",
+    "SQLITE_IOERR": "can't be read or written; check the disk",
+    "SQLITE_NOMEM": "needs more memory than there is",
+}
+#: What has no code of its own.
+_BY_WORDS = {
+    "no such table": "has lost a table; restore it from a backup",
+    "no such column": "has lost a column; restore it from a backup",
+    "closed": "is closed; call connect() first",
+}
+
+Fault = DBAPIError | sqlite3.Error
+
+
+def explain(error: Fault, path: Path) -> BoardUnavailable:
+    """Return our error for SQLite's, of a transaction that has certainly changed nothing."""
+    return BoardUnavailable(_explanation(error, path))
+
+
+def explain_commit(error: Fault, path: Path) -> BoardUnavailable:
+    """Return our error for a failed COMMIT: after a failed write or sync it is unknown what the disk has."""
+    if _code(error).startswith("SQLITE_IOERR"):
+        return ReplyLost(_explanation(error, path))
+    return explain(error, path)
+
+
+def is_busy(error: Fault) -> bool:
+    return _code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def locked(path: Path) -> BoardUnavailable:
+    """Return what is said when the threads of this process queue for too long."""
+    return BoardUnavailable(f"{path} {_BUSY}")
+
+
+def _explanation(error: Fault, path: Path) -> str:
+    said, code = str(_driver_error(error)), _code(error)
+    for mark, explanation in _BY_CODE.items():
+        if code.startswith(mark):
+            return f"{path} {explanation} (SQLite: {said})"
+    for words, explanation in _BY_WORDS.items():
+        if words in said:
+            return f"{path} {explanation} (SQLite: {said})"
+    return f"{path}: SQLite failed: {said}"
+
+
+def _driver_error(error: Fault) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def _code(error: Fault) -> str:
+    return getattr(_driver_error(error), "sqlite_errorname", None) or ""

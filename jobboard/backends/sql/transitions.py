@@ -1,0 +1,167 @@
+"""Jobs that are read, locked and changed by the rules of a job's life, each change with its lines in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from jobboard.backends import lifecycle
+from jobboard.backends.lifecycle import Note, Transition
+from jobboard.backends.rows import Fence, JobRow
+from jobboard.backends.sql import job_statements
+from jobboard.backends.sql.audit import MEND
+from jobboard.backends.sql.rows import Row, columns_of, job_of, read_job
+from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.tokens import number_of_claims
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.events import EventKind
+from jobboard.states import JobState
+
+A = TypeVar("A")
+
+#: A job that was claimed no more often than this has no history that needs trimming.
+_FEW_CLAIMS = 5
+
+#: One transaction expires and promotes at most so many times ``MAX_PER_ROUND`` jobs.
+MAX_ROUNDS = 10
+
+#: What an owner does while it has the claim, or at its end: no other process waits for it, and histories stay short.
+_BY_OWNER = {EventKind.CLAIMED, EventKind.CONSUMED, EventKind.EXTENDED, EventKind.CHECKPOINTED}
+
+
+class StoredJob(JobRow):
+    """A job as a transaction has read it, without what may be large."""
+
+    transaction: Transaction
+    #: What this transaction has made of it, and may not have written yet.
+    told: tuple[Note, ...] = ()
+
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        names = self.transaction.list_of(kind.value for kind in kinds)
+        written = self.transaction.rows(job_statements.NOTES, id=self.sequence, kinds=names)
+        notes = [*written, *((note.token, note.who) for note in self.told if note.kind in kinds)]
+        return any(token in (None, its_token) and who in (None, its_who) for its_token, its_who in notes)
+
+
+class LockedJobs:
+    """Some jobs, locked until the transaction ends. A request of a batch sees what earlier ones made of a job."""
+
+    def __init__(self, transaction: Transaction, rows: list[Row]) -> None:
+        self._now = transaction.now
+        self._jobs: dict[str, StoredJob] = {}
+        for row in rows:
+            job = read_job(StoredJob, row)
+            job.transaction = transaction
+            self._jobs[job.uuid] = job
+
+    @classmethod
+    def lock(cls, transaction: Transaction, uuids: Sequence[str]) -> LockedJobs:
+        """Read and lock the jobs that have these uuids."""
+        if len(uuids) == 1:
+            return cls(transaction, transaction.rows(job_statements.LOCK, uuid=uuids[0]))
+        listed = transaction.list_of(dict.fromkeys(uuids))
+        return cls(transaction, transaction.rows(job_statements.LOCK_MANY, uuids=listed) if uuids else [])
+
+    def __contains__(self, uuid: str) -> bool:
+        return uuid in self._jobs
+
+    def get(self, uuid: str) -> StoredJob | None:
+        return self._jobs.get(uuid)
+
+    def under(self, fence: Fence) -> StoredJob | None:
+        """Return the job of a fence; not claimed if the claim's time is over, even if no transaction has ended it."""
+        job = self._jobs.get(fence.uuid)
+        if job is not None and lifecycle.is_due(job, self._now):
+            # Another transaction had locked it when this one ended all others; only the copy read here is changed.
+            lifecycle.expire_or_promote(job, self._now)
+        return job
+
+
+def carry_out(
+    transaction: Transaction, statement: Statement, changes: Iterable[tuple[JobRow | None, Transition[A]]]
+) -> list[A]:
+    """Write changed jobs by a statement, with their lines in the journal; return the answers."""
+    answers: list[A] = []
+    rows: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
+    moved: list[JobRow] = []
+    for job, change in changes:
+        answers.append(change.answer)
+        if job is None or not change.told:
+            continue
+        if isinstance(job, StoredJob):
+            job.told += change.told
+        row = columns_of(job)
+        row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
+        rows.append(row)
+        lines += [journal_line(job.sequence, note) for note in change.told]
+        if change.told[0].kind not in _BY_OWNER:
+            moved.append(job)
+    transaction.run_many(statement, rows)
+    transaction.run_many(job_statements.WRITE_HISTORY, lines)
+    transaction.notifies = transaction.notifies or bool(moved)
+    long = [{"id": job.sequence} for job in moved if number_of_claims(job.token) > _FEW_CLAIMS]
+    transaction.run_many(job_statements.TRIM_HISTORY, long)
+    return answers
+
+
+def save(transaction: Transaction, changes: Iterable[tuple[JobRow | None, Transition[A]]]) -> list[A]:
+    """Write jobs that have moved to another state."""
+    return carry_out(transaction, job_statements.SAVE, changes)
+
+
+def journal_line(job: int, note: Note) -> dict[str, Any]:
+    return {"job": job, "kind": note.kind.value, "who": note.who, "token": note.token, "reason": note.reason}
+
+
+def journal_event(
+    kind: EventKind, uuid: str | None, name: str | None, who: str | None = None, reason: str | None = None
+) -> dict[str, Any]:
+    """Return a line that belongs to no job (any more)."""
+    return {"kind": kind.value, "uuid": uuid, "name": name, "who": who, "reason": reason}
+
+
+def write_events(transaction: Transaction, events: Sequence[dict[str, Any]]) -> None:
+    """Write lines that belong to no job, all at once."""
+    transaction.notifies = transaction.notifies or bool(events)
+    transaction.run_many(job_statements.WRITE_EVENT, events)
+
+
+# -- what time does ----------------------------------------------------------------------------------------------------
+
+
+def expire_and_promote(transaction: Transaction) -> None:
+    """Expire claims and promote delayed jobs; if there are none, this costs one read of an index."""
+    if transaction.moves_others and is_any_due(transaction):
+        expire_and_promote_due(transaction)
+
+
+def is_any_due(transaction: Transaction) -> bool:
+    if transaction.status is not None:
+        return transaction.status.is_any_due
+    return transaction.row(job_statements.IS_ANY_DUE) is not None
+
+
+def expire_and_promote_due(transaction: Transaction) -> None:
+    """Expire and promote what is due, up to a bound; the transactions after this one go on with the rest."""
+    for _ in range(MAX_ROUNDS):
+        if max(_promote(transaction), _expire(transaction)) < job_statements.MAX_PER_ROUND:
+            return
+
+
+def _promote(transaction: Transaction) -> int:
+    """Promote by one statement, which does what ``lifecycle.promote`` does to one job."""
+    promoted = transaction.change(job_statements.PROMOTE)
+    transaction.notifies = transaction.notifies or bool(promoted)
+    note = Note(EventKind.DUE, None, transaction.now)
+    transaction.run_many(job_statements.WRITE_HISTORY, [journal_line(job, note) for (job,) in promoted])
+    return len(promoted)
+
+
+def _expire(transaction: Transaction) -> int:
+    jobs = [job_of(row) for row in transaction.rows(job_statements.OVERDUE)]
+    claimed = [job for job in jobs if job.state is JobState.CLAIMED]
+    save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in claimed])
+    # A row that contradicts itself must not hold up the others.
+    transaction.run_many(MEND, [{"id": job.sequence} for job in jobs if job.state is not JobState.CLAIMED])
+    return len(jobs)
