@@ -129,11 +129,19 @@ def outcome_of_result(result: Any) -> Outcome:
             return _run_later(result)
         # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
         # ``items``, must not run in a thread that serves other jobs.
-        return Succeeded(encode("result", result, largest=_NO_LIMIT).value)
+        return Succeeded(plain_copy("result", result))
     except InvalidPosting as error:
         return result_that_cannot_travel(error)
     except BaseException as error:
         return result_that_cannot_travel(f"reading it raised {_name_of(error)}")
+
+
+def plain_copy(what: str, value: Any) -> Any:
+    """Return a value as its reader will get it: plain data, which can also be pickled.
+
+    :raises InvalidPosting: the value can't be stored.
+    """
+    return encode(what, value, largest=_NO_LIMIT).value
 
 
 def outcome_of_error(error: BaseException) -> Outcome:
@@ -164,6 +172,7 @@ def result_that_cannot_travel(error: Exception | str) -> Failed:
     return Failed(f"its result can't be kept: {error}", final=True)
 
 
+#: The board checks the size.
 _NO_LIMIT = 2**62
 #: Characters that are kept of a traceback: its end, which says most.
 _MAX_TRACEBACK = 16_384

@@ -15,13 +15,10 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
-from jobboard.codec import encode
-from jobboard.conductor.outcome import outcome_of_call
+from jobboard.conductor.outcome import outcome_of_call, plain_copy
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
-
-_NO_LIMIT = 2**62
 
 
 def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -140,7 +137,7 @@ class WorkerExecution:
 
     def checkpoint(self, state: Any) -> None:
         # Checked here, since a value that can't be stored may not pass the pipe either.
-        self._ask("checkpoint", _as_it_arrives("checkpoint", state))
+        self._ask("checkpoint", plain_copy("checkpoint", state))
 
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()
@@ -170,8 +167,3 @@ def _end_at_once() -> NoReturn:
     """Kill this worker and all that its handlers have started."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)
-
-
-def _as_it_arrives(what: str, value: Any) -> Any:
-    """Return a value as its reader will get it: plain data, which can be pickled."""
-    return encode(what, value, largest=_NO_LIMIT).value

@@ -67,30 +67,17 @@ class WorkerProcess:
                 return Dropped()
             self._execution = execution
             self._number += 1
-        began = False
         try:
             self._send("run", execution.snapshot)
             # A cancel that came before the worker had the execution did not reach it.
             if execution.running_job.cancelled:
                 self._send("cancelled", None)
-            while True:
-                number, verb, content = self._receive()
-                if number != self._number:
-                    # It is "ready", or comes from what an earlier execution left running.
-                    continue
-                if verb == "finished":
-                    outcome: Outcome = content
-                    return outcome
-                if verb == "began":
-                    began = True
-                    execution.begin()
-                elif verb == "report":
-                    execution.report(content)
-                else:
-                    self._send("answer", _answer(execution, verb, content))
+            return self._answer_until_finished(execution)
         except (EOFError, OSError):
             self.kill()
-            return Failed(f"its worker process died: {self.cause_of_death()}") if began else None
+            if execution.began_at is None:
+                return None
+            return Failed(f"its worker process died: {self.cause_of_death()}")
         except Exception as error:
             # This message can't be read here, nor can those after it.
             self.kill()
@@ -98,6 +85,22 @@ class WorkerProcess:
         finally:
             with self._current_lock:
                 self._execution = None
+
+    def _answer_until_finished(self, execution: Execution) -> Outcome:
+        while True:
+            number, verb, content = self._receive()
+            if number != self._number:
+                # It is "ready", or comes from what an earlier execution left running.
+                continue
+            if verb == "finished":
+                outcome: Outcome = content
+                return outcome
+            if verb == "began":
+                execution.begin()
+            elif verb == "report":
+                execution.report(content)
+            else:
+                self._send("answer", _answer(execution, verb, content))
 
     def _receive(self) -> tuple[int, str, Any]:
         # A dead worker need not end the pipe: a process that it forked in C may keep its other end open.
