@@ -20,6 +20,7 @@ A batch of postings is planned by :class:`PostingPlan`, and carried out by :func
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -45,6 +46,9 @@ from jobboard.states import LIVE, JobState
 Answer = TypeVar("Answer")
 Row = TypeVar("Row", bound=JobRow)
 
+#: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
+DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
+
 #: What is told, and leaves no line in the history.
 UNRECORDED = (EventKind.EXTENDED, EventKind.CHECKPOINTED, EventKind.PURGED)
 
@@ -55,7 +59,7 @@ RELEASE_NOTES = (EventKind.RELEASED,)
 
 
 class Note(NamedTuple):
-    """What happened to a job: an event, and a line of its history unless ``kind`` is :data:`UNRECORDED`."""
+    """What happened to a job: an event, and most often a line of its history."""
 
     kind: EventKind
     who: str | None
@@ -68,17 +72,14 @@ class Note(NamedTuple):
 class Transition(Generic[Answer]):
     """What a request has made of a row: the answer to it, and what is told, in order; nothing if it was refused.
 
-    ``retention``: for how many seconds a row that is COMPLETE now is shown; 0.0: to nobody.
+    ``history``: what of it the job's history gets. ``retention``: for how many seconds a row that is COMPLETE now is
+    shown; 0.0: to nobody.
     """
 
     answer: Answer
     told: tuple[Note, ...] = ()
+    history: tuple[Note, ...] = ()
     retention: float = 0.0
-
-    @property
-    def history(self) -> tuple[Note, ...]:
-        """The lines that the job's history gets."""
-        return tuple(note for note in self.told if note.kind not in UNRECORDED)
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def holds(row: JobRow | None, fence: Fence) -> bool:
     """Whether this fence is that of the present claim."""
     return (
         row is not None
-        and row.state is JobState.CLAIMED
+        and row.state is CLAIMED
         and row.token == fence.token
         and row.owner == fence.who
         and row.uuid == fence.uuid
@@ -97,7 +98,7 @@ def holds(row: JobRow | None, fence: Fence) -> bool:
 
 def is_claimable(row: JobRow, paused: Collection[str | None] = ()) -> bool:
     """Whether a claim of this job is granted."""
-    return row.state is JobState.UNCLAIMED and row.name not in paused and None not in paused
+    return row.state is UNCLAIMED and not (paused and (row.name in paused or None in paused))
 
 
 def is_used_up(row: JobRow) -> bool:
@@ -107,9 +108,9 @@ def is_used_up(row: JobRow) -> bool:
 
 def is_due(row: JobRow, now: float) -> bool:
     """Whether time has made something else of a job than its row says."""
-    if row.state is JobState.CLAIMED:
+    if row.state is CLAIMED:
         return row.expires_at is not None and row.expires_at <= now
-    return row.state is JobState.DELAYED and not _is_delayed(row, now)
+    return row.state is DELAYED and not _is_delayed(row, now)
 
 
 def _is_delayed(row: JobRow, now: float) -> bool:
@@ -119,7 +120,7 @@ def _is_delayed(row: JobRow, now: float) -> bool:
 def end_of_claim(expiry: float, now: float) -> float | None:
     """Return when a claim ends that lasts ``expiry`` seconds from now; None if never."""
     end = now + expiry
-    return None if end == float("inf") else end
+    return None if end == math.inf else end
 
 
 # -- posting -----------------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def meet(new: NewJob, holder: JobRow) -> PostOutcome:
     """Return what becomes of a posting whose key a live job has."""
     if new.if_exists is IfExists.KEEP:
         return PostOutcome.KEPT
-    if new.if_exists is IfExists.REPLACE and holder.state is not JobState.CLAIMED:
+    if new.if_exists is IfExists.REPLACE and holder.state is not CLAIMED:
         return PostOutcome.REPLACED
     return PostOutcome.TAKEN
 
@@ -187,14 +188,14 @@ def replace(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transit
 def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
     row.run_at = now + slack + new.delay if new.delay else new.run_at
-    row.state = JobState.DELAYED if _is_delayed(row, now) else JobState.UNCLAIMED
+    row.state = DELAYED if _is_delayed(row, now) else UNCLAIMED
 
 
 def cancel(row: JobRow | None, now: float) -> Transition[CancelOutcome]:
     """Take a job off the board, or ask the owner of its claim to end it."""
     if row is None:
         return Transition(CancelOutcome.MISSING)
-    if row.state is JobState.CLAIMED:
+    if row.state is CLAIMED:
         return request_cancel(row, now)
     if row.state in LIVE:
         return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now))
@@ -223,13 +224,15 @@ def claim(
     """
     if row is None or not is_claimable(row, paused):
         return Transition(False)
-    row.state = JobState.CLAIMED
+    row.state = CLAIMED
     row.attempts += 1
     row.token = token
     row.owner, row.claim_id = request.who, request.claim_id
     row.expires_at = end_of_claim(request.expiry, now)
     row.progress = None
-    return _changed(row, now, True, Note(EventKind.CLAIMED, request.who, now, token))
+    row.last_modified = now
+    told = (Note(EventKind.CLAIMED, request.who, now, token),)
+    return Transition(True, told, told)
 
 
 def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[Verdict]:
@@ -251,8 +254,9 @@ def checkpoint(row: JobRow | None, fence: Fence, state: bytes, now: float) -> Tr
 
 
 def _touched(row: JobRow, now: float, kind: EventKind) -> Transition[Verdict]:
+    row.last_modified = now
     verdict = Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
-    return _changed(row, now, verdict, Note(kind, row.owner, now, row.token))
+    return Transition(verdict, (Note(kind, row.owner, now, row.token),))
 
 
 # -- the ends of a claim -----------------------------------------------------------------------------------------------
@@ -262,15 +266,13 @@ def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Verd
     """Let a claimed job be done; its record keeps the owner and the token, by which a repeat is known."""
     fence = end.fence
     if row is None or not holds(row, fence):
-        is_same = (
-            row is not None and row.state is JobState.COMPLETE and (row.owner, row.token) == (fence.who, fence.token)
-        )
+        is_same = row is not None and row.state is COMPLETE and (row.owner, row.token) == (fence.who, fence.token)
         return Transition(Verdict.REPEATED if is_same else Verdict.LOST)
-    row.state, row.result = JobState.COMPLETE, end.result
+    row.state, row.result = COMPLETE, end.result
     row.claim_id = row.expires_at = None
-    change = _changed(row, now, Verdict.DONE, Note(EventKind.CONSUMED, row.owner, now, row.token))
-    change.retention = end.retention
-    return change
+    row.last_modified = now
+    told = (Note(EventKind.CONSUMED, row.owner, now, row.token),)
+    return Transition(Verdict.DONE, told, told, end.retention)
 
 
 def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0) -> Transition[Verdict]:
@@ -298,16 +300,16 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[Verdict]:
         if not holds(row, fence):
             return _repeated_or_lost(row, fence, TRASH_NOTES)
     if row is None or row.state not in LIVE:
-        is_there = row is not None and row.state is JobState.TRASHED
+        is_there = row is not None and row.state is TRASHED
         return Transition(Verdict.REPEATED if is_there else Verdict.LOST)
-    token = row.token if row.state is JobState.CLAIMED else None
+    token = row.token if row.state is CLAIMED else None
     _explain(row, end.reason, end.error, failed=True)
     return _changed(row, now, Verdict.DONE, _trashed(row, now, who, token))
 
 
 def release(row: JobRow | None, token: int, reason: str, now: float) -> Transition[Verdict]:
     """Break the claim that has this token, whoever holds it; attempts stay."""
-    if row is None or row.state is not JobState.CLAIMED or row.token != token:
+    if row is None or row.state is not CLAIMED or row.token != token:
         is_known = row is not None and row.has_note(RELEASE_NOTES, token)
         return Transition(Verdict.REPEATED if is_known else Verdict.LOST)
     row.reason = reason
@@ -323,7 +325,7 @@ def release(row: JobRow | None, token: int, reason: str, now: float) -> Transiti
 
 def expire_or_promote(row: JobRow, now: float) -> Transition[None]:
     """Bring a job up to this moment at which :func:`is_due` is true of it."""
-    return expire(row, now) if row.state is JobState.CLAIMED else promote(row, now)
+    return expire(row, now) if row.state is CLAIMED else promote(row, now)
 
 
 def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
@@ -345,7 +347,7 @@ def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
 
 def promote(row: JobRow, now: float) -> Transition[None]:
     """Let a delayed job be claimable."""
-    row.state = JobState.UNCLAIMED
+    row.state = UNCLAIMED
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
@@ -359,7 +361,7 @@ def restore(row: JobRow | None, now: float, is_key_taken: Callable[[], bool]) ->
     """
     if row is None:
         return Transition(TrashOutcome.MISSING)
-    if row.state is not JobState.TRASHED:
+    if row.state is not TRASHED:
         is_restored = row.has_note((EventKind.RESTORED,))
         return Transition(TrashOutcome.REPEATED if is_restored else TrashOutcome.MISSING)
     if row.key is not None and is_key_taken():
@@ -367,13 +369,13 @@ def restore(row: JobRow | None, now: float, is_key_taken: Callable[[], bool]) ->
     row.attempts, row.reason, row.cancel_asked = 0, None, False
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
-    row.state = JobState.UNCLAIMED
+    row.state = UNCLAIMED
     return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, None, now))
 
 
 def purge(row: JobRow | None, now: float) -> Transition[TrashOutcome]:
     """Let a job in the trash be deleted; the row stays as it is."""
-    if row is None or row.state is not JobState.TRASHED:
+    if row is None or row.state is not TRASHED:
         return Transition(TrashOutcome.MISSING)
     return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, None, now),))
 
@@ -411,7 +413,7 @@ def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool
 
 def _changed(row: JobRow, now: float, answer: Answer, *told: Note) -> Transition[Answer]:
     row.last_modified = now
-    return Transition(answer, told)
+    return Transition(answer, told, told)
 
 
 def _requeue(row: JobRow, now: float, run_at: float | None = None) -> None:
@@ -419,12 +421,12 @@ def _requeue(row: JobRow, now: float, run_at: float | None = None) -> None:
     row.owner = row.claim_id = row.expires_at = None
     if run_at is not None:
         row.run_at = run_at
-    row.state = JobState.DELAYED if _is_delayed(row, now) else JobState.UNCLAIMED
+    row.state = DELAYED if _is_delayed(row, now) else UNCLAIMED
 
 
 def _trashed(row: JobRow, now: float, who: str | None, token: int | None) -> Note:
     row.owner = row.claim_id = row.expires_at = None
-    row.state = JobState.TRASHED
+    row.state = TRASHED
     return Note(EventKind.TRASHED, who, now, token, row.reason)
 
 
@@ -432,7 +434,7 @@ def _cancelled(
     row: JobRow, now: float, who: str | None = None, token: int | None = None, reason: str | None = None
 ) -> Note:
     row.owner = row.claim_id = row.expires_at = None
-    row.state, row.cancel_asked = JobState.COMPLETE, True
+    row.state, row.cancel_asked = COMPLETE, True
     return Note(EventKind.CANCELLED, who, now, token, reason)
 
 

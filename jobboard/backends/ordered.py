@@ -90,7 +90,7 @@ class SortedKeys(Generic[K]):
             raise KeyError(key)
         del block[index]
         self._size -= 1
-        if len(block) * 4 < LARGEST_BLOCK:
+        if len(block) * 4 < LARGEST_BLOCK and (len(lasts) > 1 or not block):
             self._join(at)
         elif index == len(block):
             lasts[at] = block[-1]
@@ -140,7 +140,7 @@ class PriorityIndex(Generic[K]):
         self.whole.remove(key)
         order = self.by_name[name]
         order.remove(key)
-        if not order:
+        if not order._blocks:
             del self.by_name[name]
 
     def clear(self) -> None:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from jobboard.backends.lifecycle import Note
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import JobRow, NewJob
-from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
+from jobboard.events import EventKind, HistoryEntry
 from jobboard.validation import moment
 
 _all_fields = attrgetter(*(field.name for field in fields(JobRow)))
@@ -41,12 +41,6 @@ class Row(JobRow):
     def copy(self) -> JobRow:
         """Return what callers may have."""
         return JobRow(*_all_fields(self))
-
-    def note(self, note: Note) -> None:
-        """Add a line to the history."""
-        self.notes.append(note)
-        if len(self.notes) > HISTORY_LENGTH:
-            del self.notes[0]
 
     def told(self) -> list[HistoryEntry]:
         """Return the lines of the history, oldest first."""

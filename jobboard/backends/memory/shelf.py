@@ -9,13 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lifecycle import UNRECORDED, Answer, Note, Transition, expire_or_promote
+from jobboard.backends.lifecycle import (
+    CLAIMED,
+    COMPLETE,
+    DELAYED,
+    UNCLAIMED,
+    Answer,
+    Note,
+    Transition,
+    expire_or_promote,
+)
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.row import Row
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import EntityRow, ScheduleRow
 from jobboard.backends.waiter import ConditionWaiter
-from jobboard.events import JobEvent
+from jobboard.events import HISTORY_LENGTH, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment
 
@@ -91,13 +100,19 @@ class Shelf:
         A row that is COMPLETE stays readable for its retention, and is remembered for a while after that.
         """
         if change.told:
-            if row.state is JobState.COMPLETE:
+            state = row.state
+            if state is COMPLETE:
                 self._complete(row, change.retention, now)
-            elif (line := self.line_of(row.state)) is not row.line:
+            elif (line := self.line_of(state)) is not row.line:
                 self.move(row, line)
             elif row.due != self.due_of(row):
                 self.reschedule(row)
-            self.tell_of(row, change.told)
+            notes = row.notes
+            notes += change.history
+            if len(notes) > HISTORY_LENGTH:
+                del notes[:-HISTORY_LENGTH]
+            if self.listeners:
+                self.tell_of(row, change.told)
         return change.answer
 
     def change(
@@ -110,13 +125,13 @@ class Shelf:
 
     def line_of(self, state: JobState) -> PriorityIndex[int]:
         """Return where the rows of this state stand."""
-        if state is JobState.CLAIMED:
+        if state is CLAIMED:
             return self.claimed
-        if state is JobState.UNCLAIMED:
+        if state is UNCLAIMED:
             return self.unclaimed
-        if state is JobState.DELAYED:
+        if state is DELAYED:
             return self.delayed
-        return self.complete if state is JobState.COMPLETE else self.trashed
+        return self.complete if state is COMPLETE else self.trashed
 
     def move(self, row: Row, line: PriorityIndex[int] | None) -> None:
         """Let a row stand in another line; every index follows, and who waits learns of it."""
@@ -213,13 +228,9 @@ class Shelf:
     # -- telling ---------------------------------------------------------------------------------------------------
 
     def tell_of(self, row: Row, told: Sequence[Note]) -> None:
-        """Write the lines of a row's history, and tell of what happened."""
-        for note in told:
-            if note.kind not in UNRECORDED:
-                row.note(note)
-            if self.listeners:
-                kind, who, at, token, reason = note
-                self.tell(JobEvent(kind, row.uuid, row.name, who, token, moment(at), reason))
+        """Tell everybody who listens of what happened to a job."""
+        for kind, who, at, token, reason in told:
+            self.tell(JobEvent(kind, row.uuid, row.name, who, token, moment(at), reason))
 
     def tell(self, event: JobEvent) -> None:
         """Tell everybody who listens; under the lock, which keeps the order of each job."""
