@@ -1,0 +1,369 @@
+"""Random lives of one job, led on a store and by the rules of :mod:`jobboard.backends.lifecycle` alone, and compared.
+
+After each request the answer, every field of the record and every line of the history must be the same; at the end
+every event, too. Times are compared roughly, tokens by their order. Events that a store may leave out: EXTENDED and
+CHECKPOINTED (SQL keeps the last one of a job), and those before PURGED, since the job is gone.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid as uuids
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import (
+    Abandonment,
+    ClaimRequest,
+    Consumption,
+    Extension,
+    Fence,
+    IfExists,
+    JobRow,
+    NewJob,
+    Trashing,
+)
+from jobboard.events import EventKind, JobEvent
+from jobboard.testing.harness import Harness
+from jobboard.testing.plain_store import PlainStore
+
+#: A delay that ends within a request or two, one that never ends here, and the difference of times that is none.
+BRIEF, LONG, NEAR = 0.003, 600.0, 60.0
+#: For how long a store may take until its answers, or its events, are those of the rules, in seconds.
+PATIENCE = 5.0
+QUIET = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
+
+texts = st.sampled_from([None, None, "", "why", "a longer text, with ü"])
+whos = st.sampled_from(["alice", 'it\'s "bob"', "Zoë \\ \u00a0x"])
+contents = st.sampled_from([None, b"", b"x", b"y" * 9])
+mosts = st.sampled_from([None, 1, 1, 2])
+#: Later: a delay in seconds, or a moment that is so many seconds from now.
+laters = st.sampled_from([{}, {}, {"delay": LONG}, {"delay": BRIEF}, {"run_at": -LONG}, {"run_at": LONG}])
+
+#: How often each kind of request is drawn.
+KINDS = {
+    "claim": 4, "claim_next": 1, "claimed_under": 1, "extend": 2, "shorten": 2, "checkpoint": 1, "consume": 1,
+    "abandon": 3, "two_ends": 1, "trash": 1, "force": 1, "cancel": 2, "release": 1, "restore": 2, "purge": 1,
+    "pause": 1, "resume": 1, "replace": 2, "keep": 1, "post_again": 1, "rival": 1, "rival_cancel": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a life; each kind takes from this what it needs.
+
+    ``grant``: which of the claims of this job it is about, the last one is -1; 99: one that never was.
+    ``who``: somebody else than the owner of that claim, if not None.
+    """
+
+    kind: str
+    grant: int
+    who: str | None
+    by: str
+    reason: str | None
+    error: str | None
+    counted: bool
+    later: dict[str, float]
+    data: bytes | None
+    expiry: float
+    retention: float
+    priority: int
+    most: int | None
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether something ends within moments after it."""
+        return self.kind == "shorten" or BRIEF in (*self.later.values(), self.retention)
+
+
+requests = st.builds(
+    Request,
+    kind=st.sampled_from([kind for kind, times in KINDS.items() for _ in range(times)]),
+    grant=st.sampled_from([-1, -1, -1, -1, 0, 99]),
+    who=st.none() | st.none() | st.none() | whos,
+    by=whos,
+    reason=texts,
+    error=texts,
+    counted=st.booleans(),
+    later=laters,
+    data=contents,
+    expiry=st.sampled_from([LONG, LONG, float("inf")]),
+    retention=st.sampled_from([0.0, LONG, BRIEF]),
+    priority=st.integers(1, 5),
+    most=mosts,
+)
+lives = st.lists(requests, min_size=3, max_size=9)
+
+
+@dataclass
+class World:
+    """One of the two, with what was learned there: the tokens in their order, and who was granted which."""
+
+    store: Any
+    now: Callable[[], float]
+    uuid: str
+    tokens: list[int] = field(default_factory=list)
+    grants: list[tuple[int, str]] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"name of {self.uuid}"
+
+    @property
+    def rival(self) -> str:
+        return _other(self.uuid, 1)
+
+    def token(self, token: int | None) -> int | None:
+        """Return the place of a token among those of this life."""
+        if not token:
+            return token
+        if token not in self.tokens:
+            self.tokens.append(token)
+        return 1 + self.tokens.index(token)
+
+    def fence(self, request: Request) -> Fence:
+        if -len(self.grants) <= request.grant < len(self.grants):
+            token, owner = self.grants[request.grant]
+        else:
+            token, owner = 10**12, "nobody"
+        return Fence(self.uuid, request.who or owner, token)
+
+    def seen(self, row: JobRow | None) -> dict[str, Any] | None:
+        """Return what must be the same in both worlds."""
+        if row is None:
+            return None
+        values = {each.name: getattr(row, each.name) for each in fields(row) if each.name != "sequence"}
+        values["token"] = self.token(row.token)
+        return values | {"history": ()}
+
+    def granted(self, row: JobRow | None, claim: ClaimRequest) -> dict[str, Any] | None:
+        if row is not None and row.claim_id == claim.claim_id:
+            self.grants.append((row.token, claim.who))
+        return self.seen(row)
+
+    def look(self) -> list[Any]:
+        """Return all that readers see of the job."""
+        (row,) = self.store.read([self.uuid])
+        lines = [(line.kind, line.who, self.token(line.token), line.reason) for line in self.store.history(self.uuid)]
+        holder = self.store.find(self.name, "key")
+        return [self.seen(row), lines, holder and holder.uuid]
+
+
+def _other(uuid: str, number: int) -> str:
+    return str(uuids.UUID(int=uuids.UUID(uuid).int ^ number))
+
+
+def carry_out(world: World, request: Request, number: int) -> Any:
+    """Send one request, the life's ``number``-th, and return the answer as plain data."""
+    return getattr(_Requests(world, request, number), request.kind)()
+
+
+class _Requests:
+    """Each method sends the request of its name."""
+
+    def __init__(self, world: World, request: Request, number: int) -> None:
+        self.world, self.store, self.request, self.number = world, world.store, request, number
+        self.fence = world.fence(request)
+        self.claim_request = ClaimRequest(request.by, f"claim {number} of {world.uuid}", request.expiry)
+
+    def _new(self, uuid: str, if_exists: IfExists = IfExists.RAISE) -> NewJob:
+        request = self.request
+        return NewJob(
+            uuid, self.world.name, request.priority, request.data or b"", "key", if_exists, max_attempts=request.most,
+            **self._later(),
+        )  # fmt: skip
+
+    def _later(self) -> dict[str, Any]:
+        later = self.request.later
+        return {"run_at": self.world.now() + later["run_at"]} if "run_at" in later else later
+
+    def _post(self, new: NewJob) -> Any:
+        (posted,) = self.store.post([new])
+        return posted.outcome, self.world.seen(posted.row)
+
+    def post(self) -> Any:
+        return self._post(self._new(self.world.uuid))
+
+    post_again = post
+
+    def rival(self) -> Any:
+        return self._post(self._new(self.world.rival))
+
+    def rival_cancel(self) -> Any:
+        return self.store.cancel([self.world.rival])
+
+    def replace(self) -> Any:
+        """Now and then the same posting again."""
+        aliases = self.world.aliases
+        if not (aliases and self.request.counted):
+            aliases.append(_other(self.world.uuid, 2 + self.number))
+        return self._post(self._new(aliases[-1], IfExists.REPLACE))
+
+    def keep(self) -> Any:
+        return self._post(self._new(_other(self.world.uuid, 2 + self.number), IfExists.KEEP))
+
+    def claim(self) -> Any:
+        return self.world.granted(self.store.claim(self.world.uuid, self.claim_request), self.claim_request)
+
+    def claim_next(self) -> Any:
+        rows = self.store.claim_next(self.claim_request, frozenset({self.world.name}), 2)
+        return [self.world.granted(row, self.claim_request) if row.uuid == self.world.uuid else None for row in rows]
+
+    def claimed_under(self) -> Any:
+        (row,) = self.store.read([self.world.uuid])
+        claim_id = None if row is None else row.claim_id
+        return [self.world.seen(row) for row in self.store.claimed_under(claim_id or "none")]
+
+    def extend(self) -> Any:
+        return self.store.extend([Extension(self.fence, self.request.expiry, self.request.data)])
+
+    def shorten(self) -> Any:
+        return self.store.extend([Extension(self.fence, BRIEF, self.request.data)])
+
+    def checkpoint(self) -> Any:
+        return self.store.checkpoint(self.fence, self.request.data or b"")
+
+    def consume(self) -> Any:
+        return self.store.consume([Consumption(self.fence, self.request.data, self.request.retention)])
+
+    def abandon(self) -> Any:
+        return self.store.abandon([self._abandonment(self.fence)])
+
+    def two_ends(self) -> Any:
+        last = Fence(self.world.uuid, *self.world.grants[-1][::-1]) if self.world.grants else self.fence
+        return self.store.abandon([self._abandonment(self.fence), self._abandonment(last)])
+
+    def _abandonment(self, fence: Fence) -> Abandonment:
+        request = self.request
+        return Abandonment(fence, reason=request.reason, error=request.error, counted=request.counted, **self._later())
+
+    def trash(self) -> Any:
+        request = self.request
+        return self.store.trash([Trashing(self.world.uuid, self.fence, request.reason, request.error, self.fence.who)])
+
+    def force(self) -> Any:
+        request = self.request
+        return self.store.trash([Trashing(self.world.uuid, None, request.reason, request.error, request.by)])
+
+    def cancel(self) -> Any:
+        return self.store.cancel([self.world.uuid])
+
+    def release(self) -> Any:
+        return self.store.release(self.world.uuid, self.fence.token, self.request.reason or "gone")
+
+    def restore(self) -> Any:
+        return self.store.restore([self.world.uuid])
+
+    def purge(self) -> Any:
+        return self.store.purge([self.world.uuid])
+
+    def pause(self) -> None:
+        self.store.pause(self.world.name)
+
+    def resume(self) -> None:
+        self.store.resume(self.world.name)
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+
+
+def is_same(ours: Any, theirs: Any) -> bool:
+    """Whether two answers are the same, times roughly."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(is_same(ours[key], theirs[key]) for key in ours)
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        return len(ours) == len(theirs) and all(map(is_same, ours, theirs))
+    if isinstance(ours, float) and isinstance(theirs, float):
+        return abs(ours - theirs) < NEAR
+    return bool(ours == theirs)
+
+
+def differences(ours: Any, theirs: Any) -> Any:
+    """Return of two answers what is not the same."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return {key: differences(ours[key], theirs.get(key)) for key in ours if not is_same(ours[key], theirs.get(key))}
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple) and len(ours) == len(theirs):
+        return [differences(a, b) for a, b in zip(ours, theirs, strict=True) if not is_same(a, b)]
+    return {"lifecycle": ours, "store": theirs}
+
+
+class Differential:
+    """Leads lives on a backend that is open, and by the rules."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._events: dict[str | None, list[JobEvent]] = defaultdict(list)
+        self._lives: list[tuple[World, World, Sequence[Request]]] = []
+        backend.listen(lambda event: self._events[event.uuid].append(event), frozenset(EventKind))
+
+    def lead(self, life: Sequence[Request]) -> None:
+        """Lead one life in both worlds, and compare after each request."""
+        uuid = str(uuids.uuid4())
+        # The rules are asked a moment after the store, so that what is over there is over here.
+        ours = World(PlainStore(self._backend.now), self._backend.now, uuid)
+        theirs = World(self._backend, self._backend.now, uuid)
+        for number, request in enumerate([replace(life[0], kind="post"), *life[1:]]):
+            answer, expected = (carry_out(world, request, number) for world in (theirs, ours))
+            assert is_same(expected, answer), (request, differences(expected, answer))
+            if request.is_brief:
+                time.sleep(2 * BRIEF)
+            self._compare(ours, theirs, request)
+        self._lives.append((ours, theirs, life))
+
+    def _compare(self, ours: World, theirs: World, request: Request) -> None:
+        """Compare what is seen, for as long as something may be over in one world only."""
+        deadline = time.monotonic() + (PATIENCE if request.is_brief else 0.0)
+        while not is_same(expected := ours.look(), seen := theirs.look()):
+            assert time.monotonic() < deadline, (request, differences(expected, seen))
+
+    def compare_events(self) -> None:
+        """Compare all that was told, for as long as some of it may be on its way."""
+        deadline = time.monotonic() + PATIENCE
+        for ours, theirs, life in self._lives:
+            told = ours.store.told.get(ours.uuid, [])
+            expected = [(kind, who, ours.token(token), reason) for kind, who, _, token, reason in told]
+            while not _is_told(expected, heard := self._heard(theirs)):
+                assert time.monotonic() < deadline, (life, differences(expected, heard))
+                time.sleep(0.01)
+
+    def _heard(self, world: World) -> list[Any]:
+        events = list(self._events[world.uuid])
+        return [(event.kind, event.who, world.token(event.token), event.reason) for event in events]
+
+
+def _is_told(expected: Sequence[Any], heard: Sequence[Any]) -> bool:
+    """Whether that is what was heard, but for what a store may leave out."""
+    purged = [at for at, event in enumerate(expected) if event[0] is EventKind.PURGED]
+    needed = [event for event in expected[purged[-1] if purged else 0 :] if event[0] not in QUIET]
+    return _is_part(needed, heard) and _is_part(heard, expected)
+
+
+def _is_part(some: Sequence[Any], whole: Sequence[Any]) -> bool:
+    """Whether these are in the whole, in this order."""
+    rest = iter(whole)
+    return all(any(each == other for other in rest) for each in some)
+
+
+def check_lifecycle(harness: Harness, count: int) -> None:
+    """Lead so many random lives on a store of this harness; raises ``AssertionError`` on the first difference."""
+    backend = harness.backend(harness.fresh_name())
+    backend.open(20.0)
+    try:
+        differential = Differential(backend)
+
+        @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @given(life=lives)
+        def lead(life: list[Request]) -> None:
+            differential.lead(life)
+
+        lead()
+        differential.compare_events()
+    finally:
+        backend.close()

@@ -1,0 +1,177 @@
+"""A store that is nothing but the rules of :mod:`jobboard.backends.lifecycle` over plain rows: others are held to it.
+
+It has no indexes, no locks and no speed. It is no second opinion on the rules (that is :mod:`jobboard.testing.model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from jobboard.backends import lifecycle
+from jobboard.backends.lifecycle import Answer, Note, Transition
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    Extension,
+    Fence,
+    JobRow,
+    NewJob,
+    Posted,
+    PostOutcome,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.events import HISTORY_LENGTH, HistoryEntry
+from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
+
+
+class PlainStore:
+    """The primitives of :class:`~jobboard.backends.base.Backend` that change or read jobs, by the rules alone.
+
+    :param now: returns the present time.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.paused: set[str | None] = set()
+        #: All that was told of a job, by its uuid.
+        self.told: dict[str, list[Note]] = {}
+        self._rows: dict[str, JobRow] = {}
+        self._aliases: dict[str, JobRow] = {}
+        self._hidden_from: dict[str, float] = {}
+        self._sequence = self._token = 0
+
+    def _begin(self) -> float:
+        now = self.now()
+        for row in self._rows.values():
+            while lifecycle.is_due(row, now):
+                self._carry_out(row, lifecycle.expire_or_promote(row, now), now)
+        return now
+
+    def _change(self, uuid: str, rule: Callable[..., Transition[Answer]], *request: object, **more: object) -> Answer:
+        now = self._begin()
+        row = self._rows.get(uuid)
+        change = rule(row, *request, now=now, **more)
+        return change.answer if row is None else self._carry_out(row, change, now)
+
+    def _carry_out(self, row: JobRow, change: Transition[Answer], now: float) -> Answer:
+        lines = (HistoryEntry(kind, who, moment(at), token, why) for kind, who, at, token, why in change.history)
+        row.history = (*row.history, *lines)[-HISTORY_LENGTH:]
+        self.told.setdefault(row.uuid, []).extend(change.told)
+        if change.told and row.state is JobState.COMPLETE:
+            self._hidden_from[row.uuid] = now + change.retention
+        return change.answer
+
+    # -- producers -------------------------------------------------------------------------------------------------
+
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        now = self._begin()
+        plan = lifecycle.PostingPlan(
+            lambda uuid: self._rows.get(uuid) or self._aliases.get(uuid),
+            lambda place: self._holder(*place),
+            lambda new: JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key),
+        )
+        steps = [plan.step(new) for new in rows]
+        if all(outcome is not PostOutcome.TAKEN for outcome, _ in steps):
+            for new, (outcome, row) in zip(rows, steps, strict=True):
+                if outcome is PostOutcome.POSTED:
+                    self._sequence += 1
+                    row.sequence, self._rows[row.uuid] = self._sequence, row
+                    self._carry_out(row, lifecycle.post(row, new, now), now)
+                elif outcome is PostOutcome.REPLACED:
+                    self._aliases[new.uuid] = row
+                    self._carry_out(row, lifecycle.replace(row, new, now), now)
+        return [Posted(outcome, replace(row)) for outcome, row in steps]
+
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        return [self._change(uuid, lifecycle.cancel) for uuid in uuids]
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        self._claim(claim, [uuid])
+        return self.read([uuid])[0]
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        self._begin()
+        rows = sorted(self._rows.values(), key=lambda row: (-row.priority, row.sequence))
+        ready = [row for row in rows if lifecycle.is_claimable(row, self.paused)]
+        wanted = [row.uuid for row in ready if names is None or row.name in names][:limit]
+        self._claim(claim, wanted)
+        return [replace(self._rows[uuid]) for uuid in wanted]
+
+    def _claim(self, claim: ClaimRequest, uuids: Iterable[str]) -> None:
+        for uuid in uuids:
+            self._token += self._change(uuid, lifecycle.claim, claim, token=self._token + 1, paused=self.paused)
+
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        self._begin()
+        return [replace(row) for row in self._rows.values() if row.claim_id == claim_id]
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        return [self._change(renewal.fence.uuid, lifecycle.extend, renewal) for renewal in renewals]
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        return self._change(fence.uuid, lifecycle.checkpoint, fence, state)
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        return [self._change(end.fence.uuid, lifecycle.consume, end) for end in ends]
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        return [self._change(end.fence.uuid, lifecycle.abandon, end) for end in ends]
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        return [self._change(end.uuid, lifecycle.trash, end) for end in ends]
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        return self._change(uuid, lifecycle.release, token, reason)
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        return [self._change(uuid, self._restored) for uuid in uuids]
+
+    def _restored(self, row: JobRow | None, now: float) -> Transition[TrashOutcome]:
+        return lifecycle.restore(row, now, lambda: row is not None and self._holder(row.name, row.key) is not None)
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        outcomes = [self._change(uuid, lifecycle.purge) for uuid in uuids]
+        for uuid, outcome in zip(uuids, outcomes, strict=True):
+            if outcome is TrashOutcome.DONE:
+                row = self._rows.pop(uuid)
+                self._aliases = {alias: its for alias, its in self._aliases.items() if its is not row}
+        return outcomes
+
+    def pause(self, name: str | None) -> None:
+        self.paused.add(name)
+
+    def resume(self, name: str | None) -> None:
+        self.paused.discard(name)
+
+    # -- readers ---------------------------------------------------------------------------------------------------
+
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        now = self._begin()
+        rows = [self._rows.get(uuid) for uuid in uuids]
+        return [None if row is None or self._is_hidden(row, now) else replace(row) for row in rows]
+
+    def _is_hidden(self, row: JobRow, now: float) -> bool:
+        return row.state is JobState.COMPLETE and self._hidden_from[row.uuid] <= now
+
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        (row,) = self.read([uuid])
+        return [] if row is None else list(row.history)
+
+    def find(self, name: str, key: str) -> JobRow | None:
+        self._begin()
+        holder = self._holder(name, key)
+        return None if holder is None else replace(holder)
+
+    def _holder(self, name: str, key: str | None) -> JobRow | None:
+        live = (row for row in self._rows.values() if row.state in LIVE)
+        return next((row for row in live if row.key is not None and (row.name, row.key) == (name, key)), None)
