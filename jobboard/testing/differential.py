@@ -11,10 +11,10 @@ import time
 import uuid as uuids
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from jobboard.backends.base import Backend
@@ -46,12 +46,24 @@ mosts = st.sampled_from([None, 1, 1, 2])
 #: Later: a delay in seconds, or a moment that is so many seconds from now.
 laters = st.sampled_from([{}, {}, {"delay": LONG}, {"delay": BRIEF}, {"run_at": -LONG}, {"run_at": LONG}])
 
-#: How often each kind of request is drawn.
-KINDS = {
-    "claim": 4, "claim_next": 1, "claimed_under": 1, "extend": 2, "shorten": 2, "checkpoint": 1, "consume": 1,
-    "abandon": 3, "two_ends": 1, "trash": 1, "force": 1, "cancel": 2, "release": 1, "restore": 2, "purge": 1,
-    "pause": 1, "resume": 1, "replace": 2, "keep": 1, "post_again": 1, "rival": 1, "rival_cancel": 1,
-}  # fmt: skip
+#: What lives are made of: requests that follow each other often enough to lead somewhere, and how they end.
+FRAGMENTS = [
+    part.split()
+    for part in (
+        "claim", "claim_next claimed_under", "claim extend", "claim checkpoint extend", "claim shorten", "shorten",
+        "claim shorten claim shorten restore", "claim abandon", "claim abandon abandon", "abandon", "claim two_ends",
+        "claim trash trash restore", "claim release release", "claim cancel force restore claim", "force restore restore",
+        "claim cancel trash cancel restore", "force rival restore rival_cancel restore", "pause claim resume",
+        "replace replace", "replace claim", "keep", "post", "restore", "purge", "release", "force restore claim",
+    )
+]  # fmt: skip
+ENDINGS = [
+    part.split()
+    for part in (
+        "claim consume", "claim consume consume", "claim cancel abandon cancel", "claim cancel shorten cancel",
+        "claim cancel release", "cancel cancel post", "force purge purge", "trash", "consume", "extend",
+    )
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,23 +94,32 @@ class Request:
         return self.kind == "shorten" or BRIEF in (*self.later.values(), self.retention)
 
 
-requests = st.builds(
-    Request,
-    kind=st.sampled_from([kind for kind, times in KINDS.items() for _ in range(times)]),
-    grant=st.sampled_from([-1, -1, -1, -1, 0, 99]),
-    who=st.none() | st.none() | st.none() | whos,
-    by=whos,
-    reason=texts,
-    error=texts,
-    counted=st.booleans(),
-    later=laters,
-    data=contents,
-    expiry=st.sampled_from([LONG, LONG, float("inf")]),
-    retention=st.sampled_from([0.0, LONG, BRIEF]),
-    priority=st.integers(1, 5),
-    most=mosts,
-)
-lives = st.lists(requests, min_size=3, max_size=9)
+def requests(kind: str) -> st.SearchStrategy[Request]:
+    """Draw a request of this kind; most of them are about the present claim."""
+    return st.builds(
+        Request,
+        kind=st.just(kind),
+        grant=st.sampled_from([-1] * 10 + [0, 99]),
+        who=st.sampled_from([None] * 12 + ["somebody else"]),
+        by=whos,
+        reason=texts,
+        error=texts,
+        counted=st.booleans(),
+        later=laters,
+        data=contents,
+        expiry=st.sampled_from([LONG, LONG, float("inf")]),
+        retention=st.sampled_from([0.0, LONG, BRIEF]),
+        priority=st.integers(1, 5),
+        most=mosts,
+    )
+
+
+def _life(parts: tuple[list[list[str]], list[str]]) -> st.SearchStrategy[tuple[Request, ...]]:
+    fragments, ending = parts
+    return st.tuples(*(requests(kind) for part in (["post"], *fragments, ending) for kind in part))
+
+
+lives = st.tuples(st.lists(st.sampled_from(FRAGMENTS), min_size=3, max_size=6), st.sampled_from(ENDINGS)).flatmap(_life)
 
 
 @dataclass
@@ -176,8 +197,8 @@ class _Requests:
     def _new(self, uuid: str, if_exists: IfExists = IfExists.RAISE) -> NewJob:
         request = self.request
         return NewJob(
-            uuid, self.world.name, request.priority, request.data or b"", "key", if_exists, max_attempts=request.most,
-            **self._later(),
+            uuid, self.world.name, request.priority, request.data or b"no data", "key", if_exists,
+            max_attempts=request.most, **self._later(),
         )  # fmt: skip
 
     def _later(self) -> dict[str, Any]:
@@ -190,8 +211,6 @@ class _Requests:
 
     def post(self) -> Any:
         return self._post(self._new(self.world.uuid))
-
-    post_again = post
 
     def rival(self) -> Any:
         return self._post(self._new(self.world.rival))
@@ -309,7 +328,7 @@ class Differential:
         # The rules are asked a moment after the store, so that what is over there is over here.
         ours = World(PlainStore(self._backend.now), self._backend.now, uuid)
         theirs = World(self._backend, self._backend.now, uuid)
-        for number, request in enumerate([replace(life[0], kind="post"), *life[1:]]):
+        for number, request in enumerate(life):
             answer, expected = (carry_out(world, request, number) for world in (theirs, ours))
             assert is_same(expected, answer), (request, differences(expected, answer))
             if request.is_brief:
@@ -358,9 +377,13 @@ def check_lifecycle(harness: Harness, count: int) -> None:
     try:
         differential = Differential(backend)
 
-        @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        # Without shrinking: a life is short as it is, and each try of one takes requests.
+        @settings(
+            max_examples=count, deadline=None, database=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
         @given(life=lives)
-        def lead(life: list[Request]) -> None:
+        def lead(life: tuple[Request, ...]) -> None:
             differential.lead(life)
 
         lead()
