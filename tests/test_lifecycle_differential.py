@@ -12,7 +12,7 @@ from jobboard.testing.differential import check_lifecycle
 
 def test_memory_follows_the_lifecycle() -> None:
     with MemoryHarness() as harness:
-        check_lifecycle(harness, 100)
+        check_lifecycle(harness, 200)
 
 
 def test_sqlite_follows_the_lifecycle(tmp_path: Path) -> None:
