@@ -178,7 +178,7 @@ class Job:
             self._record = record_of(self._row)
         return self._record
 
-    def take_claim(self, row: JobRow) -> None:
+    def _take_claim(self, row: JobRow) -> None:
         """Make this the handle that claimed."""
         self._update(row)
         self.token = row.token

@@ -69,7 +69,7 @@ class Consuming:
                 raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {fault}")
             raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash")
         if isinstance(job, Job):
-            job.take_claim(row)
+            job._take_claim(row)
         return row.token
 
     def claim_next(
