@@ -105,7 +105,7 @@ def _limit_socket(connection: Connection, timeout: float) -> None:
     """Let everything sent and read from now on take so many seconds at most.
 
     redis-py sets the limit when it makes the connection; a request of a call that has less left must not take it all.
-    Its socket is private: should it be named otherwise one day, that limit of the connection holds.
+    Its socket is private: if a later version names it otherwise, only the limit of the connection applies.
     """
     held: socket.socket | None = getattr(connection, "_sock", None)
     if held is not None:
