@@ -91,6 +91,7 @@ _LONG_FIELDS: dict[str, tuple[type, ...]] = {
     "last_error": TEXT,
 }
 LONG_FIELDS = tuple(_LONG_FIELDS)
+_STORED_FIELDS = (*_FIELDS, *LONG_FIELDS)
 
 _row_values = attrgetter(*(field.name for field in fields(JobRow)))
 _plain_values = attrgetter(*_FIELDS)
@@ -343,10 +344,12 @@ def _warn_once(format: int) -> None:
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     check_types(parts, _TYPES)
     format, *plain, lines, aliases, is_blob, longs = parts
-    is_blob = is_blob or [False] * len(LONG_FIELDS)
-    check_types(longs, [(str,) if blob else types for blob, types in zip(is_blob, _LONG_FIELDS.values(), strict=True)])
+    long_types = list(_LONG_FIELDS.values())
+    if is_blob:
+        long_types = [(str,) if blob else types for blob, types in zip(is_blob, long_types, strict=True)]
+    check_types(longs, long_types)
     job = StoredJob(uuid, "", 0, b"")
-    for field, value in zip(_FIELDS, plain, strict=True):
+    for field, value in zip(_STORED_FIELDS, (*plain, *longs), strict=True):
         setattr(job, field, value)
     job.state = _STATES[job.state]
     check_moments(job.run_at, job.expires_at, job.until)
@@ -360,12 +363,11 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     job.token = stat.mzxid if job.token == THIS else job.token
     job.aliases = aliases
     job.lines = [_with_stat((_KINDS[kind], *rest), stat) for kind, *rest in lines]
-    for field, blob, value in zip(LONG_FIELDS, is_blob, longs, strict=True):
-        if not blob:
-            setattr(job, field, value)
-            continue
-        check_ids([value])
-        job.blobs[field] = value
+    for field, blob, id in zip(LONG_FIELDS, is_blob, longs, strict=True) if is_blob else ():
+        if blob:
+            check_ids([id])
+            job.blobs[field] = id
+            setattr(job, field, b"" if field == "body" else None)
     return job
 
 
