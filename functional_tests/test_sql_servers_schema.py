@@ -131,7 +131,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(place: Place, version: str)
 def test_whoever_queued_for_the_upgrade_finds_the_work_done_or_refuses_what_is_newer(place: Place) -> None:
     """A newer jobboard may be what is upgrading."""
     with backend("jobs", place.uri) as board:
-        mark = board._backend.database.driver.dialect.table_names.mark  # type: ignore[attr-defined]
+        mark = board._backend.database.driver.dialect.table_names.fingerprint  # type: ignore[attr-defined]
     place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     faults: list[BaseException] = []
 

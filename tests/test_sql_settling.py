@@ -1,4 +1,4 @@
-"""What is due is settled up to a bound; the transactions after it go on with the rest."""
+"""Due jobs are expired and promoted up to a bound; the transactions after it go on with the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OVERDUE = 2 * job_statements.MAX_PER_ROUND + 100
 
 
 @pytest.mark.parametrize("state", ["state = 0", "state = 2, owner = 'bob', claim_id = 'his'"])
-def test_one_transaction_settles_no_more_than_its_bound(
+def test_one_transaction_moves_no_more_than_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     monkeypatch.setattr(transitions, "MAX_ROUNDS", 1)
