@@ -16,20 +16,26 @@ from jobboard.states import JobState
 def audit(shelf: Shelf, repair: bool, now: float) -> list[AuditFinding]:
     """Return what is wrong, under the shelf's lock. To repair, every index is made anew from the rows."""
     problems: list[tuple[str | None, str]] = []
-    problems += [(row.uuid, problem) for row in shelf.rows.values() for problem in _problems_of(shelf, row)]
-    problems += [(None, problem) for problem in _strays_on(shelf)]
+    for row in shelf.rows.values():
+        problems += [(row.uuid, problem) for problem in (*_problems_of(row), *_misplacements_of(shelf, row))]
+    problems += [(None, problem) for problem in (*_strays_on(shelf), *_stray_keys_on(shelf), *_stray_endings_on(shelf))]
     if problems and repair:
         _mend(shelf, now)
     return [AuditFinding(uuid, problem, repaired=repair) for uuid, problem in problems]
 
 
-def _problems_of(shelf: Shelf, row: Row) -> Iterator[str]:
+def _problems_of(row: Row) -> Iterator[str]:
+    """How a row contradicts itself."""
     if row.state is JobState.CLAIMED and (row.owner is None or row.claim_id is None):
         yield "it is claimed, but nobody is its owner"
     if row.state is not JobState.CLAIMED and (row.claim_id is not None or row.expires_at is not None):
         yield f"it is {row.state}, but has a claim"
     if row.state is JobState.DELAYED and row.run_at is None:
         yield "it is delayed, but for no moment"
+
+
+def _misplacements_of(shelf: Shelf, row: Row) -> Iterator[str]:
+    """Which indexes do not lead to a row as it is."""
     if shelf.by_sequence.get(row.sequence) is not row:
         yield "its sequence leads to another job, or nowhere"
     if row.line is not None and (row.line is not _line_of(shelf, row) or not row.line.has(row.place, row.name)):
@@ -52,9 +58,16 @@ def _strays_on(shelf: Shelf) -> Iterator[str]:
         yield "there are timers of other jobs"
     if len(shelf.by_sequence) != len(shelf.rows):
         yield "there are sequences of other jobs"
+
+
+def _stray_keys_on(shelf: Shelf) -> Iterator[str]:
     for (name, key), row in shelf.keys.items():
         if shelf.rows.get(row.uuid) is not row or not shelf.is_live(row) or (row.name, row.key) != (name, key):
             yield f"the key {key!r} of {name!r} leads to a job that is not live, or does not have it"
+
+
+def _stray_endings_on(shelf: Shelf) -> Iterator[str]:
+    rows = shelf.rows.values()
     for what, place, heap in _endings(shelf):
         if sorted(sequence for _, sequence in heap) != sorted(row.sequence for row in rows if row.line is place):
             yield f"the times at which {what} jobs go do not match these jobs"
