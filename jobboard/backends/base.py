@@ -1,11 +1,11 @@
-"""The seam: what a store must do so that a board can stand on it.
+"""The seam: what a store must do for a board.
 
-All primitives take and give the plain data of :mod:`jobboard.backends.rows`; one job is a batch of one. Three rules
+All primitives take and return the plain data of :mod:`jobboard.backends.rows`; one job is a batch of one. Three rules
 hold for every one of them:
 
-- **Settled first.** A primitive sees the board as if every claim whose time is over had been taken back (onto the
-  board, or into the trash once its attempts reached ``max_attempts``, or off the board if its cancel was asked for)
-  and every delayed job whose time has come had been promoted, in that atomic step or before it.
+- **Expired and promoted first.** A primitive sees the board as if every claim whose time is over had expired (the job
+  is claimable again, or trashed if its attempts are used up, or off the board if somebody cancelled it), and every
+  delayed job whose time has come had been promoted, in the same atomic step or before it.
 - **Repeats are harmless.** After :class:`~jobboard.errors.ReplyLost` the board sends the same arguments again; each
   docstring says why the effect is that of once.
 - **Two errors.** :class:`~jobboard.errors.BoardUnavailable` when nothing was changed for certain, and
