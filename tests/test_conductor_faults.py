@@ -276,8 +276,8 @@ class TestTheStoresFaults:
         with lossy_board() as (board, backend):
             jobs = board.post_many([Posting("echo") for _ in range(3)])
             assert isinstance(backend.inner, MemoryBackend)
-            with backend.inner.shelf.lock:
-                backend.inner.shelf.rows[jobs[1].uuid].checkpoint = b"\xc1"
+            with backend.inner.store.lock:
+                backend.inner.store.rows[jobs[1].uuid].checkpoint = b"\xc1"
             with conducting(board, handlers, concurrency=3):
                 assert jobs[0].wait(10)
                 assert jobs[2].wait(10)

@@ -26,7 +26,7 @@ def backend() -> Iterator[MemoryBackend]:
 @pytest.fixture
 def clock(backend: MemoryBackend) -> HandClock:
     clock = HandClock()
-    backend.shelf.clock = clock
+    backend.store.clock = clock
     return clock
 
 
@@ -115,7 +115,7 @@ def test_renewals_leave_nothing_behind(backend: MemoryBackend, clock: HandClock)
     for expiry in itertools.islice(itertools.cycle([30.0, 60.0, 5.0, math.inf]), 400):
         clock.time += 1.0
         backend.extend([Extension(hold_of(row), expiry) for row in held])
-        assert len(backend.shelf.timers) == (0 if math.isinf(expiry) else 50)
+        assert len(backend.store.timers) == (0 if math.isinf(expiry) else 50)
     assert backend.audit(False) == []
 
 
@@ -125,7 +125,7 @@ def test_used_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBackend,
         fill(backend, 10)
         consume(backend, claim_next(backend, limit=10), retention=0.0)
         clock.time += RETRY_WINDOW / 20
-        most = max(most, len(backend.shelf.rows))
+        most = max(most, len(backend.store.rows))
     assert most <= 10 * 20 + 20
 
 
@@ -133,7 +133,7 @@ def test_cancelled_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBac
     for _ in range(300):
         backend.cancel([post(backend).uuid])
         clock.time += RETRY_WINDOW / 20
-    assert len(backend.shelf.rows) <= 25
+    assert len(backend.store.rows) <= 25
 
 
 def test_nothing_is_left_of_jobs_that_are_forgotten(backend: MemoryBackend, clock: HandClock) -> None:
@@ -146,7 +146,7 @@ def test_nothing_is_left_of_jobs_that_are_forgotten(backend: MemoryBackend, cloc
     assert backend.tidy(3) == 3
     assert backend.tidy(99) == 4
     assert backend.tidy(99) == 0
-    shelf = backend.shelf
-    leftovers = (shelf.rows, shelf.by_sequence, shelf.keys, shelf.aliases, shelf.retained, shelf.remembered)
-    assert [len(part) for part in (*leftovers, shelf.timers)] == [0] * 7
-    assert [len(line) for _, line in shelf.lines()] == [0] * 5
+    store = backend.store
+    leftovers = (store.rows, store.by_sequence, store.keys, store.aliases, store.retained, store.remembered)
+    assert [len(part) for part in (*leftovers, store.timers)] == [0] * 7
+    assert [len(index) for _, index in store.indexes()] == [0] * 5

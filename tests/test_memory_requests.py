@@ -35,7 +35,7 @@ def backend() -> Iterator[MemoryBackend]:
 @pytest.fixture
 def clock(backend: MemoryBackend) -> HandClock:
     clock = HandClock()
-    backend.shelf.clock = clock
+    backend.store.clock = clock
     return clock
 
 

@@ -12,7 +12,7 @@ from helpers.memory_seam import DEADLINE, HandClock, claim_next, client_of, cons
 
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
-from jobboard.backends.memory.shelf import Shelf
+from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.rows import Verdict
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
@@ -29,7 +29,7 @@ def backend() -> Iterator[MemoryBackend]:
 @pytest.fixture
 def clock(backend: MemoryBackend) -> HandClock:
     clock = HandClock()
-    backend.shelf.clock = clock
+    backend.store.clock = clock
     return clock
 
 
@@ -88,19 +88,19 @@ def test_what_memory_does_not_have_is_refused(uri: str) -> None:
 def test_threads_that_open_one_name_first_share_it() -> None:
     name, begin = fresh_name(), threading.Barrier(8)
 
-    def open_and_post() -> Shelf:
+    def open_and_post() -> MemoryStore:
         begin.wait(DEADLINE)
         client = client_of(name)
         post(client)
-        return client.shelf
+        return client.store
 
     with ThreadPoolExecutor(8) as threads:
-        shelves = [future.result(DEADLINE) for future in [threads.submit(open_and_post) for _ in range(8)]]
-    assert len(set(map(id, shelves))) == 1
+        stores = [future.result(DEADLINE) for future in [threads.submit(open_and_post) for _ in range(8)]]
+    assert len(set(map(id, stores))) == 1
     assert client_of(name).count() == 8
 
 
-def test_a_caller_cannot_change_the_shelf_by_what_it_got(backend: MemoryBackend) -> None:
+def test_a_caller_cannot_change_the_store_by_what_it_got(backend: MemoryBackend) -> None:
     job = post(backend, key="k")
     read = backend.read([job.uuid])[0]
     page = backend.page(LIVE, None, None, 9).rows[0]

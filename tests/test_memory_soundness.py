@@ -26,8 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobboard.backends.memory import MemoryBackend
-from jobboard.backends.memory.row import Row
-from jobboard.backends.memory.shelf import Shelf
+from jobboard.backends.memory.store import MemoryStore
+from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -152,7 +152,7 @@ def test_pages_of_any_size_show_all_once_in_order(
             break
     assert len({entry.uuid for entry in seen}) == len(seen)
     assert seen == sorted(seen, key=lambda entry: (-entry.priority, entry.sequence))
-    rows = backend.shelf.rows.values()
+    rows = backend.store.rows.values()
     assert {entry.uuid for entry in seen} == {row.uuid for row in rows if names is None or row.name in names}
 
 
@@ -200,7 +200,7 @@ def test_of_threads_that_want_one_job_one_gets_it(backend: MemoryBackend) -> Non
         assert (owners, now.attempts) == ([now.owner], 1)
 
 
-def test_every_job_meets_one_end_and_the_shelf_stays_sound_while_all_do_everything(backend: MemoryBackend) -> None:
+def test_every_job_meets_one_end_and_the_store_stays_sound_while_all_do_everything(backend: MemoryBackend) -> None:
     ended: list[str] = []
 
     def work(number: int) -> None:
@@ -294,63 +294,63 @@ def _fork_and_look(backend: MemoryBackend) -> int:
 # -- audit ---------------------------------------------------------------------------------------------------------
 
 
-def _row(shelf: Shelf, state: JobState) -> Row:
-    return next(row for row in shelf.rows.values() if row.state is state and row.line is not None)
+def _row(store: MemoryStore, state: JobState) -> StoredJob:
+    return next(row for row in store.rows.values() if row.state is state and row.index is not None)
 
 
-def _lose_owner(shelf: Shelf) -> None:
-    _row(shelf, JobState.CLAIMED).owner = None
+def _lose_owner(store: MemoryStore) -> None:
+    _row(store, JobState.CLAIMED).owner = None
 
 
-def _lose_key(shelf: Shelf) -> None:
-    shelf.keys.clear()
+def _lose_key(store: MemoryStore) -> None:
+    store.keys.clear()
 
 
-def _lead_a_key_to_a_dead_job(shelf: Shelf) -> None:
-    shelf.keys["resize", "stray"] = _row(shelf, JobState.COMPLETE)
+def _lead_a_key_to_a_dead_job(store: MemoryStore) -> None:
+    store.keys["resize", "stray"] = _row(store, JobState.COMPLETE)
 
 
-def _lose_a_ready_job(shelf: Shelf) -> None:
-    row = _row(shelf, JobState.UNCLAIMED)
-    shelf.unclaimed.remove(row.place, row.name)
+def _lose_a_ready_job(store: MemoryStore) -> None:
+    row = _row(store, JobState.UNCLAIMED)
+    store.unclaimed.remove(row.place, row.name)
 
 
-def _list_a_stranger(shelf: Shelf) -> None:
-    shelf.unclaimed.add(10**6, "resize")
+def _list_a_stranger(store: MemoryStore) -> None:
+    store.unclaimed.add(10**6, "resize")
 
 
-def _list_in_two_states(shelf: Shelf) -> None:
-    row = _row(shelf, JobState.TRASHED)
-    shelf.unclaimed.add(row.place, row.name)
+def _list_in_two_states(store: MemoryStore) -> None:
+    row = _row(store, JobState.TRASHED)
+    store.unclaimed.add(row.place, row.name)
 
 
-def _lose_a_timer(shelf: Shelf) -> None:
-    row = _row(shelf, JobState.DELAYED)
-    shelf.timers.remove((row.due or 0.0, row.sequence), row.name)
+def _lose_a_timer(store: MemoryStore) -> None:
+    row = _row(store, JobState.DELAYED)
+    store.timers.remove((row.due or 0.0, row.sequence), row.name)
 
 
-def _forget_the_delay(shelf: Shelf) -> None:
-    _row(shelf, JobState.DELAYED).run_at = None
+def _forget_the_delay(store: MemoryStore) -> None:
+    _row(store, JobState.DELAYED).run_at = None
 
 
-def _change_a_state(shelf: Shelf) -> None:
-    _row(shelf, JobState.UNCLAIMED).state = JobState.TRASHED
+def _change_a_state(store: MemoryStore) -> None:
+    _row(store, JobState.UNCLAIMED).state = JobState.TRASHED
 
 
-def _claim_what_is_complete(shelf: Shelf) -> None:
-    _row(shelf, JobState.COMPLETE).claim_id = "c"
+def _claim_what_is_complete(store: MemoryStore) -> None:
+    _row(store, JobState.COMPLETE).claim_id = "c"
 
 
-def _lose_a_sequence(shelf: Shelf) -> None:
-    del shelf.by_sequence[_row(shelf, JobState.TRASHED).sequence]
+def _lose_a_sequence(store: MemoryStore) -> None:
+    del store.by_sequence[_row(store, JobState.TRASHED).sequence]
 
 
-def _never_end_a_retention(shelf: Shelf) -> None:
-    shelf.retained.clear()
+def _never_end_a_retention(store: MemoryStore) -> None:
+    store.retained.clear()
 
 
-def _never_forget(shelf: Shelf) -> None:
-    shelf.remembered.clear()
+def _never_forget(store: MemoryStore) -> None:
+    store.remembered.clear()
 
 
 DAMAGES = [
@@ -361,7 +361,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Shelf], None]) -> None:
+def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[MemoryStore], None]) -> None:
     unclaimed, _ = post(backend, key="k"), post(backend, delay=600.0)
     for end in ("consume", "trash", "hold"):
         post(backend, end)
@@ -372,7 +372,7 @@ def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Sh
             backend.trash([Trashing(held[0].uuid, hold_of(held[0]))])
     backend.cancel([post(backend).uuid])
     assert backend.audit(False) == []
-    damage(backend.shelf)
+    damage(backend.store)
     found = backend.audit(False)
     assert found
     assert backend.audit(False) == found
@@ -391,7 +391,7 @@ def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Sh
 
 def test_of_two_live_jobs_with_one_key_the_first_keeps_it(backend: MemoryBackend) -> None:
     first, second = post(backend, key="a"), post(backend, key="b")
-    backend.shelf.rows[second.uuid].key = "a"
+    backend.store.rows[second.uuid].key = "a"
     assert backend.audit(True) != []
     assert backend.audit(False) == []
     found = backend.find("resize", "a")

@@ -30,7 +30,7 @@ def backend() -> Iterator[MemoryBackend]:
 @pytest.fixture
 def clock(backend: MemoryBackend) -> HandClock:
     clock = HandClock()
-    backend.shelf.clock = clock
+    backend.store.clock = clock
     return clock
 
 
@@ -197,7 +197,7 @@ def test_nothing_is_left_of_waiters_and_listeners(backend: MemoryBackend) -> Non
     other.waiter(None)
     other.listen(print, frozenset(EventKind))
     other.close()
-    assert (len(backend.shelf.waiters), len(backend.shelf.listeners)) == (0, 0)
+    assert (len(backend.store.waiters), len(backend.store.listeners)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_nobody_waits_or_listens_on_what_is_closed(
     backend.close()
     with pytest.raises(BoardUnavailable):
         call(backend)
-    assert (len(backend.shelf.waiters), len(backend.shelf.listeners)) == (0, 0)
+    assert (len(backend.store.waiters), len(backend.store.listeners)) == (0, 0)
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.02])
@@ -250,3 +250,23 @@ def test_a_listener_that_ends_itself_skips_nobody(backend: MemoryBackend) -> Non
     post(backend)
     post(backend)
     assert heard == ["once", "always", "always"]
+
+
+class _NamesThatInterrupt(frozenset[str]):
+    """Runs what a signal handler would run, at the moment at which a waiter is asked for its names."""
+
+    handler: Callable[[], object]
+
+    def __contains__(self, name: object) -> bool:
+        self.handler()
+        return super().__contains__(name)
+
+
+def test_a_signal_handler_may_open_a_waiter_while_its_thread_notifies(backend: MemoryBackend) -> None:
+    names = _NamesThatInterrupt(WANTED)
+    names.handler = lambda: backend.waiter(None)
+    with backend.waiter(names) as waiter:
+        assert waiter.ready_in() is None
+        post(backend, "wanted")
+        waiter.wait(DEADLINE)
+        assert waiter.ready_in() == 0.0

@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from servers.etcd_servers import EtcdServer
 
-from jobboard.backends.memory.registry import shelf_of
+from jobboard.backends.memory.registry import store_of
 from jobboard.testing import eventually
 
 #: The folders of a ZooKeeper board that are cut into parts; these, up to 64 each, stay for good.
@@ -26,9 +26,9 @@ _TABLES = ("jobs", "journal", "pauses", "entities", "books", "schedules")
 
 
 def of_memory(space: str, board: str) -> dict[str, int]:
-    """Count what each collection of the shelf holds."""
-    shelf = shelf_of(space, board)
-    held = {name: value for name, value in vars(shelf).items() if hasattr(value, "__len__")}
+    """Count what each collection of the store holds."""
+    store = store_of(space, board)
+    held = {name: value for name, value in vars(store).items() if hasattr(value, "__len__")}
     return {name: len(value) for name, value in held.items()}
 
 

@@ -21,8 +21,8 @@ from servers.zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 from jobboard import JobBoard
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
-from jobboard.backends.memory.registry import shelf_of
-from jobboard.backends.memory.shelf import steady_now
+from jobboard.backends.memory.registry import store_of
+from jobboard.backends.memory.store import steady_now
 from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
 
@@ -143,9 +143,9 @@ def _memory(_: Path) -> Iterator[Site]:
 
 def _turn_clocks(*boards: str) -> None:
     for board in boards:
-        shelf = shelf_of("", board)
-        ahead = shelf.clock() - steady_now() + 3600
-        shelf.clock = lambda ahead=ahead: steady_now() + ahead
+        store = store_of("", board)
+        ahead = store.clock() - steady_now() + 3600
+        store.clock = lambda ahead=ahead: steady_now() + ahead
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A waiter that sleeps until a job may be ready; whoever sees a change stirs it."""
+"""A waiter that sleeps until a job may be ready; whoever sees a change notifies it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ConditionWaiter(Waiter):
 
     :param names: whom it concerns; None: every name.
     :param clock: tells the store's time, in seconds, in which moments are given.
-    :param longest: for how many seconds it sleeps at most: what a stir that got lost can cost.
-    :param lock: guards the moment; whoever stirs may hold it already if it is reentrant.
+    :param longest: for how many seconds it sleeps at most: what a lost notification can cost.
+    :param lock: guards the moment; whoever notifies may hold it already if it is reentrant.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class ConditionWaiter(Waiter):
         #: No job is ready before this moment; -inf says that nobody has asked yet.
         self._earliest = -math.inf
         self._interrupted = False
-        self._cut_off = False
+        self._is_closed = False
 
     def _begin_to_look(self) -> None:
-        """Forget the moment; what stirs while the store is asked still counts."""
+        """Forget the moment; a notification that comes while the store is asked still counts."""
         self._check()
         with self._changed:
             self._earliest = math.inf
@@ -63,28 +63,24 @@ class ConditionWaiter(Waiter):
             self._interrupted = False
 
     def _check(self) -> None:
-        if self._cut_off:
+        if self._is_closed:
             raise BoardUnavailable("the board was closed while somebody waited on it")
 
-    def stir(self, name: str | None, at: float) -> None:
-        """Learn that a job of this name (None: any) may be ready at that moment."""
+    def notify(self, name: str | None = None, at: float = -math.inf) -> None:
+        """Learn that a job of this name (None: any) may be ready at that moment; by default, now."""
         if name is None or self._names is None or name in self._names:
             with self._changed:
                 if at < self._earliest:
                     self._earliest = at
                     self._changed.notify_all()
 
-    def wake(self) -> None:
-        """Learn that the answer of ``ready_in`` may be another one by now."""
-        self.stir(None, -math.inf)
-
     def interrupt(self) -> None:
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()
 
-    def cut_off(self) -> None:
+    def board_closed(self) -> None:
         """Learn that the board was closed."""
         with self._changed:
-            self._cut_off = True
+            self._is_closed = True
             self._changed.notify_all()

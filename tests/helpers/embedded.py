@@ -19,6 +19,6 @@ class MemoryHarness(Harness):
         backend = self.backend(board.name)
         backend.open(1.0)
         assert isinstance(backend, MemoryBackend)
-        with backend.shelf.lock:
-            backend.shelf.rows[uuid].body = GARBAGE
+        with backend.store.lock:
+            backend.store.rows[uuid].body = GARBAGE
         backend.close()

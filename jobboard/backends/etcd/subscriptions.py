@@ -57,7 +57,7 @@ class Subscriptions:
             waiters, self._waiters = list(self._waiters), set()
             self._listeners = []
         for waiter in waiters:
-            waiter.cut_off()
+            waiter.board_closed()
         if subscriber is not None:
             subscriber.close(STOP_TIMEOUT)
 
@@ -133,7 +133,7 @@ class Subscriptions:
             listeners, waiters = list(self._listeners), list(self._waiters)
         if event.due is not None:
             for waiter in waiters:
-                waiter.stir(event.name, event.due)
+                waiter.notify(event.name, event.due)
         if not any(event.kind in listener.kinds for listener in listeners):
             return
         job_event = event.job_event(revision)
@@ -145,7 +145,7 @@ class Subscriptions:
         with self._lock:
             waiters = list(self._waiters)
         for waiter in waiters:
-            waiter.stir(None, 0.0)
+            waiter.notify()
 
 
 class EtcdWaiter(ConditionWaiter):

@@ -1,39 +1,39 @@
-"""The shelves of this process; they stay when the last client has gone."""
+"""The stores of this process; they stay when the last client has gone."""
 
 from __future__ import annotations
 
 import os
 import threading
 
-from jobboard.backends.memory.shelf import Shelf
+from jobboard.backends.memory.store import MemoryStore
 
 _lock = threading.Lock()
-_shelves: dict[tuple[str, str], Shelf] = {}
+_stores: dict[tuple[str, str], MemoryStore] = {}
 
 
-def shelf_of(space: str, board: str) -> Shelf:
-    """Return the one shelf of this board in this space; a new one the first time."""
+def store_of(space: str, board: str) -> MemoryStore:
+    """Return the one store of this board in this space; a new one the first time."""
     with _lock:
-        shelf = _shelves.get((space, board))
-        if shelf is None:
-            shelf = _shelves[space, board] = Shelf()
-        return shelf
+        store = _stores.get((space, board))
+        if store is None:
+            store = _stores[space, board] = MemoryStore()
+        return store
 
 
-# A fork copies what is in memory at that moment, and only the thread that forked: with all locks in its hand, no shelf
-# is copied halfway through a change of another thread, under a lock that nobody would release.
+# A fork copies what is in memory at that moment, and only the thread that forked: it takes all locks first, so
+# that it copies no store halfway through a change of another thread, under a lock that nobody would release.
 
 
-def _take_all() -> None:
+def _acquire_all() -> None:
     _lock.acquire()
-    for shelf in _shelves.values():
-        shelf.lock.acquire()
+    for store in _stores.values():
+        store.lock.acquire()
 
 
-def _let_go() -> None:
-    for shelf in _shelves.values():
-        shelf.lock.release()
+def _release_all() -> None:
+    for store in _stores.values():
+        store.lock.release()
     _lock.release()
 
 
-os.register_at_fork(before=_take_all, after_in_parent=_let_go, after_in_child=_let_go)
+os.register_at_fork(before=_acquire_all, after_in_parent=_release_all, after_in_child=_release_all)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid as uuids
@@ -31,7 +32,7 @@ class Waiters:
         self._me = ""
         self._is_subscribed = False
         self._closed = True
-        subscriptions.resubscribed = self._wake_all
+        subscriptions.resubscribed = self._notify_all
 
     def open(self) -> None:
         """Begin anew, under a name of its own; a forked child leaves its parent's waiters alone."""
@@ -45,7 +46,7 @@ class Waiters:
             self._closed = True
             waiters, self._waiters = list(self._waiters.values()), {}
         for waiter in waiters:
-            waiter.cut_off()
+            waiter.board_closed()
 
     def waiter(self, names: frozenset[str] | None) -> RedisWaiter:
         with self._lock:
@@ -67,7 +68,7 @@ class Waiters:
     def subscribe(self) -> None:
         """Let the messages that wake waiters reach this client."""
         if not self._is_subscribed:
-            self._subscriptions.subscribe([f"{self._client.key}:wake:{self._me}".encode()], self._wake)
+            self._subscriptions.subscribe([f"{self._client.key}:wake:{self._me}".encode()], self._notify)
             self._is_subscribed = True
 
     def forget(self, waiter: RedisWaiter, is_armed: bool) -> None:
@@ -81,14 +82,14 @@ class Waiters:
         except BoardUnavailable as error:
             logger.debug("waiter %s stays armed until the server forgets it: %s", waiter.id, error)
 
-    def _wake(self, id: bytes) -> None:
+    def _notify(self, id: bytes) -> None:
         waiter = self._waiters.get(id)
         if waiter is not None:
-            waiter.wake()
+            waiter.notify()
 
-    def _wake_all(self) -> None:
+    def _notify_all(self) -> None:
         for waiter in list(self._waiters.values()):
-            waiter.wake()
+            waiter.notify()
 
 
 class RedisWaiter(ConditionWaiter):
@@ -120,9 +121,9 @@ class RedisWaiter(ConditionWaiter):
                 self._is_armed = False
         return due
 
-    def wake(self) -> None:
+    def notify(self, name: str | None = None, at: float = -math.inf) -> None:
         self._is_armed = False
-        super().wake()
+        super().notify(name, at)
 
     def close(self) -> None:
         self._waiters.forget(self, self._is_armed)

@@ -194,5 +194,5 @@ class Listing:
 
     def notify(self, name: str | None, at: float) -> None:
         """Tell the waiters that a job of this name (None: any) may be ready at that moment."""
-        for waiter in self.waiters:
-            waiter.stir(name, at)
+        for waiter in tuple(self.waiters):
+            waiter.notify(name, at)

@@ -54,7 +54,7 @@ class ChangeNotifier:
         with self._listing.lock:
             waiters = list(self._waiters)
         for waiter in waiters:
-            waiter.cut_off()
+            waiter.board_closed()
         with self._telling:
             self._listeners.clear()
 
@@ -139,13 +139,13 @@ class ChangeNotifier:
         """Learn from kazoo's thread how the connection is; must not block."""
         if state != KazooState.CONNECTED:
             # Waiters learn at once that there is no board to wait on.
-            threading.Thread(target=self._wake_all, name="jobboard-zookeeper-wake", daemon=True).start()
+            threading.Thread(target=self._notify_all, name="jobboard-zookeeper-wake", daemon=True).start()
         self.watch_thread.notify()
 
-    def _wake_all(self) -> None:
+    def _notify_all(self) -> None:
         with self._listing.lock:
             for waiter in self._waiters:
-                waiter.wake()
+                waiter.notify()
 
     def _tell_lost(self, presence: str) -> None:
         """Tell listeners here that the claims of a session that ended are lost, before any server could."""

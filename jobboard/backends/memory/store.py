@@ -1,4 +1,4 @@
-"""The shelf: all that one board name has in this process, and the moves that keep its indexes right."""
+"""The store: all that one board name has in this process, and the moves that keep its indexes right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobboard.backends.lifecycle import (
     expire_or_promote,
 )
 from jobboard.backends.listeners import Listener
-from jobboard.backends.memory.row import Row
+from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import EntityRow, ScheduleRow
 from jobboard.backends.waiter import ConditionWaiter
@@ -38,7 +38,7 @@ def steady_now() -> float:
     return _FIRST_MOMENT + time.monotonic()
 
 
-class Shelf:
+class MemoryStore:
     """Everything here is called, and every attribute is touched, under :attr:`lock`.
 
     The lock can be taken again by its holder: a signal handler may interrupt a waiter while its thread is in here.
@@ -47,12 +47,12 @@ class Shelf:
     def __init__(self, clock: Callable[[], float] = steady_now) -> None:
         self.clock = clock
         self.lock = threading.RLock()
-        self.rows: dict[str, Row] = {}
-        self.by_sequence: dict[int, Row] = {}
+        self.rows: dict[str, StoredJob] = {}
+        self.by_sequence: dict[int, StoredJob] = {}
         #: (name, key) -> the live row that has it.
-        self.keys: dict[tuple[str, str], Row] = {}
+        self.keys: dict[tuple[str, str], StoredJob] = {}
         #: The uuid of a posting that replaced the content of a row -> that row.
-        self.aliases: dict[str, Row] = {}
+        self.aliases: dict[str, StoredJob] = {}
         self.delayed, self.unclaimed, self.claimed, self.complete, self.trashed = (
             PriorityIndex[int]() for _ in range(5)
         )
@@ -73,7 +73,7 @@ class Shelf:
         #: Of all jobs: a job may be posted again under the uuid of one that was forgotten.
         self.last_token = 0
 
-    def lines(self) -> Iterator[tuple[JobState, PriorityIndex[int]]]:
+    def indexes(self) -> Iterator[tuple[JobState, PriorityIndex[int]]]:
         """Iterate over the states and where the rows of each stand."""
         yield JobState.DELAYED, self.delayed
         yield JobState.UNCLAIMED, self.unclaimed
@@ -81,20 +81,20 @@ class Shelf:
         yield JobState.COMPLETE, self.complete
         yield JobState.TRASHED, self.trashed
 
-    def find(self, uuid: str) -> Row | None:
+    def find(self, uuid: str) -> StoredJob | None:
         """Return the row that was posted under this uuid, or whose content was replaced under it."""
         return self.rows.get(uuid) or self.aliases.get(uuid)
 
     # -- moves -----------------------------------------------------------------------------------------------------
 
-    def enter(self, row: Row) -> None:
+    def enter(self, row: StoredJob) -> None:
         """Give a new row its sequence, so that it can be found."""
         self.last_sequence += 1
         row.sequence = self.last_sequence
         row.rank()
         self.rows[row.uuid] = self.by_sequence[row.sequence] = row
 
-    def carry_out(self, row: Row, change: Transition[Answer], now: float) -> Answer:
+    def carry_out(self, row: StoredJob, change: Transition[Answer], now: float) -> Answer:
         """Let a row that was changed stand where its state says, write its history, tell of it, and return the answer.
 
         A row that is COMPLETE stays readable for its retention, and is remembered for a while after that.
@@ -103,8 +103,8 @@ class Shelf:
             state = row.state
             if state is COMPLETE:
                 self._complete(row, change.retention, now)
-            elif (line := self.line_of(state)) is not row.line:
-                self.move(row, line)
+            elif (index := self.index_of(state)) is not row.index:
+                self.move(row, index)
             elif row.due != self.due_of(row):
                 self.reschedule(row)
             notes = row.notes
@@ -116,14 +116,18 @@ class Shelf:
         return change.answer
 
     def change(
-        self, uuid: str, rule: Callable[[Row | None, Request, float], Transition[Answer]], request: Request, now: float
+        self,
+        uuid: str,
+        rule: Callable[[StoredJob | None, Request, float], Transition[Answer]],
+        request: Request,
+        now: float,
     ) -> Answer:
         """Let a rule of the lifecycle decide on a request about a job, and carry out what it decides."""
         row = self.rows.get(uuid)
         change = rule(row, request, now)
         return change.answer if row is None else self.carry_out(row, change, now)
 
-    def line_of(self, state: JobState) -> PriorityIndex[int]:
+    def index_of(self, state: JobState) -> PriorityIndex[int]:
         """Return where the rows of this state stand."""
         if state is CLAIMED:
             return self.claimed
@@ -133,56 +137,56 @@ class Shelf:
             return self.delayed
         return self.complete if state is COMPLETE else self.trashed
 
-    def move(self, row: Row, line: PriorityIndex[int] | None) -> None:
-        """Let a row stand in another line; every index follows, and who waits learns of it."""
-        if row.line is not None:
-            row.line.remove(row.place, row.name)
+    def move(self, row: StoredJob, index: PriorityIndex[int] | None) -> None:
+        """Let a row stand in another index; the others follow, and waiters are notified."""
+        if row.index is not None:
+            row.index.remove(row.place, row.name)
         if row.due is not None:
             self.timers.remove((row.due, row.sequence), row.name)
-        row.line = line
+        row.index = index
         row.due = due = self.due_of(row)
-        if line is not None:
-            line.add(row.place, row.name)
+        if index is not None:
+            index.add(row.place, row.name)
         if due is not None:
             self.timers.add((due, row.sequence), row.name)
         if row.key is not None:
             self._hold_key(row, row.key)
-        if self.waiters and (due is not None or line is self.unclaimed):
-            self.stir(row.name, due or 0.0)
+        if self.waiters and (due is not None or index is self.unclaimed):
+            self.notify(row.name, due or 0.0)
 
-    def reschedule(self, row: Row) -> None:
+    def reschedule(self, row: StoredJob) -> None:
         """Follow a row whose moment has changed."""
         if row.due is not None:
             self.timers.remove((row.due, row.sequence), row.name)
         row.due = due = self.due_of(row)
         if due is not None:
             self.timers.add((due, row.sequence), row.name)
-            self.stir(row.name, due)
+            self.notify(row.name, due)
 
-    def due_of(self, row: Row) -> float | None:
+    def due_of(self, row: StoredJob) -> float | None:
         """Return the moment at which a row that stands where it does must be looked at."""
-        if row.line is self.claimed:
+        if row.index is self.claimed:
             return row.expires_at
-        return row.run_at if row.line is self.delayed else None
+        return row.run_at if row.index is self.delayed else None
 
-    def is_live(self, row: Row) -> bool:
-        return row.line is self.unclaimed or row.line is self.claimed or row.line is self.delayed
+    def is_live(self, row: StoredJob) -> bool:
+        return row.index is self.unclaimed or row.index is self.claimed or row.index is self.delayed
 
-    def _hold_key(self, row: Row, key: str) -> None:
+    def _hold_key(self, row: StoredJob, key: str) -> None:
         place = (row.name, key)
         if self.is_live(row):
             self.keys[place] = row
         elif self.keys.get(place) is row:
             del self.keys[place]
 
-    def _complete(self, row: Row, retention: float, now: float) -> None:
+    def _complete(self, row: StoredJob, retention: float, now: float) -> None:
         if retention > 0:
             self.move(row, self.complete)
             heapq.heappush(self.retained, (now + retention, row.sequence))
         else:
             self.hide(row, now)
 
-    def hide(self, row: Row, since: float) -> None:
+    def hide(self, row: StoredJob, since: float) -> None:
         """Show a row to nobody any more, and remember it for the retry window."""
         self.move(row, None)
         heapq.heappush(self.remembered, (since + RETRY_WINDOW, row.sequence))
@@ -195,7 +199,7 @@ class Shelf:
             count += 1
         return count
 
-    def drop(self, row: Row) -> None:
+    def drop(self, row: StoredJob) -> None:
         """Delete a row without a trace."""
         self.move(row, None)
         del self.rows[row.uuid], self.by_sequence[row.sequence]
@@ -204,8 +208,8 @@ class Shelf:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def settle(self) -> float:
-        """Bring the shelf up to this moment, which is returned."""
+    def expire_and_promote(self) -> float:
+        """Expire claims, promote delayed jobs and hide old records up to this moment, which is returned."""
         now = self.clock()
         timers = self.timers.whole
         while (first := timers.first()) is not None and first[0] <= now:
@@ -227,7 +231,7 @@ class Shelf:
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    def tell_of(self, row: Row, told: Sequence[Note]) -> None:
+    def tell_of(self, row: StoredJob, told: Sequence[Note]) -> None:
         """Tell everybody who listens of what happened to a job."""
         for kind, who, at, token, reason in told:
             self.tell(JobEvent(kind, row.uuid, row.name, who, token, moment(at), reason))
@@ -237,7 +241,8 @@ class Shelf:
         for listener in list(self.listeners):
             listener.hear(event)
 
-    def stir(self, name: str | None, at: float) -> None:
+    def notify(self, name: str | None, at: float) -> None:
         """Tell those who wait that a job of this name (None: any) may be ready at that moment."""
-        for waiter in self.waiters:
-            waiter.stir(name, at)
+        # A signal handler may open a waiter, or close one, between two of them.
+        for waiter in tuple(self.waiters):
+            waiter.notify(name, at)

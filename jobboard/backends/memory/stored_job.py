@@ -1,4 +1,4 @@
-"""What the shelf keeps of one job."""
+"""What the store keeps of one job."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _all_fields = attrgetter(*(field.name for field in fields(JobRow)))
 _SEQUENCES = 1 << 48
 
 
-class Row(JobRow):
-    """An entry, and where it stands; callers get copies.
+class StoredJob(JobRow):
+    """A row, and where it stands; callers get copies.
 
-    ``line`` is None for what is only remembered, so that a repeated request is known: the job was cancelled, or its
+    ``index`` is None for what is only remembered, so that a repeated request is known: the job was cancelled, or its
     retention is over. ``due`` is the moment for which it is in the timers. ``aliases`` are the uuids of the postings
     that replaced its content.
     """
 
-    __slots__ = ("aliases", "due", "line", "notes", "place")
+    __slots__ = ("aliases", "due", "index", "notes", "place")
 
-    line: PriorityIndex[int] | None
+    index: PriorityIndex[int] | None
     due: float | None
     place: int
     notes: list[Note]
@@ -68,8 +68,8 @@ def first_of_each_priority(places: SortedKeys[int]) -> Iterator[int]:
         place = next(places.after(end_of_priority), None)
 
 
-def draft(new: NewJob, now: float) -> Row:
+def draft(new: NewJob, now: float) -> StoredJob:
     """Return the row of a new job, which stands nowhere yet."""
-    row = Row(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
-    row.line, row.due, row.notes, row.aliases = None, None, [], []
+    row = StoredJob(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
+    row.index, row.due, row.notes, row.aliases = None, None, [], []
     return row

@@ -1,0 +1,170 @@
+"""Changes of jobs: producers' and consumers' primitives, and what operators do to single jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from jobboard.backends import lifecycle
+from jobboard.backends.lifecycle import Transition
+from jobboard.backends.memory.client import MemoryClient
+from jobboard.backends.memory.stored_job import StoredJob, draft, sequence_of
+from jobboard.backends.ordered import walk
+from jobboard.backends.rows import (
+    Abandonment,
+    CancelOutcome,
+    ClaimRequest,
+    Consumption,
+    Extension,
+    Fence,
+    JobRow,
+    NewJob,
+    Posted,
+    PostOutcome,
+    Trashing,
+    TrashOutcome,
+    Verdict,
+)
+from jobboard.events import HISTORY_LENGTH
+
+
+class Jobs:
+    """Each method takes the lock once, and lets :mod:`~jobboard.backends.lifecycle` decide."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self._store, self._lock, self._begin = client.store, client.lock, client.begin
+
+    # -- posting ---------------------------------------------------------------------------------------------------
+
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        with self._lock:
+            now = self._begin()
+            store = self._store
+            # The whole batch is planned before anything changes, so that all or none are posted.
+            plan = lifecycle.PostingPlan(store.find, store.keys.get, lambda new: draft(new, now))
+            steps = [plan.step(new) for new in rows]
+            if all(outcome is not PostOutcome.TAKEN for outcome, _ in steps):
+                for new, (outcome, row) in zip(rows, steps, strict=True):
+                    if outcome is PostOutcome.POSTED:
+                        self._post(row, new, now)
+                    elif outcome is PostOutcome.REPLACED:
+                        self._replace(row, new, now)
+            return [Posted(outcome, row.copy()) for outcome, row in steps]
+
+    def _post(self, row: StoredJob, new: NewJob, now: float) -> None:
+        change = lifecycle.post(row, new, now)
+        self._store.enter(row)
+        self._store.carry_out(row, change, now)
+
+    def _replace(self, row: StoredJob, new: NewJob, now: float) -> None:
+        store = self._store
+        store.move(row, None)
+        change = lifecycle.replace(row, new, now)
+        row.rank()
+        store.carry_out(row, change, now)
+        store.aliases[new.uuid] = row
+        row.aliases.append(new.uuid)
+        if len(row.aliases) > HISTORY_LENGTH:
+            del store.aliases[row.aliases.pop(0)]
+
+    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+        with self._lock:
+            now = self._begin()
+            store = self._store
+            outcomes = [store.change(uuid, lambda row, _, now: lifecycle.cancel(row, now), uuid, now) for uuid in uuids]
+            store.forget(2 * len(uuids), now)
+            return outcomes
+
+    # -- claims and their ends -------------------------------------------------------------------------------------
+
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        with self._lock:
+            now = self._begin()
+            row = self._store.rows.get(uuid)
+            if row is None or row.index is None:
+                return None
+            self._claim(row, claim, now)
+            return row.copy()
+
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        with self._lock:
+            now = self._begin()
+            store = self._store
+            if None in store.paused:
+                return []
+            places = list(islice(walk(store.unclaimed.orders(names, store.paused)), limit))
+            rows = [store.by_sequence[sequence_of(place)] for place in places]
+            for row in rows:
+                self._claim(row, claim, now)
+            return [row.copy() for row in rows]
+
+    def _claim(self, row: StoredJob, claim: ClaimRequest, now: float) -> None:
+        store = self._store
+        change = lifecycle.claim(row, claim, now, store.last_token + 1, store.paused)
+        store.last_token += store.carry_out(row, change, now)
+
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        with self._lock:
+            self._begin()
+            rows = (self._store.by_sequence[sequence_of(place)] for place in self._store.claimed.whole)
+            return [row.copy() for row in rows if row.claim_id == claim_id]
+
+    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._store.change(renewal.fence.uuid, lifecycle.extend, renewal, now) for renewal in renewals]
+
+    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+        with self._lock:
+            now = self._begin()
+            return self._store.change(
+                fence.uuid, lambda row, fence, now: lifecycle.checkpoint(row, fence, state, now), fence, now
+            )
+
+    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            verdicts = [self._store.change(end.fence.uuid, lifecycle.consume, end, now) for end in ends]
+            # At full speed more is completed than a tidy now and then could forget.
+            self._store.forget(2 * len(ends), now)
+            return verdicts
+
+    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._store.change(end.fence.uuid, lifecycle.abandon, end, now) for end in ends]
+
+    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._store.change(end.uuid, lifecycle.trash, end, now) for end in ends]
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        with self._lock:
+            now = self._begin()
+            return self._store.change(
+                uuid, lambda row, token, now: lifecycle.release(row, token, reason, now), token, now
+            )
+
+    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        with self._lock:
+            now = self._begin()
+            return [self._store.change(uuid, self._restored, uuid, now) for uuid in uuids]
+
+    def _restored(self, row: StoredJob | None, _uuid: str, now: float) -> Transition[TrashOutcome]:
+        return lifecycle.restore(row, now, lambda: row is not None and (row.name, row.key) in self._store.keys)
+
+    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+        with self._lock:
+            now = self._begin()
+            return [self._purge(uuid, now) for uuid in uuids]
+
+    def _purge(self, uuid: str, now: float) -> TrashOutcome:
+        row = self._store.rows.get(uuid)
+        change = lifecycle.purge(row, now)
+        if row is not None and change.told:
+            self._store.drop(row)
+            self._store.tell_of(row, change.told)
+        return change.answer

@@ -1,0 +1,54 @@
+"""Pauses, tidying and the audit: what operators do to a whole board."""
+
+from __future__ import annotations
+
+from jobboard.backends.memory.audit import audit
+from jobboard.backends.memory.client import MemoryClient
+from jobboard.backends.memory.entities import time_left
+from jobboard.backends.rows import AuditFinding
+from jobboard.events import EventKind, JobEvent
+from jobboard.validation import moment
+
+_DAY = 86_400.0
+
+
+class Maintenance:
+    """Pauses are told as events; ``tidy`` deletes what nobody can see any more."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self._store, self._lock, self._begin = client.store, client.lock, client.begin
+
+    def pause(self, name: str | None) -> None:
+        with self._lock:
+            now = self._begin()
+            if name not in self._store.paused:
+                self._store.paused.add(name)
+                self._store.tell(JobEvent(EventKind.PAUSED, None, name, None, None, moment(now)))
+
+    def resume(self, name: str | None) -> None:
+        with self._lock:
+            now = self._begin()
+            if name in self._store.paused:
+                self._store.paused.discard(name)
+                self._store.tell(JobEvent(EventKind.RESUMED, None, name, None, None, moment(now)))
+                self._store.notify(name, 0.0)
+
+    def paused(self) -> frozenset[str | None]:
+        with self._lock:
+            self._begin()
+            return frozenset(self._store.paused)
+
+    def tidy(self, limit: int) -> int:
+        with self._lock:
+            now = self._begin()
+            count = self._store.forget(limit, now)
+            entities = self._store.entities
+            gone = [key for key, entity in entities.items() if time_left(entity, now) <= -_DAY][: limit - count]
+            for key in gone:
+                del entities[key]
+            return count + len(gone)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        with self._lock:
+            now = self._begin()
+            return audit(self._store, repair, now)
