@@ -17,4 +17,4 @@ def test_memory_follows_the_lifecycle() -> None:
 
 def test_sqlite_follows_the_lifecycle(tmp_path: Path) -> None:
     with SqliteHarness(tmp_path) as harness:
-        check_lifecycle(harness, 50)
+        check_lifecycle(harness, 25)

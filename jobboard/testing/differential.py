@@ -1,8 +1,10 @@
-"""Random lives of one job, led on a store and by the rules of :mod:`jobboard.backends.lifecycle` alone, and compared.
+"""Leads lives of one job on a store, and by the rules of :mod:`jobboard.backends.lifecycle` alone, and compares.
 
 After each request the answer, every field of the record and every line of the history must be the same; at the end
 every event, too. Times are compared roughly, tokens by their order. Events that a store may leave out: EXTENDED and
 CHECKPOINTED (SQL keeps the last one of a job), and those before PURGED, since the job is gone.
+
+A failure names the seed: ``check_lifecycle(harness, count, seed)`` draws the same lives again.
 """
 
 from __future__ import annotations
@@ -29,96 +31,14 @@ from jobboard.backends.rows import (
 )
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.harness import Harness
+from jobboard.testing.lives import BRIEF, Request, fixed_lives, random_life
 from jobboard.testing.plain_store import PlainStore
 
-#: A delay that ends within a request or two, one that never ends here, and the difference of times that is none.
-BRIEF, LONG, NEAR = 0.003, 600.0, 60.0
+#: The difference of times that is none, in seconds.
+NEAR = 60.0
 #: For how long a store may take until its answers, or its events, are those of the rules, in seconds.
 PATIENCE = 5.0
 QUIET = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
-
-TEXTS = (None, None, "", "why", "a longer text, with ü")
-OWNERS = ("alice", 'it\'s "bob"', "Zoë \\ \u00a0x")
-#: Later: a delay in seconds, or a moment that is so many seconds from now.
-LATERS: tuple[dict[str, float], ...] = (
-    {}, {}, {}, {"delay": LONG}, {"delay": BRIEF}, {"run_at": -LONG}, {"run_at": LONG},
-)  # fmt: skip
-
-
-#: What lives are made of: requests that follow each other often enough to lead somewhere, and how they end.
-FRAGMENTS = [
-    part.split()
-    for part in (
-        "claim", "claim_next claimed_under", "claim extend", "claim checkpoint extend", "claim shorten", "shorten",
-        "claim shorten claim shorten restore", "claim abandon", "claim abandon abandon", "abandon", "claim two_ends",
-        "claim trash trash restore", "claim release release", "claim cancel force restore claim",
-        "force restore restore",
-        "claim cancel trash cancel restore", "force rival restore rival_cancel restore", "pause claim resume",
-        "replace replace", "replace claim", "keep", "post", "restore", "purge", "release", "force restore claim",
-    )
-]  # fmt: skip
-ENDINGS = [
-    part.split()
-    for part in (
-        "claim consume", "claim consume consume", "claim cancel abandon cancel", "claim cancel shorten cancel",
-        "claim cancel release", "cancel cancel post", "force purge purge", "trash", "consume", "extend",
-    )
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request of a life; each kind takes from this what it needs.
-
-    ``grant``: which of the claims of this job it is about, the last one is -1; 99: one that never was.
-    ``who``: somebody else than the owner of that claim, if not None.
-    """
-
-    kind: str
-    grant: int
-    who: str | None
-    by: str
-    reason: str | None
-    error: str | None
-    counted: bool
-    later: dict[str, float]
-    data: bytes | None
-    expiry: float
-    retention: float
-    priority: int
-    most: int | None
-
-    @property
-    def is_brief(self) -> bool:
-        """Whether something ends within moments after it."""
-        if self.kind == "consume":
-            return self.retention == BRIEF
-        is_delayed = self.kind in ("post", "rival", "replace", "abandon", "two_ends") and BRIEF in self.later.values()
-        return is_delayed or self.kind == "shorten"
-
-
-def life(random: random.Random) -> list[Request]:
-    """Draw a life; most of its requests are about the present claim."""
-    parts = [["post"], *random.choices(FRAGMENTS, k=random.randint(3, 6)), random.choice(ENDINGS)]
-    return [
-        Request(
-            kind=kind,
-            grant=random.choice([-1] * 10 + [0, 99]),
-            who=random.choice([None] * 12 + ["somebody else"]),
-            by=random.choice(OWNERS),
-            reason=random.choice(TEXTS),
-            error=random.choice(TEXTS),
-            counted=random.random() < 0.6,
-            later=random.choice(LATERS),
-            data=random.choice([None, b"", b"x", b"y" * 9]),
-            expiry=random.choice([LONG, LONG, float("inf")]),
-            retention=random.choice([0.0, LONG, BRIEF]),
-            priority=random.randint(1, 5),
-            most=random.choice([None, 1, 1, 2]),
-        )
-        for part in parts
-        for kind in part
-    ]
 
 
 @dataclass
@@ -317,8 +237,8 @@ def differences(ours: Any, theirs: Any) -> Any:
 class Differential:
     """Leads lives on a backend that is open, and by the rules."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, seed: int) -> None:
+        self._backend, self._seed = backend, seed
         self._events: dict[str | None, list[JobEvent]] = defaultdict(list)
         self._lives: list[tuple[World, World, Sequence[Request]]] = []
         backend.listen(lambda event: self._events[event.uuid].append(event), frozenset(EventKind))
@@ -331,17 +251,17 @@ class Differential:
         theirs = World(self._backend, self._backend.now, uuid)
         for number, request in enumerate(life):
             answer, expected = (carry_out(world, request, number) for world in (theirs, ours))
-            assert is_same(expected, answer), (request, differences(expected, answer))
+            assert is_same(expected, answer), self._story(life, request, differences(expected, answer))
             if request.is_brief:
                 time.sleep(2 * BRIEF)
-            self._compare(ours, theirs, request)
+            self._compare(ours, theirs, life, request)
         self._lives.append((ours, theirs, life))
 
-    def _compare(self, ours: World, theirs: World, request: Request) -> None:
+    def _compare(self, ours: World, theirs: World, life: Sequence[Request], request: Request) -> None:
         """Compare what is seen, for as long as something may be over in one world only."""
         deadline = time.monotonic() + (PATIENCE if request.is_brief else 0.0)
         while not is_same(expected := ours.look(), seen := theirs.look()):
-            assert time.monotonic() < deadline, (request, differences(expected, seen))
+            assert time.monotonic() < deadline, self._story(life, request, differences(expected, seen))
 
     def compare_events(self) -> None:
         """Compare all that was told, for as long as some of it may be on its way."""
@@ -350,12 +270,17 @@ class Differential:
             told = ours.store.told.get(ours.uuid, [])
             expected = [(kind, who, ours.token(token), reason) for kind, who, _, token, reason in told]
             while not _is_told(expected, heard := self._heard(theirs)):
-                assert time.monotonic() < deadline, (life, differences(expected, heard))
+                assert time.monotonic() < deadline, self._story(life, "events", differences(expected, heard))
                 time.sleep(0.01)
 
     def _heard(self, world: World) -> list[Any]:
         events = list(self._events[world.uuid])
         return [(event.kind, event.who, world.token(event.token), event.reason) for event in events]
+
+    def _story(self, life: Sequence[Request], where: object, what: object) -> str:
+        """Say of a failure what differs, where, in which life, and by which seed it was drawn."""
+        lines = "\n".join(f"  {request}" for request in life)
+        return f"seed {self._seed}, at {where}:\n{what}\nin the life {[request.kind for request in life]}:\n{lines}"
 
 
 def _is_told(expected: Sequence[Any], heard: Sequence[Any]) -> bool:
@@ -371,15 +296,20 @@ def _is_part(some: Sequence[Any], whole: Sequence[Any]) -> bool:
     return all(any(each == other for other in rest) for each in some)
 
 
-def check_lifecycle(harness: Harness, count: int) -> None:
-    """Lead so many random lives on a store of this harness; raises ``AssertionError`` on the first difference."""
+def check_lifecycle(harness: Harness, count: int, seed: int | None = None) -> None:
+    """Lead the fixed lives, and then ``count`` random ones, on a store of this harness.
+
+    :param seed: of the random lives; None draws one.
+    :raises AssertionError: on the first difference; says the seed and the life.
+    """
+    seed = random.randrange(2**32) if seed is None else seed
+    draw = random.Random(seed)
     backend = harness.backend(harness.fresh_name())
     backend.open(20.0)
     try:
-        differential = Differential(backend)
-
-        for _ in range(count):
-            differential.lead(life(random.Random()))
+        differential = Differential(backend, seed)
+        for each in (*fixed_lives(), *(random_life(draw) for _ in range(count))):
+            differential.lead(each)
         differential.compare_events()
     finally:
         backend.close()

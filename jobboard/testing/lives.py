@@ -1,0 +1,121 @@
+"""The lives that :mod:`jobboard.testing.differential` leads: fixed ones for each rule, and random ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+#: A delay that ends within a request or two, and one that never ends here, in seconds.
+BRIEF, LONG = 0.003, 600.0
+
+TEXTS = (None, None, "", "why", "a longer text, with ü")
+OWNERS = ("alice", 'it\'s "bob"', "Zoë \\ \u00a0x")
+#: Later: a delay in seconds, or a moment that is so many seconds from now.
+LATERS: tuple[dict[str, float], ...] = (
+    {}, {}, {}, {"delay": LONG}, {"delay": BRIEF}, {"run_at": -LONG}, {"run_at": LONG},
+)  # fmt: skip
+
+
+#: What lives are made of: requests that follow each other often enough to lead somewhere, and how they end.
+FRAGMENTS = [
+    part.split()
+    for part in (
+        "claim", "claim_next claimed_under", "claim extend", "claim checkpoint extend", "claim shorten", "shorten",
+        "claim shorten claim shorten restore", "claim abandon", "claim abandon abandon", "abandon", "claim two_ends",
+        "claim trash trash restore", "claim release release", "claim cancel force restore claim",
+        "force restore restore",
+        "claim cancel trash cancel restore", "force rival restore rival_cancel restore", "pause claim resume",
+        "replace replace", "replace claim", "keep", "post", "restore", "purge", "release", "force restore claim",
+    )
+]  # fmt: skip
+ENDINGS = [
+    part.split()
+    for part in (
+        "claim consume", "claim consume consume", "claim cancel abandon cancel", "claim cancel shorten cancel",
+        "claim cancel release", "cancel cancel post", "force purge purge", "trash", "consume", "extend",
+    )
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a life; each kind takes from this what it needs.
+
+    ``grant``: which of the claims of this job it is about, the last one is -1; 99: one that never was.
+    ``who``: somebody else than the owner of that claim, if not None.
+    """
+
+    kind: str
+    grant: int
+    who: str | None
+    by: str
+    reason: str | None
+    error: str | None
+    counted: bool
+    later: dict[str, float]
+    data: bytes | None
+    expiry: float
+    retention: float
+    priority: int
+    most: int | None
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether something ends within moments after it."""
+        if self.kind == "consume":
+            return self.retention == BRIEF
+        is_delayed = self.kind in ("post", "rival", "replace", "abandon", "two_ends") and BRIEF in self.later.values()
+        return is_delayed or self.kind == "shorten"
+
+
+def random_life(random: random.Random) -> list[Request]:
+    """Draw a life; most of its requests are about the present claim."""
+    parts = [["post"], *random.choices(FRAGMENTS, k=random.randint(3, 6)), random.choice(ENDINGS)]
+    return [
+        Request(
+            kind=kind,
+            grant=random.choice([-1] * 10 + [0, 99]),
+            who=random.choice([None] * 12 + ["somebody else"]),
+            by=random.choice(OWNERS),
+            reason=random.choice(TEXTS),
+            error=random.choice(TEXTS),
+            counted=random.random() < 0.6,
+            later=random.choice(LATERS),
+            data=random.choice([None, b"", b"x", b"y" * 9]),
+            expiry=random.choice([LONG, LONG, float("inf")]),
+            retention=random.choice([0.0, LONG, BRIEF]),
+            priority=random.randint(1, 5),
+            most=random.choice([None, 1, 1, 2]),
+        )
+        for part in parts
+        for kind in part
+    ]
+
+
+#: The values of the fixed lives: a plain job, one whose only attempt fails, and one that is put back for later.
+PLAIN = Request(
+    "post", grant=-1, who=None, by=OWNERS[0], reason="why", error=None, counted=True, later={}, data=b"x",
+    expiry=LONG, retention=LONG, priority=3, most=None,
+)  # fmt: skip
+VARIANTS = (
+    PLAIN,
+    replace(PLAIN, by=OWNERS[1], reason=None, retention=0.0, most=1),
+    replace(PLAIN, reason="", error="", counted=False, later={"delay": LONG}, data=None, expiry=float("inf"), most=2),
+)
+REFUSED = ("extend", "checkpoint", "consume", "abandon", "trash", "release")
+#: Whose requests about a claim are refused: another owner, and one with a token that never was.
+STRANGERS = (replace(PLAIN, who="somebody else"), replace(PLAIN, grant=99))
+
+
+def fixed_lives() -> list[list[Request]]:
+    """Return one life for each fragment, ending and variant, so that each rule is applied in every run."""
+    lives = [_fixed(values, part) for values in VARIANTS for part in (*FRAGMENTS, *ENDINGS)]
+    return lives + [_fixed(values, REFUSED, PLAIN) for values in STRANGERS]
+
+
+def _fixed(values: Request, kinds: Sequence[str], claimer: Request | None = None) -> list[Request]:
+    begun = [replace(values, later={})]
+    if claimer is not None:
+        begun = [claimer, replace(claimer, kind="claim")]
+    return begun + [replace(values, kind=kind) for kind in kinds]
