@@ -62,4 +62,5 @@ class Dialect:
         self.compiler = compiler
         self.as_list = as_list
         self.table_names = table_names or TableNames()
-        self.key = (compiler.name, self.table_names)
+        #: A text, whose hash is made once: every statement is looked up under it.
+        self.key = repr((compiler.name, self.table_names))

@@ -16,7 +16,7 @@ from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.types import NullType
 
-from jobboard.backends.sql.dialect import Dialect, TableNames
+from jobboard.backends.sql.dialect import Dialect
 
 
 class Statement:
@@ -30,7 +30,7 @@ class Statement:
     def __init__(self, clause: Executable, **otherwise: Executable) -> None:
         self.clause = clause
         self.otherwise: Mapping[str, Executable] = otherwise
-        self._texts: dict[tuple[str, TableNames], tuple[str, dict[str, Any]]] = {}
+        self._texts: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def on(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return the text, and the values of those parameters that are always the same."""
