@@ -112,7 +112,8 @@ _HARMLESS = {"postgresql: post": {"Sort"}, "trimming": {"ALL"}}
 def board(request: pytest.FixtureRequest, site: Site) -> JobBoard:
     """A board whose tables' statistics would mislead a planner in one way or another."""
     board = site.harness.board()
-    site.fill(board, 3000 if request.param != "one" else 0)
+    # With few rows in the whole table, any index of one page is as good as another.
+    site.fill(board if request.param != "one" else site.harness.board(), 3000)
     if request.param == "mostly complete":
         (number,) = site.run("SELECT id FROM jobboard_boards WHERE name = %s", board.name)[0]
         site.run("UPDATE jobboard_jobs SET state = 3, retain_until = 2e9 WHERE board = %s AND id %% 1000 <> 1", number)
