@@ -158,7 +158,7 @@ POST = Statement(
     .values(
         _now
         | parameters("board", "uuid", "name", "key", "rank", "body", "max_attempts", "state", "due_at", "run_at")
-        | {"created_on": p("now"), "attempts": 0, "token": 0, "cancel_asked": 0}
+        | {"created_on": p("now"), "attempts": 0, "token": 0, "cancel_asked": 0}  # nosec B105 # no password
     )
 )
 SEQUENCES = Statement(by_index(select(jobs.c.uuid, jobs.c.id).where(_these), "jobboard_uuid"))
