@@ -33,8 +33,12 @@ MAX_RETRIES = 10
 
 
 class _Look(NamedTuple):
-    """The stats of the log and of ``ready``, changes that were read with them, and what else was."""
+    """The stats of the log and of ``ready``, changes that were read with them, and what else was.
 
+    ``first`` is the number of the change that came next when the look began.
+    """
+
+    first: int
     log: Stat
     ready: Stat
     guessed: dict[int, Data]
@@ -105,7 +109,7 @@ class ChangeLogReader:
                     self._load()
                 if self._next is not None:
                     look = self._look(also)
-                    if look is not None and self._advance(look.log.creations, look.guessed):
+                    if look is not None and self._advance(look.first, look.log.creations, look.guessed):
                         self._learn_ready(look.ready)
                         return look.found
                 self.clear()
@@ -139,7 +143,7 @@ class ChangeLogReader:
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         known = {number: data for number, data in changes.items() if data is not None}
-        return _Look(log.stat, ready.stat, known, found[: len(also)])
+        return _Look(first, log.stat, ready.stat, known, found[: len(also)])
 
     def _learn_paused(self, paused: Data) -> None:
         names = paused_names(paused, self._layout.paused)
@@ -150,13 +154,15 @@ class ChangeLogReader:
             for name in resumed:
                 self._listing.notify(name, 0.0)
 
-    def _advance(self, head: int, guessed: dict[int, Data]) -> bool:
+    def _advance(self, first: int, head: int, guessed: dict[int, Data]) -> bool:
         """Apply all changes before ``head``; False if some don't exist any more, or the log began anew.
 
+        :param first: the change that came next before ``head`` was asked for. By now this client's own changes may have
+            come further than ``head``: then there is nothing to do, and to list the board anew would lose their events.
         :param guessed: those that have been read already.
         """
         assert self._next is not None
-        if head < self._next:
+        if head < first:
             return False
         others = 0
         while self._next < head:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid as uuids
+from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
@@ -56,6 +57,14 @@ class EventCases(Case):
         assert [event.token for event in events[1:]] == [token] * 4 + [later] * 2
         assert events[4].reason == "no disk here"
         assert all(abs(event.at - datetime.now(UTC)) < timedelta(minutes=1) for event in events)
+
+    def test_a_client_that_listens_misses_nothing_of_what_it_does_at_full_speed(self, board: JobBoard) -> None:
+        heard = Heard(board)
+        for _ in range(40):
+            board.post("resize")
+            board.consume(claim_one(board), "alice")
+        eventually(lambda: len(heard.events) >= 120)
+        assert Counter(heard.kinds()) == {K.POSTED: 40, K.CLAIMED: 40, K.CONSUMED: 40}
 
     def test_a_client_hears_itself(self, board: JobBoard) -> None:
         heard = Heard(board)
