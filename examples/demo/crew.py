@@ -127,32 +127,29 @@ class Crew:
         raise JobBoardError(f"all conductors have ended; the last one said: {words[-1] if words else 'nothing'}")
 
     def kill_one(self) -> set[str] | None:
-        """Kill a conductor while it holds jobs, and return their uuids; None if none of them holds any now."""
-        for member in self.members:
-            if member.running and member.owner is not None and (held := self._kill_if_it_holds(member)):
-                return held
-        return None
+        """Kill a conductor while it holds jobs, and return their uuids; None if none of them holds any now.
 
-    def _kill_if_it_holds(self, member: Member) -> set[str]:
-        """It is stopped before it is looked at, so that what it is seen to hold is what it holds when it dies.
-
-        A server may still be at work on the last request of a process that is stopped: hence the second look.
+        All are stopped before they are looked at, so that what one is seen to hold is what it holds when it dies, and
+        nobody works off the rest meanwhile. A server may still be at work on the last request of a stopped process.
         """
-        member.process.send_signal(signal.SIGSTOP)
+        stopped = [member for member in self.members if member.running and member.owner is not None]
+        for member in stopped:
+            member.process.send_signal(signal.SIGSTOP)
         try:
-            if self._held_by(member):
-                time.sleep(_LAST_REQUEST)
-            held = self._held_by(member)
-            if held:
-                member.process.kill()
-                member.process.wait()
-                member.killed = True
-            return held
+            time.sleep(_LAST_REQUEST)
+            for member in stopped:
+                if held := self._held_by(member):
+                    member.process.kill()
+                    member.process.wait()
+                    member.killed = True
+                    return held
+            return None
         except BoardUnavailable:
-            # It was stopped in the middle of a write that keeps others out.
-            return set()
+            # One was stopped in the middle of a write that keeps others out.
+            return None
         finally:
-            member.process.send_signal(signal.SIGCONT)
+            for member in stopped:
+                member.process.send_signal(signal.SIGCONT)
 
     def _held_by(self, member: Member) -> set[str]:
         claimed = self._board.iterjobs(states={JobState.CLAIMED})

@@ -162,8 +162,9 @@ class _Pair:
                 if self._drops_reply:
                     self._proxy.cuts += 1
                     break
-                self._client.sendall(data)
+                # Before the client has it: its next request may come in parts, which all meet the same number.
                 self._proxy.replied += len(data)
+                self._client.sendall(data)
         except OSError:
             pass
         self._end()
