@@ -49,9 +49,6 @@ Row = TypeVar("Row", bound=JobRow)
 #: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
 DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
 
-#: What is told, and leaves no line in the history.
-UNRECORDED = (EventKind.EXTENDED, EventKind.CHECKPOINTED, EventKind.PURGED)
-
 #: What the history of a job says after an end that a repeat must find.
 ABANDON_NOTES = (EventKind.ABANDONED, EventKind.CANCELLED)
 TRASH_NOTES = (EventKind.TRASHED,)

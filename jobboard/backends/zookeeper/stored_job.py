@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lifecycle import UNRECORDED, Transition, expire, expire_or_promote, is_due
+from jobboard.backends.lifecycle import Note, Transition, expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.codec import (
@@ -206,11 +206,8 @@ class StoredJob(JobRow):
             setattr(self, field, b"" if field == "body" else None)
 
     def _take_notes(self, transition: Transition[Any]) -> None:
-        for note in transition.told:
-            line = (note.kind, note.who, THIS, note.token, shortened(note.reason, MAX_EVENT_REASON))
-            self.told.append(line)
-            if note.kind not in UNRECORDED:
-                self.lines.append(line)
+        self.told += map(_line_of, transition.told)
+        self.lines += map(_line_of, transition.history)
         del self.lines[:-HISTORY_LENGTH]
 
     def expire_or_promote(self, now: float, is_present: IsPresent) -> bool:
@@ -377,3 +374,8 @@ def _unreadable(uuid: str, data: bytes, stat: Stat) -> StoredJob:
     job.learn_write(stat)
     job.sequence, job.created_on = sequence_of(stat.czxid, 0), stat.ctime / 1000
     return job
+
+
+def _line_of(note: Note) -> _Line:
+    """Return the line of a note, whose time is that of the write."""
+    return (note.kind, note.who, THIS, note.token, shortened(note.reason, MAX_EVENT_REASON))
