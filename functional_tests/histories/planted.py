@@ -83,9 +83,11 @@ class ForgetsDelays(Planted):
 
 
 class GivesOldTokens(Planted):
+    """Gives one token to all claims: only a job that is claimed twice shows it, and few are."""
+
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         claimed = super().claim_next(claim, names, limit)
-        return [replace(row, token=1) for row in claimed] if self.strikes() else claimed
+        return [replace(row, token=1) for row in claimed]
 
 
 class Leaks(Planted):

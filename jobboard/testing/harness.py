@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import abc
+import gc
 import os
+import threading
 import uuid as uuids
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities
 from jobboard.board import JobBoard
+from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
+
+#: How often something is used before its threads and handles are counted, and until they are counted again.
+_WARM_UPS, _USES = 3, 35
 
 
 class Harness(abc.ABC):
@@ -68,6 +74,21 @@ class Harness(abc.ABC):
     def handles(self) -> int:
         """Return how many files and sockets this process has open; 0 where that can't be told."""
         return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    def check_that_nothing_stays(self, use: Callable[[], object]) -> None:
+        """Call ``use`` many times; raises ``AssertionError`` if threads or handles of it stay.
+
+        What else goes on in this process may open a few; what leaks does so each time.
+        """
+        for _ in range(_WARM_UPS):
+            use()
+        gc.collect()
+        threads, handles = threading.active_count(), self.handles()
+        for _ in range(_USES):
+            use()
+        gc.collect()
+        eventually(lambda: threading.active_count() < threads + _USES // 2)
+        eventually(lambda: self.handles() < handles + _USES // 2)
 
     def close(self) -> None:
         """Close every client that was opened."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
 import uuid as uuids
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -168,15 +166,7 @@ class LifecycleCases(Case):
                 assert list(client.wait(0)) == []
                 unsubscribe()
 
-        for _ in range(3):
-            use()
-        gc.collect()
-        threads, handles = threading.active_count(), harness.handles()
-        for _ in range(35):
-            use()
-        gc.collect()
-        eventually(lambda: threading.active_count() <= threads)
-        eventually(lambda: harness.handles() <= handles)
+        harness.check_that_nothing_stays(use)
 
     def test_waiting_and_subscribing_leave_no_threads_and_no_handles(self, harness: Harness, board: JobBoard) -> None:
         def use() -> None:
@@ -187,15 +177,7 @@ class LifecycleCases(Case):
             assert list(board.wait(0, names=["resize"])) == []
             unsubscribe()
 
-        for _ in range(3):
-            use()
-        gc.collect()
-        threads, handles = threading.active_count(), harness.handles()
-        for _ in range(35):
-            use()
-        gc.collect()
-        eventually(lambda: threading.active_count() <= threads)
-        eventually(lambda: harness.handles() <= handles)
+        harness.check_that_nothing_stays(use)
 
     def test_one_client_serves_many_threads(self, board: JobBoard) -> None:
         def work(number: int) -> int:
