@@ -9,6 +9,7 @@ from jobboard.backends import lifecycle
 from jobboard.backends.rows import Abandonment, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
 from jobboard.errors import BoardUnavailable, ReplyLost
@@ -103,6 +104,12 @@ class ClaimedJobs:
             jobs = LockedJobs.lock(transaction, [end.uuid for end in ends])
             changes = ((jobs.get(end.uuid) if end.fence is None else jobs.under(end.fence), end) for end in ends)
             return save(transaction, ((job, lifecycle.trash(job, end, transaction.now)) for job, end in changes))
+
+
+def fit_one_statement(ends: Sequence[Consumption]) -> bool:
+    """Whether one statement can end all these claims: no job stands there twice, and a column can hold every token."""
+    fences = [end.fence for end in ends]
+    return len({fence.uuid for fence in fences}) == len(fences) and all(fence.token <= MAX_INTEGER for fence in fences)
 
 
 def _lock(transaction: Transaction, fences: list[Fence]) -> list[StoredJob | None]:

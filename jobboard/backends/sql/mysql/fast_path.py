@@ -16,11 +16,11 @@ from sqlalchemy import text
 
 from jobboard.backends import lifecycle
 from jobboard.backends.rows import ClaimRequest, Consumption, JobRow, Verdict
-from jobboard.backends.sql.claimed_jobs import ClaimedJobs
+from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.mysql.driver import SET_NOW
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
-from jobboard.backends.sql.rows import JOB_COLUMNS, MAX_INTEGER, Row, job_of, position_of
+from jobboard.backends.sql.rows import JOB_COLUMNS, Row, job_of, position_of
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
@@ -137,9 +137,7 @@ class MysqlClaimedJobs(ClaimedJobs):
         self._fast = _FastTransactions(database)
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        fences = [end.fence for end in ends]
-        is_plain = len({fence.uuid for fence in fences}) == len(fences) > 0
-        if not is_plain or any(fence.token > MAX_INTEGER for fence in fences):
+        if not ends or not fit_one_statement(ends):
             return super().consume(ends)
         try:
             with self._fast.write() as transaction:

@@ -14,11 +14,11 @@ from sqlalchemy import text
 
 from jobboard.backends.rows import ClaimRequest, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql import job_statements
-from jobboard.backends.sql.claimed_jobs import ClaimedJobs
+from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading
-from jobboard.backends.sql.rows import JOB_COLUMNS, MAX_INTEGER, Row, job_of, position_of, stored_integer
+from jobboard.backends.sql.rows import JOB_COLUMNS, Row, job_of, position_of, stored_integer
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
@@ -220,10 +220,16 @@ class PostgresqlClaimedJobs(ClaimedJobs):
     _transactions: ServerDatabase
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        fences = [end.fence for end in ends]
-        if any(fence.token > MAX_INTEGER for fence in fences) or len({fence.uuid for fence in fences}) < len(fences):
+        if not fit_one_statement(ends):
             return super().consume(ends)
-        rows = self._transactions.at_once(
+        done = self._consume(ends)
+        verdicts = self._consume_others([end for end in ends if end.fence.uuid not in done], bool(done))
+        return [verdicts.get(end.fence.uuid, Verdict.DONE) for end in ends]
+
+    def _consume(self, ends: Sequence[Consumption]) -> set[str]:
+        """Consume the jobs whose claims hold, and return their uuids."""
+        fences = [end.fence for end in ends]
+        consumed = self._transactions.at_once(
             CONSUME,
             uuids=[fence.uuid for fence in fences],
             whos=[fence.who for fence in fences],
@@ -231,11 +237,9 @@ class PostgresqlClaimedJobs(ClaimedJobs):
             results=[end.result for end in ends],
             retentions=[end.retention for end in ends],
         )
-        done = {row[0] for row in rows}
-        if done:
+        if consumed:
             self._transactions.notify()
-        verdicts = self._consume_others([end for end in ends if end.fence.uuid not in done], bool(done))
-        return [Verdict.DONE if fence.uuid in done else verdicts[fence.uuid] for fence in fences]
+        return {uuid for (uuid,) in consumed}
 
     def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, Verdict]:
         if not ends:
