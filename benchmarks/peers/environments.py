@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from benchmarks.peers.peer import Peer
 
-_LONGEST_INSTALL = 600
+_INSTALL_TIMEOUT = 600
+_HERE = Path(__file__).parent
 
 
 class NotInstalled(Exception):
@@ -25,20 +27,43 @@ def cache_folder() -> Path:
 
 def python_of(peer: Peer, store: str) -> str:
     """Return the Python that has this peer's packages; installs them the first time."""
-    if not peer.requirements:
+    if peer.is_board:
         return sys.executable
-    folder = cache_folder() / store / Path(peer.script).stem
+    folder = _folder_of(peer, store)
     python, receipt = folder / "bin" / "python", folder / "installed"
-    wanted = "\n".join(peer.requirements)
+    wanted = "\n".join([*peer.requirements, *peer.node])
     if not receipt.exists() or receipt.read_text() != wanted:
         venv.EnvBuilder(clear=True, with_pip=True).create(folder)
-        command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.requirements]
-        try:
-            said = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_INSTALL, check=False)
-        except subprocess.TimeoutExpired:
-            raise NotInstalled(f"pip took longer than {_LONGEST_INSTALL} s") from None
-        if said.returncode:
-            lines = said.stderr.strip().splitlines()
-            raise NotInstalled(lines[-1] if lines else "pip failed")
+        if peer.requirements:
+            _install([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.requirements])
+        if peer.node:
+            npm = shutil.which("npm")
+            if npm is None:
+                raise NotInstalled("it runs on Node.js: install node and npm")
+            _install([npm, "install", "--silent", "--no-audit", "--prefix", str(folder), *peer.node])
         receipt.write_text(wanted)
     return str(python)
+
+
+def variables_of(peer: Peer, store: str) -> dict[str, str]:
+    """Return the environment variables under which this peer's script finds what it imports."""
+    paths = [str(_HERE / f"on_{store}"), str(_HERE)]
+    if peer.is_board:
+        paths.append(str(_HERE.parent.parent))
+    modules = {"NODE_PATH": str(_folder_of(peer, store) / "node_modules")} if peer.node else {}
+    return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", **modules}
+
+
+def _folder_of(peer: Peer, store: str) -> Path:
+    return cache_folder() / store / Path(peer.script).stem
+
+
+def _install(command: list[str]) -> None:
+    program = Path(command[0]).name
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        raise NotInstalled(f"{program} took longer than {_INSTALL_TIMEOUT} s") from None
+    if said.returncode:
+        lines = said.stderr.strip().splitlines()
+        raise NotInstalled(lines[-1] if lines else f"{program} failed")

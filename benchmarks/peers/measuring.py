@@ -79,6 +79,14 @@ def _tell(value: float) -> None:
     _reporter.send(repr(value).encode())
 
 
+def forward(command: list[str]) -> None:
+    """Be the worker of a library in another language, whose program prints a line for each value to tell."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        for line in program.stdout:
+            _tell(float(line))
+
+
 # -- in the script -----------------------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,21 @@
 """The libraries that keep jobs on PostgreSQL; each runs one worker process, at the setting that was fastest for it."""
 
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import JOBBOARD, Peer, Promises
 
 PEERS = [
-    Peer("jobboard", "../with_jobboard.py", setting="conductor, 64 threads"),
-    Peer("Procrastinate", "with_procrastinate.py", ("procrastinate",), "64 coroutines, LISTEN, jobs kept"),
-    Peer("PgQueuer", "with_pgqueuer.py", ("pgqueuer[asyncpg]", "uvloop"), "asyncpg and uvloop, batches of 100, LISTEN"),
+    JOBBOARD,
+    Peer(
+        "Procrastinate",
+        "with_procrastinate.py",
+        ("procrastinate",),
+        "64 coroutines, LISTEN, jobs kept",
+        Promises("not fenced", "one waiting job, by its lock", "held until a task of the user's frees it"),
+    ),
+    Peer(
+        "PgQueuer",
+        "with_pgqueuer.py",
+        ("pgqueuer[asyncpg]", "uvloop"),
+        "asyncpg and uvloop, batches of 100, LISTEN",
+        Promises("not fenced", "one job, by its key", "again, once its heartbeat is late"),
+    ),
 ]

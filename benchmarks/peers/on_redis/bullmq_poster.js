@@ -1,0 +1,31 @@
+// Posts what it is told to, a line each, and answers "done": ready, clean, post N, post_many N, ping MOMENT.
+"use strict";
+const readline = require("readline");
+const Redis = require("ioredis");
+const { Queue } = require("bullmq");
+
+const connection = new Redis(process.argv[2], { maxRetriesPerRequest: null });
+const options = { removeOnComplete: true };
+const queue = new Queue("bench", { connection });
+
+const commands = {
+  ready: () => queue.waitUntilReady(),
+  clean: () => connection.flushall(),
+  post: async (count) => {
+    for (let posted = 0; posted < count; posted++) await queue.add("no-op", {}, options);
+  },
+  post_many: async (count) => {
+    const batch = Array.from({ length: 100 }, () => ({ name: "no-op", data: {}, opts: options }));
+    for (let posted = 0; posted < count; posted += 100) await queue.addBulk(batch);
+  },
+  ping: (at) => queue.add("ping", { at }, options),
+};
+
+(async () => {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [command, value] = line.split(" ");
+    await commands[command](Number(value));
+    process.stdout.write("done\n");
+  }
+  process.exit(0);
+})();
