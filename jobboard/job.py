@@ -304,6 +304,11 @@ class Job:
         return f"<Job {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
 
 
+def row_of(job: Job) -> JobRow:
+    """Return what the last read of a job saw, for the parts of jobboard that read its record undecoded."""
+    return job._row
+
+
 def _decoded(what: str, uuid: str, value: Any) -> Any:
     if isinstance(value, Undecodable):
         raise UnreadableRecord(f"the {what} of job {uuid} can't be decoded: {value.fault}")

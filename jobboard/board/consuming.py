@@ -130,9 +130,10 @@ class Consuming:
         """
         seconds = self._expiry_of(expiry)
         told: Sequence[Any] = [None] * len(jobs) if progress is None else progress
+        check_text("who", who)
         extensions = [
             Extension(
-                self._fence(job, who, None), seconds, None if item is None else self._client.encode("progress", item)
+                self._fence_of(job, who, None), seconds, None if item is None else self._client.encode("progress", item)
             )
             for job, item in zip(jobs, told, strict=True)
         ]
@@ -177,7 +178,7 @@ class Consuming:
         ends: list[tuple[int, Consumption]] = []
         for index, (job, result) in enumerate(zip(batch, told, strict=True)):
             try:
-                fence = self._fence(job, who, None)
+                fence = self._fence_of(job, who, None)
                 data = None if result is None else self._client.encode("result", result)
                 ends.append((index, Consumption(fence, data, self._client.retention)))
             except JobBoardError as error:
@@ -287,10 +288,13 @@ class Consuming:
         return self._client.call(find_or_claim)
 
     def _fence(self, job: Job | str, who: str, token: int | None) -> Fence:
-        uuid = self._handles.uuid_of(job)
         check_text("who", who)
         if token is not None:
             check_count("token", token, most=_MAX_TOKEN)
+        return self._fence_of(job, who, token)
+
+    def _fence_of(self, job: Job | str, who: str, token: int | None) -> Fence:
+        uuid = self._handles.uuid_of(job)
         held = job.token if isinstance(job, Job) else None
         if held is None:
             held = self._client.tokens.recall(uuid, who)

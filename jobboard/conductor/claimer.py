@@ -26,7 +26,7 @@ class Claimer:
 
     :param names: returns the names that may be claimed now; :meth:`refresh_names` says that they have changed.
     :param held: returns the uuids of the jobs whose claims this conductor knows of.
-    :param on_claimed: gets each claimed job, and the monotonic time before its claim was sent; returns at once.
+    :param on_claimed: gets the claimed jobs, and the monotonic time before the request was sent; returns at once.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Claimer:
         slots: Slots,
         names: Callable[[], frozenset[str]],
         held: Callable[[], set[str]],
-        on_claimed: Callable[[Job, float], None],
+        on_claimed: Callable[[list[Job], float], None],
     ) -> None:
         self._board = board
         self._who = who
@@ -138,8 +138,8 @@ class Claimer:
         jobs = self._board.claim_next(self._who, names, free, self._expiry)
         self._unanswered = frozenset()
         self._pause = _MIN_PAUSE
-        for job in jobs:
-            self._on_claimed(job, sent)
+        if jobs:
+            self._on_claimed(jobs, sent)
         return jobs
 
     def _abandon_unknown(self, names: frozenset[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jobboard.backends.text import in_one_line
 from jobboard.board import JobBoard
@@ -34,10 +34,12 @@ class Completer:
     The ends that come in during a request go out with the next one. While the store is absent the ends are kept and
     their claims renewed; when it is back they are sent with their tokens, and the store decides.
 
-    :param on_ended: is called with each execution whose end is sent, or needs no more attempt to send it.
+    :param on_ended: is called with the executions whose ends are sent, or need no more attempt to send them.
     """
 
-    def __init__(self, board: JobBoard, who: str, slots: Slots, on_ended: Callable[[Execution], None]) -> None:
+    def __init__(
+        self, board: JobBoard, who: str, slots: Slots, on_ended: Callable[[Sequence[Execution]], None]
+    ) -> None:
         self._board = board
         self._who = who
         self._slots = slots
@@ -104,7 +106,7 @@ class Completer:
             except Exception:
                 # One faulty end must not hold up the others.
                 logger.exception("the end of job %s can't be sent; its claim will expire", execution.job.uuid)
-            self._ended(execution, batch)
+            self._ended([execution], batch)
 
     def _consume(self, succeeded: list[Execution], batch: list[Execution]) -> None:
         if not succeeded:
@@ -117,6 +119,7 @@ class Completer:
         except Exception:
             logger.exception("conductor %s sends %d ends one by one after a fault", self._who, len(succeeded))
             return
+        ended = []
         for execution, error in zip(succeeded, errors, strict=True):
             if isinstance(error, InvalidPosting):
                 # It stays in the batch, to end as a failure.
@@ -124,7 +127,8 @@ class Completer:
                 continue
             if error is not None:
                 logger.info("conductor %s: %s", self._who, error)
-            self._ended(execution, batch)
+            ended.append(execution)
+        self._ended(ended, batch)
 
     def _end(self, execution: Execution, outcome: Outcome | None) -> None:
         job = execution.job
@@ -158,6 +162,7 @@ class Completer:
             delay = execution.handler.backoff.delay(attempts)
             self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
 
-    def _ended(self, execution: Execution, batch: list[Execution]) -> None:
-        batch.remove(execution)
-        self._on_ended(execution)
+    def _ended(self, executions: Sequence[Execution], batch: list[Execution]) -> None:
+        ended = set(executions)
+        batch[:] = [execution for execution in batch if execution not in ended]
+        self._on_ended(executions)

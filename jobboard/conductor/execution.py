@@ -12,7 +12,7 @@ from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Outcome
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
-from jobboard.job import Job, Undecodable
+from jobboard.job import Job, Undecodable, row_of
 from jobboard.logbook import LogBook
 
 _current: ContextVar[Execution | None] = ContextVar("jobboard_execution", default=None)
@@ -32,28 +32,29 @@ class Execution:
     All moments are of this machine's monotonic clock, in seconds.
     """
 
+    #: When the handler times out; counts from its beginning.
+    deadline: float | None = None
+    #: When the claim ends, once a cancel was asked for and the handler goes on.
+    kill_at: float | None = None
+    #: When the slot counts as stuck, once the claim is over.
+    stuck_at: float | None = None
+    stuck = False
+    #: Whether the handler has returned.
+    returned = False
+    began_at: float | None = None
+    outcome: Outcome | None = None
+    #: The last report of progress that is not sent yet.
+    progress: dict[str, Any] | None = None
+
     def __init__(self, job: Job, handler: Handler, held_until: float, listener: ExecutionListener) -> None:
         self.job = job
         self.handler = handler
         #: When the store may have ended the claim, if no further renewal gets through.
         self.held_until = held_until
-        #: When the handler times out; counts from its beginning.
-        self.deadline: float | None = None
-        #: When the claim ends, once a cancel was asked for and the handler goes on.
-        self.kill_at: float | None = None
-        #: When the slot counts as stuck, once the claim is over.
-        self.stuck_at: float | None = None
-        self.stuck = False
-        #: Whether the handler has returned.
-        self.returned = False
-        self.began_at: float | None = None
-        self.outcome: Outcome | None = None
-        #: The last report of progress that is not sent yet.
-        self.progress: dict[str, Any] | None = None
-        self.snapshot = JobSnapshot.of(job)
-        if isinstance(self.snapshot.record.checkpoint, Undecodable):
+        self.snapshot = JobSnapshot(job)
+        if row_of(job).checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
             # A handler that saw no checkpoint would do again what was done.
-            raise UnreadableRecord(f"its checkpoint can't be decoded: {self.snapshot.record.checkpoint.fault}")
+            raise UnreadableRecord(f"its checkpoint can't be decoded: {checkpoint.fault}")
         self.running_job = RunningJob(self.snapshot, self)
         self._listener = listener
         self._lock = threading.Lock()

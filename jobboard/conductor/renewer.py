@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard
@@ -81,22 +81,24 @@ class LeaseRenewer:
         if self._unsubscribe is not None:
             self._unsubscribe()
 
-    def add(self, execution: Execution) -> None:
-        """Renew this execution's claim from now on."""
-        uuid = execution.job.uuid
+    def add(self, executions: Sequence[Execution]) -> None:
+        """Renew these executions' claims from now on."""
+        new = {execution.job.uuid: execution for execution in executions}
         with self._lock:
-            older, self._executions[uuid] = self._executions.get(uuid), execution
-        if older is not None:
+            older = [self._executions[uuid] for uuid in new.keys() & self._executions.keys()]
+            self._executions |= new
+        for execution in older:
             # A newer claim of the same job proves that the older one is lost.
-            self._on_lost(older)
-        if uuid in self._unmatched:
+            self._on_lost(execution)
+        if not new.keys().isdisjoint(self._unmatched):
             self._renew_within(_EVENT_DELAY)
 
-    def remove(self, execution: Execution) -> None:
-        """Renew this execution's claim no more; a newer claim of the same job stays."""
+    def remove(self, executions: Iterable[Execution]) -> None:
+        """Renew these executions' claims no more; a newer claim of the same job stays."""
         with self._lock:
-            if self._executions.get(execution.job.uuid) is execution:
-                del self._executions[execution.job.uuid]
+            for execution in executions:
+                if self._executions.get(execution.job.uuid) is execution:
+                    del self._executions[execution.job.uuid]
 
     def held(self) -> list[Execution]:
         """Return the executions whose claims are renewed."""

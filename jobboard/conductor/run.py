@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,24 +208,35 @@ class ConductorRun:
 
     # -- what becomes of an execution ------------------------------------------------------------------------------
 
-    def _claimed(self, job: Job, sent: float) -> None:
+    def _claimed(self, jobs: list[Job], sent: float) -> None:
+        executions = [execution for job in jobs if (execution := self._execution_of(job, sent)) is not None]
+        self._renewer.add(executions)
+        runnable = [execution for execution in executions if self._may_run(execution)]
+        if runnable:
+            self._slots.take(len(runnable))
+            # All claims of one request end at the same time.
+            self._deadlines.watch(runnable[0])
+            self._executor.submit_many(runnable)
+
+    def _execution_of(self, job: Job, sent: float) -> Execution | None:
         try:
-            execution = Execution(job, self._handlers[job.name], sent + self._options.expiry, self)
+            return Execution(job, self._handlers[job.name], sent + self._options.expiry, self)
         except UnreadableRecord as error:
             self._quarantine(job, str(error))
-            return
-        self._renewer.add(execution)
+            return None
+
+    def _may_run(self, execution: Execution) -> bool:
+        """End the execution's claim and return False if its handler must not be called."""
         most = execution.max_attempts
         if execution.snapshot.attempts > most:
             # Every earlier attempt killed its conductor; otherwise it would have ended its claim.
             reason = f"all {most} attempts are used up, and none of them ended its claim"
             self._end_without_run(execution, Failed(reason, final=True))
-        elif self._claimer.stopping:
+            return False
+        if self._claimer.stopping:
             self._end_without_run(execution, Returned("its conductor stopped"))
-        else:
-            self._slots.take()
-            self._deadlines.watch(execution)
-            self._executor.submit(execution)
+            return False
+        return True
 
     def _quarantine(self, job: Job, reason: str) -> None:
         try:
@@ -256,15 +267,15 @@ class ConductorRun:
         if not execution.decide(outcome):
             return False
         if isinstance(outcome, Dropped):
-            self._ended(execution)
+            self._ended([execution])
         else:
             self._completer.send(execution)
         return True
 
-    def _ended(self, execution: Execution) -> None:
-        """Nothing is left to send for this claim."""
-        self._renewer.remove(execution)
-        self._slots.remove_claim()
+    def _ended(self, executions: Sequence[Execution]) -> None:
+        """Nothing is left to send for these claims."""
+        self._renewer.remove(executions)
+        self._slots.remove_claims(len(executions))
 
     def lost(self, execution: Execution) -> None:
         """The store says that the claim does not hold."""

@@ -2,57 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
-from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard
-from jobboard.job import Job, Record
+from jobboard.job import Job, row_of
 from jobboard.logbook import LogBook
-from jobboard.states import JobPriority
+from jobboard.payload import unpack_payload
 
 _MAX_PROGRESS_TEXT = 500
 
+#: What a handler reads of the handle that claimed, none of which asks the store.
+_KNOWN = frozenset(
+    [
+        "uuid",
+        "name",
+        "details",
+        "priority",
+        "sequence",
+        "created_on",
+        "key",
+        "run_at",
+        "max_attempts",
+        "book_uuid",
+        "book_name",
+        "schedule_id",
+        "fire_time",
+        "token",
+        "record",
+    ]
+)
 
-@dataclass(frozen=True, slots=True)
+
 class JobSnapshot:
-    """What was known of a job when it was claimed, named as on :class:`~jobboard.Job`; it can be pickled."""
+    """What was known of a job when it was claimed, named as on :class:`~jobboard.Job`; it can be pickled.
 
-    uuid: str
-    name: str
-    details: dict[str, Any] = field(repr=False)
-    priority: JobPriority
-    sequence: int
-    created_on: datetime
-    key: str | None
-    run_at: datetime | None
-    max_attempts: int | None
-    book_uuid: str | None
-    book_name: str | None
-    schedule_id: str | None
-    fire_time: datetime | None
-    token: int
-    record: Record
+    Most handlers read little of it, so each fact is made when it is read.
+    """
 
-    @classmethod
-    def of(cls, job: Job) -> JobSnapshot:
-        return cls(*_fields_of(job))
+    __slots__ = ("_job", "attempts")
 
-    @property
-    def attempts(self) -> int:
-        return self.record.attempts
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.attempts = row_of(job).attempts
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _KNOWN:
+            raise AttributeError(name)
+        return getattr(self._job, name)
 
     @property
     def last_error(self) -> str | None:
-        return self.record.last_error
+        return row_of(self._job).last_error
 
     @property
     def owner(self) -> str | None:
-        return self.record.owner
+        return row_of(self._job).owner
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickled, (row_of(self._job),)
 
 
-_fields_of = attrgetter(*JobSnapshot.__slots__)
+def _unpickled(row: JobRow) -> JobSnapshot:
+    """Return a snapshot of a worker process, which has no board."""
+    nothing = cast(Any, None)
+    return JobSnapshot(Job(nothing, nothing, row, unpack_payload(row.body), row.token))
+
+
+_UNWRITTEN = object()
 
 
 class JobContext(Protocol):
@@ -80,7 +97,7 @@ class RunningJob:
     def __init__(self, snapshot: JobSnapshot, context: JobContext) -> None:
         self._snapshot = snapshot
         self._context = context
-        self._checkpoint = snapshot.record.checkpoint
+        self._checkpoint: Any = _UNWRITTEN
         self.lost = False
         self.cancelled = False
 
@@ -100,7 +117,7 @@ class RunningJob:
     @property
     def checkpoint(self) -> Any:
         """The last checkpoint, which this run or an earlier owner wrote; None if there is none."""
-        return self._checkpoint
+        return self._snapshot.record.checkpoint if self._checkpoint is _UNWRITTEN else self._checkpoint
 
     def checkpoint_state(self, state: Any) -> None:
         """Write a checkpoint; it is durable and fenced, and the next owner reads it.

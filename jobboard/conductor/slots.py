@@ -19,7 +19,10 @@ class Slots:
     """
 
     def __init__(self, number: int) -> None:
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        # Handlers end in threads that must not wake another one for each of them.
+        self._freed, self._filled, self._emptied = (threading.Condition(self._lock) for _ in range(3))
+        self._claimer_waits = False
         self._number = number
         self._max_claims = 2 * number + 16
         self._taken = 0
@@ -40,12 +43,14 @@ class Slots:
         with self._lock:
             self._stuck = number
             self._lost = number - replaced
-            self._lock.notify_all()
+            self._notify_all()
 
     def wait_for_free(self) -> int:
         """Block until a slot is free, and return how many are; 0 once closed."""
         with self._lock:
-            self._lock.wait_for(lambda: self._closed or self._free() > 0)
+            self._claimer_waits = True
+            self._freed.wait_for(lambda: self._closed or self._free() > 0)
+            self._claimer_waits = False
             return 0 if self._closed else self._free()
 
     def _free(self) -> int:
@@ -55,20 +60,20 @@ class Slots:
         """Note whether the claimer waits, since there is nothing to claim."""
         with self._lock:
             self._idle = idle
-            self._lock.notify_all()
+            self._filled.notify_all()
 
     def yield_to_claimer(self, timeout: float) -> None:
         """Block while the claimer has a slot to fill; the ends that come in meanwhile make a larger batch."""
         with self._lock:
-            self._lock.wait_for(lambda: self._idle or self._closed or self._free() <= 0, timeout)
+            self._filled.wait_for(lambda: self._idle or self._closed or self._free() <= 0, timeout)
 
-    def take(self) -> None:
-        """Put a claimed job into a slot."""
+    def take(self, number: int) -> None:
+        """Put claimed jobs into slots."""
         with self._lock:
-            self._taken += 1
-            self._claims += 1
+            self._taken += number
+            self._claims += number
             if self._free() <= 0:
-                self._lock.notify_all()
+                self._filled.notify_all()
 
     def add_claim(self) -> None:
         """Count a claim that ends without a run of its handler."""
@@ -79,37 +84,47 @@ class Slots:
         """A handler has ended."""
         with self._lock:
             self._taken -= 1
-            self._lock.notify_all()
+            self._notify_freed()
 
-    def remove_claim(self) -> None:
-        """A claim has ended."""
+    def remove_claims(self, number: int) -> None:
+        """Claims have ended."""
         with self._lock:
-            self._claims -= 1
-            self._lock.notify_all()
+            self._claims -= number
+            self._notify_freed()
+
+    def _notify_freed(self) -> None:
+        if self._claimer_waits:
+            self._freed.notify_all()
+        if self.taken <= 0 or self._claims <= 0:
+            self._emptied.notify_all()
 
     def close(self) -> None:
         """Hand out no more slots."""
         with self._lock:
             self._closed = True
-            self._lock.notify_all()
+            self._notify_all()
 
     def drain_until(self, deadline: float) -> None:
         """Wait for running handlers until this moment of the monotonic clock at most; the earliest one counts."""
         with self._lock:
             self._drain_until = min(self._drain_until, deadline)
-            self._lock.notify_all()
+            self._notify_all()
+
+    def _notify_all(self) -> None:
+        for condition in (self._freed, self._filled, self._emptied):
+            condition.notify_all()
 
     def wait_until_free(self) -> bool:
         """Block until all slots are free but for stuck ones; False when the time of :meth:`drain_until` is over."""
         with self._lock:
             while self.taken > 0 and (left := self._drain_until - time.monotonic()) > 0:
-                self._lock.wait(min(left, threading.TIMEOUT_MAX))
+                self._emptied.wait(min(left, threading.TIMEOUT_MAX))
             return self.taken == 0
 
     def wait_until_no_claims(self, timeout: float) -> bool:
         """Block until every claim has ended; False after ``timeout`` seconds."""
         with self._lock:
-            return self._lock.wait_for(lambda: self._claims == 0, timeout)
+            return self._emptied.wait_for(lambda: self._claims == 0, timeout)
 
 
 class StuckSlots:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, Finish
@@ -38,11 +39,15 @@ class AsyncioExecutor(Executor):
         return self._loop.fault
 
     def submit(self, execution: Execution) -> None:
-        if execution.handler.is_async:
+        self.submit_many([execution])
+
+    def submit_many(self, executions: Sequence[Execution]) -> None:
+        later = [execution for execution in executions if execution.handler.is_async]
+        if later:
             with self._lock:
-                self._loop.submit(execution)
-        else:
-            self._threads.submit(execution)
+                self._loop.submit(later)
+        if len(later) < len(executions):
+            self._threads.submit_many([execution for execution in executions if not execution.handler.is_async])
 
     def request_cancel(self, execution: Execution) -> None:
         self._loop_of(execution).cancel(execution)
@@ -66,8 +71,7 @@ class AsyncioExecutor(Executor):
             self._loop = LoopThread(self._finish)
             self._old = [loop for loop in self._old if loop.is_alive] + [blocked]
             self._loop.start()
-            for execution in blocked.take_new():
-                self._loop.submit(execution)
+            self._loop.submit(blocked.take_new())
         logger.warning("a handler blocks its event loop; a new loop replaces it")
         blocked.retire()
 

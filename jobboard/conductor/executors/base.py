@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.handlers import Handlers
@@ -38,6 +38,11 @@ class Executor(abc.ABC):
     @abc.abstractmethod
     def submit(self, execution: Execution) -> None:
         """Run an execution in a free slot; returns at once."""
+
+    def submit_many(self, executions: Sequence[Execution]) -> None:
+        """Run executions, each in a free slot; returns at once."""
+        for execution in executions:
+            self.submit(execution)
 
     @abc.abstractmethod
     def request_cancel(self, execution: Execution) -> None:

@@ -9,6 +9,7 @@ import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterable
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish
@@ -46,8 +47,8 @@ class LoopThread:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, execution: Execution) -> None:
-        self._new.append(execution)
+    def submit(self, executions: Iterable[Execution]) -> None:
+        self._new.extend(executions)
         self._wake()
 
     def cancel(self, execution: Execution) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import atexit
 import pickle  # nosec B403 # it only tries whether a handler can be pickled
-import queue
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.guard import Guard
+from jobboard.conductor.executors.handoff import HandoffQueue
 from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Outcome, Returned
@@ -36,7 +37,7 @@ class ProcessExecutor(Executor):
         for handler in self._handlers:
             _check_importable(handler.name, handler.function)
         self._functions = {handler.name: handler.function for handler in self._handlers}
-        self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
+        self._queue: HandoffQueue[Execution | None] = HandoffQueue()
         self._lock = threading.Lock()
         self._working: dict[Execution, WorkerProcess] = {}
         self._stopping = threading.Event()
@@ -84,7 +85,10 @@ class ProcessExecutor(Executor):
             self._workers.discard(worker)
 
     def submit(self, execution: Execution) -> None:
-        self._queue.put(execution)
+        self.submit_many([execution])
+
+    def submit_many(self, executions: Sequence[Execution]) -> None:
+        self._queue.put(executions)
 
     def request_cancel(self, execution: Execution) -> None:
         worker = self._worker_of(execution)
@@ -107,8 +111,7 @@ class ProcessExecutor(Executor):
 
     def stop(self, timeout: float) -> None:
         self._stopping.set()
-        for _ in self._threads:
-            self._queue.put(None)
+        self._queue.put([None] * len(self._threads))
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import queue
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.handoff import HandoffQueue
 from jobboard.conductor.outcome import Dropped, outcome_of_call
 
 #: How many of the innermost calls a stack shows.
@@ -25,7 +26,7 @@ class ThreadExecutor(Executor):
     """
 
     def start(self) -> None:
-        self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
+        self._queue: HandoffQueue[Execution | None] = HandoffQueue()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._threads: dict[threading.Thread, Execution | None] = {}
@@ -39,7 +40,10 @@ class ThreadExecutor(Executor):
         thread.start()
 
     def submit(self, execution: Execution) -> None:
-        self._queue.put(execution)
+        self.submit_many([execution])
+
+    def submit_many(self, executions: Sequence[Execution]) -> None:
+        self._queue.put(executions)
 
     def request_cancel(self, execution: Execution) -> None:
         """The handler sees ``job.cancelled``."""
@@ -66,8 +70,7 @@ class ThreadExecutor(Executor):
     def stop(self, timeout: float) -> None:
         with self._lock:
             threads = dict(self._threads)
-        for _ in threads:
-            self._queue.put(None)
+        self._queue.put([None] * len(threads))
         deadline = time.monotonic() + timeout
         for thread, execution in threads.items():
             if execution is None or not execution.stuck:

@@ -1,0 +1,59 @@
+"""A queue to the threads of the slots: a batch wakes one thread, not one for each item."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class HandoffQueue(Generic[T]):
+    """First in, first out. A thread that takes an item wakes the next one while there are more.
+
+    So all threads wake if the items take time, and a few threads serve a batch of items that take none.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        #: One lock for each sleeping thread, which wakes when it is released.
+        self._sleeping: list[threading.Lock] = []
+        self._is_waking = False
+
+    def put(self, items: Iterable[T]) -> None:
+        """Add items; returns at once."""
+        self._items.extend(items)
+        self._wake_one()
+
+    def get(self) -> T:
+        """Block until there is an item, and take it."""
+        while True:
+            try:
+                item = self._items.popleft()
+            except IndexError:
+                self._sleep()
+                continue
+            # A thread that was woken and has not come here yet wakes the next one itself.
+            if self._items and not self._is_waking:
+                self._wake_one()
+            return item
+
+    def _sleep(self) -> None:
+        lock = threading.Lock()
+        lock.acquire()
+        self._sleeping.append(lock)
+        if self._items:
+            # They were added before this thread could be woken for them.
+            self._wake_one()
+        lock.acquire()
+        self._is_waking = False
+
+    def _wake_one(self) -> None:
+        try:
+            lock = self._sleeping.pop()
+        except IndexError:
+            return
+        self._is_waking = True
+        lock.release()
