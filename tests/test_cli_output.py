@@ -198,7 +198,7 @@ class TestGlobalOptions:
         def fail(*_: object, **__: object) -> None:
             raise RuntimeError("boom")
 
-        monkeypatch.setattr("jobboard.cli.session.fetch", fail)
+        monkeypatch.setattr("jobboard.fetch", fail)
         assert "this is a bug: RuntimeError('boom')" in jobboard("ls", status=70)
 
 

@@ -146,13 +146,12 @@ def _entity_of(row: EntityRow) -> Entity | None:
     try:
         metadata = decode(row.body)
     except ValueError:
-        metadata = {}
+        metadata = None
+    known = metadata if isinstance(metadata, dict) else {}
     ttl = math.inf if row.ttl >= _FOR_EVER else row.ttl
     try:
-        return Entity(
-            row.kind, row.name, metadata if isinstance(metadata, dict) else {}, ttl,
-            last_seen=moment(row.last_seen), alive=row.expires_in > 0,
-        )  # fmt: skip
+        last_seen = moment(row.last_seen)
+        return Entity(row.kind, row.name, known, ttl, last_seen=last_seen, alive=row.expires_in > 0)
     except (TypeError, ValueError) as error:
         logger.warning("a participant is left out, since it can't be decoded: %s", in_one_line(str(error)))
         return None

@@ -73,26 +73,31 @@ def _run(root: click.Command, arguments: list[str], output: Output) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return USAGE
-    except click.UsageError as error:
-        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        output.error(error.format_message() + hint)
-        return USAGE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
         return REFUSED
-    except BoardUnavailable as error:
-        output.error(str(error))
-        return UNAVAILABLE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        output.error(f"{where}{error.strerror or error}")
-        return REFUSED
-    except (JobBoardError, ValueError, TypeError, click.ClickException) as error:
-        output.error(error.format_message() if isinstance(error, click.ClickException) else str(error))
-        return REFUSED
     except Exception as error:
-        if os.environ.get("JOBBOARD_DEBUG"):
-            traceback.print_exc()
-        output.error(f"this is a bug: {error!r}; JOBBOARD_DEBUG=1 shows where")
-        return BUG
+        status, line = _outcome_of(error)
+        output.error(line)
+        return status
+
+
+def _outcome_of(error: Exception) -> tuple[int, str]:
+    """Return the exit status and the line of an error."""
+    match error:
+        case click.UsageError():
+            hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+            return USAGE, error.format_message() + hint
+        case click.ClickException():
+            return REFUSED, error.format_message()
+        case BoardUnavailable():
+            return UNAVAILABLE, str(error)
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            return REFUSED, f"{where}{error.strerror or error}"
+        case JobBoardError() | ValueError() | TypeError():
+            return REFUSED, str(error)
+    if os.environ.get("JOBBOARD_DEBUG"):
+        traceback.print_exception(error)
+    return BUG, f"this is a bug: {error!r}; JOBBOARD_DEBUG=1 shows where"

@@ -8,6 +8,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import click
 
@@ -20,11 +22,12 @@ from jobboard.validation import check_delay
 EXIT_STUCK = 75
 
 
-@command("conductor", examples="""
-jobboard --board sqlite:///jobs.db conductor mywork.jobs:handlers
-jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --drain 60
-jobboard conductor mywork.jobs:handlers --with-scheduler
-""")  # fmt: skip
+@command(
+    "conductor",
+    "jobboard --board sqlite:///jobs.db conductor mywork.jobs:handlers",
+    "jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --drain 60",
+    "jobboard conductor mywork.jobs:handlers --with-scheduler",
+)
 @click.argument("handlers", metavar="MODULE:HANDLERS")
 @click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
 @click.option(
@@ -51,16 +54,13 @@ jobboard conductor mywork.jobs:handlers --with-scheduler
 @pass_session
 def conductor(
     session: Session,
+    /,
     handlers: str,
     label: str,
-    concurrency: int,
-    executor: str,
-    expiry: float,
     drain: float,
-    max_stuck: int | None,
-    on_stuck: str,
     with_scheduler: bool,
     until_eof: bool,
+    **options: Any,
 ) -> None:
     """Claim jobs and run their handlers until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
 
@@ -70,10 +70,7 @@ def conductor(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     board = session.board(create=True)
     clock = Scheduler(board, label) if with_scheduler else None
-    worker = Conductor(
-        label, board, load_handlers(handlers), concurrency=concurrency, executor=executor, expiry=expiry,
-        max_stuck=max_stuck, on_stuck=on_stuck,
-    )  # fmt: skip
+    worker = Conductor(label, board, load_handlers(handlers), **options)
     asked = threading.Event()
 
     def stop() -> None:
@@ -108,25 +105,30 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
 
 
 def load_handlers(text: str) -> Handlers:
-    """Import ``MODULE:HANDLERS``; the present directory comes last, and not at all in Python's safe mode."""
+    """Return what ``MODULE:HANDLERS`` names."""
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
         raise click.UsageError(f"{text!r} is not MODULE:HANDLERS, such as mywork.jobs:handlers")
+    module = _import(module_name)
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Handlers):
+        raise click.UsageError(f"{module_name} has no Handlers named {attribute!r}")
+    return found
+
+
+def _import(module_name: str) -> ModuleType:
+    """Import a module; the present directory comes last, and not at all in Python's safe mode."""
     if not sys.flags.safe_path and os.getcwd() not in sys.path:
         # After installed packages: a file in that directory must not replace one of theirs.
         sys.path.append(os.getcwd())
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             raise click.UsageError(f"there is no module {error.name!r} to import") from None
         raise click.ClickException(f"{module_name} can't be imported: {error}") from error
     except Exception as error:
         raise click.ClickException(f"{module_name} can't be imported: {error!r}") from error
-    found = getattr(module, attribute, None)
-    if not isinstance(found, Handlers):
-        raise click.UsageError(f"{module_name} has no Handlers named {attribute!r}")
-    return found
 
 
 COMMANDS = (conductor,)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.board import JobBoard
 from jobboard.cli.output import count
-from jobboard.cli.session import Session, command, confirm, pass_session
-from jobboard.job import Job
+from jobboard.cli.session import Session, command, confirm, options, pass_session
 from jobboard.operate.finding import find_job
 from jobboard.operate.trash import purge_all, restore_all, select_trashed
 from jobboard.operate.views import paused_view, row_of
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
 
 
 def _me() -> str:
@@ -27,24 +29,18 @@ def _me() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select trashed jobs: one, some by a filter, or all."""
-    options = (
-        click.argument("job", required=False),
-        click.option("--all", "everything", is_flag=True, help="All of the trash."),
-        click.option("--job-name", "name", help="Those of this name."),
-        click.option("--reason", help="Those whose reason has this text in it."),
-        click.option("--older-than", type=float, metavar="SECONDS", help="Those trashed longer ago than this."),
-        click.option("--yes", is_flag=True, help="Don't ask."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+#: What selects trashed jobs: one, some by a filter, or all.
+_selection = options(
+    click.argument("job", required=False),
+    click.option("--all", "everything", is_flag=True, help="All of the trash."),
+    click.option("--job-name", "name", help="Those of this name."),
+    click.option("--reason", help="Those whose reason has this text in it."),
+    click.option("--older-than", type=float, metavar="SECONDS", help="Those trashed longer ago than this."),
+    click.option("--yes", is_flag=True, help="Don't ask."),
+)
 
 
-@command("release", examples="""
-jobboard release 3f2a --reason 'its host is gone'
-""")  # fmt: skip
+@command("release", "jobboard release 3f2a --reason 'its host is gone'")
 @click.argument("job")
 @click.option("--reason", default="released by an operator", show_default=True)
 @pass_session
@@ -56,9 +52,7 @@ def release(session: Session, job: str, reason: str) -> None:
     _tell(session, board, found, "is released")
 
 
-@command("trash", examples="""
-jobboard trash 3f2a --reason 'its input is broken'
-""")  # fmt: skip
+@command("trash", "jobboard trash 3f2a --reason 'its input is broken'")
 @click.argument("job")
 @click.option("--reason", default="trashed by an operator", show_default=True)
 @pass_session
@@ -70,10 +64,7 @@ def trash(session: Session, job: str, reason: str) -> None:
     _tell(session, board, found, "is in the trash")
 
 
-@command("trashed", examples="""
-jobboard trashed
-jobboard trashed --job-name resize
-""")  # fmt: skip
+@command("trashed", "jobboard trashed", "jobboard trashed --job-name resize")
 @click.option("--job-name", "name", help="Only those of this name.")
 @pass_session
 def trashed(session: Session, name: str | None) -> None:
@@ -83,33 +74,28 @@ def trashed(session: Session, name: str | None) -> None:
     session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
 
 
-@command("restore", examples="""
-jobboard restore 3f2a
-jobboard restore --job-name resize --reason 'disk full' --yes
-jobboard restore --all --yes
-""")  # fmt: skip
+@command(
+    "restore",
+    "jobboard restore 3f2a",
+    "jobboard restore --job-name resize --reason 'disk full' --yes",
+    "jobboard restore --all --yes",
+)
 @_selection
 @pass_session
-def restore(session: Session, /, **which: Any) -> None:
+def restore(session: Session, /, yes: bool, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-    _for_selected(session, "restore", restore_all, which["job"] is None, **which)
+    _for_selected(session, "restore", restore_all, not yes and which["job"] is None, **which)
 
 
-@command("purge", examples="""
-jobboard purge 3f2a --yes
-jobboard purge --older-than 604800 --yes
-""")  # fmt: skip
+@command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 604800 --yes")
 @_selection
 @pass_session
-def purge(session: Session, /, **which: Any) -> None:
+def purge(session: Session, /, yes: bool, **which: Any) -> None:
     """Delete jobs from the trash for good; asks first."""
-    _for_selected(session, "purge", purge_all, True, **which)
+    _for_selected(session, "purge", purge_all, not yes, **which)
 
 
-@command("pause", examples="""
-jobboard pause resize
-jobboard pause
-""")  # fmt: skip
+@command("pause", "jobboard pause resize", "jobboard pause")
 @click.argument("name", required=False)
 @pass_session
 def pause(session: Session, name: str | None) -> None:
@@ -119,10 +105,7 @@ def pause(session: Session, name: str | None) -> None:
     _tell_paused(session, board)
 
 
-@command("resume", examples="""
-jobboard resume resize
-jobboard resume
-""")  # fmt: skip
+@command("resume", "jobboard resume resize", "jobboard resume")
 @click.argument("name", required=False)
 @pass_session
 def resume(session: Session, name: str | None) -> None:
@@ -132,10 +115,7 @@ def resume(session: Session, name: str | None) -> None:
     _tell_paused(session, board)
 
 
-@command("check", examples="""
-jobboard check
-jobboard check --repair
-""")  # fmt: skip
+@command("check", "jobboard check", "jobboard check --repair")
 @click.option("--repair", is_flag=True, help="Repair what is found.")
 @pass_session
 def check(session: Session, repair: bool) -> None:
@@ -150,10 +130,11 @@ def check(session: Session, repair: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command("migrate", examples="""
-jobboard migrate --board postgresql://owner@db.example.org/app
-jobboard migrate --board 'mysql://owner@db.example.org/app?prefix=queue_' --json
-""")  # fmt: skip
+@command(
+    "migrate",
+    "jobboard migrate --board postgresql://owner@db.example.org/app",
+    "jobboard migrate --board 'mysql://owner@db.example.org/app?prefix=queue_' --json",
+)
 @pass_session
 def migrate(session: Session) -> None:
     """Create the tables of a board in an SQL database, or bring them to this jobboard's version.
@@ -190,11 +171,10 @@ def _for_selected(
     session: Session,
     verb: str,
     act: Callable[..., tuple[int, list[str]]],
-    needs_yes: bool,
+    ask: bool,
     *,
     job: str | None,
     everything: bool,
-    yes: bool,
     **filters: Any,
 ) -> None:
     is_filtered = any(value is not None for value in filters.values())
@@ -202,7 +182,7 @@ def _for_selected(
         raise click.UsageError("name one JOB, or a filter, or --all")
     board, output = session.board(), session.output
     jobs = [find_job(board, job)] if job is not None else list(select_trashed(board, **filters))
-    if jobs and needs_yes and not yes and not confirm(f"{verb} {count(len(jobs), 'job')}?"):
+    if jobs and ask and not confirm(f"{verb} {count(len(jobs), 'job')}?"):
         raise click.ClickException("nothing was changed")
     with output.progress(verb, len(jobs)) as step:
         done, refused = act(board, jobs, step)

@@ -7,28 +7,23 @@ from typing import Any
 import click
 
 from jobboard.cli.output import count
-from jobboard.cli.session import Session, command, confirm, pass_session
+from jobboard.cli.session import PRIORITY, Session, command, confirm, if_exists_option, pass_session
 from jobboard.cli.values import details_of, moment_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
-from jobboard.states import JobPriority
 
 
-@command("post", examples="""
-jobboard post resize --details '{"path": "/a.png"}'
-jobboard post invoice --key 4711 --if-exists replace --delay 3600 --details @invoice.json
-generate | jobboard post import --details -
-""")  # fmt: skip
+@command(
+    "post",
+    'jobboard post resize --details \'{"path": "/a.png"}\'',
+    "jobboard post invoice --key 4711 --if-exists replace --delay 3600 --details @invoice.json",
+    "generate | jobboard post import --details -",
+)
 @click.argument("name")
 @click.option("--details", help="A JSON object; @FILE reads one from a file, and - from standard input.")
 @click.option("--key", help="Unique among the live jobs of this name.")
-@click.option("--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True)
-@click.option(
-    "--priority",
-    type=click.Choice([priority.name.lower() for priority in reversed(JobPriority)], case_sensitive=False),
-    default="normal",
-    show_default=True,
-)
+@if_exists_option
+@click.option("--priority", type=PRIORITY, default="normal", show_default=True)
 @click.option("--run-at", metavar="TIME", help="Not before this time: ISO 8601, with a zone or offset.")
 @click.option("--delay", type=float, metavar="SECONDS", help="Not before so many seconds have passed.")
 @click.option("--max-attempts", type=int, metavar="N", help="Into the trash after N attempts.")
@@ -45,11 +40,12 @@ def post(session: Session, /, details: str | None, run_at: str | None, **options
         print(job.uuid)
 
 
-@command("cancel", examples="""
-jobboard cancel 3f2a
-jobboard cancel invoice:4711
-jobboard cancel --job-name remind --key-prefix order/4711/ --yes
-""")  # fmt: skip
+@command(
+    "cancel",
+    "jobboard cancel 3f2a",
+    "jobboard cancel invoice:4711",
+    "jobboard cancel --job-name remind --key-prefix order/4711/ --yes",
+)
 @click.argument("job", required=False)
 @click.option("--job-name", "name", help="Those of this name whose keys begin with --key-prefix.")
 @click.option("--key-prefix", "prefix", metavar="TEXT", help="Plain text; see --job-name.")

@@ -8,28 +8,25 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
-from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.session import Session, command, if_exists_option, pass_session
 from jobboard.cli.values import json_of, moment_of, read_text
 from jobboard.operate.schedules import from_crontab, from_file, schedule_row, schedule_view
 from jobboard.operate.views import view_of
 from jobboard.schedules.crontab import parse_crontab
 from jobboard.schedules.schedule import Schedule
 
-_if_exists = click.option(
-    "--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True
+
+@command(
+    "add",
+    "jobboard schedule add nightly write-report --cron '0 3 * * mon-fri' --tz Europe/Berlin",
+    'jobboard schedule add poll fetch --every 30s --jitter 5 --details \'{"url": "http://..."}\'',
+    "jobboard schedule add launch announce --once 2030-01-31T09:00+01:00",
 )
-
-
-@command("add", examples="""
-jobboard schedule add nightly write-report --cron '0 3 * * mon-fri' --tz Europe/Berlin
-jobboard schedule add poll fetch --every 30s --jitter 5 --details '{"url": "http://..."}'
-jobboard schedule add launch announce --once 2030-01-31T09:00+01:00
-""")  # fmt: skip
 @click.argument("id")
 @click.argument("job")
 @schedule_options
 @click.option("--paused", is_flag=True, help="Nothing is due until it is resumed.")
-@_if_exists
+@if_exists_option
 @pass_session
 def add(session: Session, /, id: str, job: str, paused: bool, if_exists: Any, **options: Any) -> None:
     """Add a schedule that posts jobs named JOB."""
@@ -42,10 +39,11 @@ def add(session: Session, /, id: str, job: str, paused: bool, if_exists: Any, **
     )
 
 
-@command("modify", examples="""
-jobboard schedule modify nightly --cron '0 4 * * *' --tz Europe/Berlin
-jobboard schedule modify poll --max-instances any
-""")  # fmt: skip
+@command(
+    "modify",
+    "jobboard schedule modify nightly --cron '0 4 * * *' --tz Europe/Berlin",
+    "jobboard schedule modify poll --max-instances any",
+)
 @click.argument("id")
 @click.option("--job", help="The name of its jobs.")
 @schedule_options
@@ -58,9 +56,7 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
     _tell(session, session.board().schedules.modify(id, **fields))
 
 
-@command("pause", examples="""
-jobboard schedule pause nightly --note 'the printer is broken'
-""")  # fmt: skip
+@command("pause", "jobboard schedule pause nightly --note 'the printer is broken'")
 @click.argument("id")
 @click.option("--note", help="Why; operators see it.")
 @pass_session
@@ -69,9 +65,7 @@ def pause(session: Session, id: str, note: str | None) -> None:
     _tell(session, session.board().schedules.pause(id, note))
 
 
-@command("resume", examples="""
-jobboard schedule resume nightly
-""")  # fmt: skip
+@command("resume", "jobboard schedule resume nightly")
 @click.argument("id")
 @pass_session
 def resume(session: Session, id: str) -> None:
@@ -79,9 +73,7 @@ def resume(session: Session, id: str) -> None:
     _tell(session, session.board().schedules.resume(id))
 
 
-@command("rm", examples="""
-jobboard schedule rm nightly
-""")  # fmt: skip
+@command("rm", "jobboard schedule rm nightly")
 @click.argument("id")
 @pass_session
 def rm(session: Session, id: str) -> None:
@@ -92,9 +84,7 @@ def rm(session: Session, id: str) -> None:
     session.output.say(f"{id} is removed")
 
 
-@command("fire", examples="""
-jobboard schedule fire nightly
-""")  # fmt: skip
+@command("fire", "jobboard schedule fire nightly")
 @click.argument("id")
 @pass_session
 def fire(session: Session, id: str) -> None:
@@ -105,9 +95,7 @@ def fire(session: Session, id: str) -> None:
     session.output.say(job.uuid)
 
 
-@command("backfill", examples="""
-jobboard schedule backfill nightly --from 2030-01-01T00:00Z --to 2030-01-07T23:59Z
-""")  # fmt: skip
+@command("backfill", "jobboard schedule backfill nightly --from 2030-01-01T00:00Z --to 2030-01-07T23:59Z")
 @click.argument("id")
 @click.option("--from", "start", required=True, metavar="TIME", help="The first moment; ISO 8601 with an offset.")
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one.")
@@ -120,17 +108,18 @@ def backfill(session: Session, id: str, start: str, end: str) -> None:
     session.output.say(f"{count(len(jobs), 'job')} posted")
 
 
-@command("import", examples="""
-jobboard schedule import schedules.json --if-exists replace
-jobboard schedule import --crontab /etc/crontab --system --job shell --tz Europe/Berlin
-""")  # fmt: skip
+@command(
+    "import",
+    "jobboard schedule import schedules.json --if-exists replace",
+    "jobboard schedule import --crontab /etc/crontab --system --job shell --tz Europe/Berlin",
+)
 @click.argument("file")
 @click.option("--crontab", is_flag=True, help="The file is a crontab: each line's command becomes details.")
 @click.option("--system", is_flag=True, help="A system's crontab, with a user before each command.")
 @click.option("--job", default="command", show_default=True, help="The name of a crontab's jobs.")
 @click.option("--tz", default="UTC", show_default=True, help="The zone of a crontab's times.")
 @click.option("--prefix", default="crontab-", show_default=True, help="What a crontab's ids begin with.")
-@_if_exists
+@if_exists_option
 @pass_session
 def import_(
     session: Session, file: str, crontab: bool, system: bool, job: str, tz: str, prefix: str, if_exists: Any

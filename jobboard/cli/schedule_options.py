@@ -7,23 +7,24 @@ from typing import Any
 
 import click
 
+from jobboard.cli.session import PRIORITY, options
 from jobboard.cli.values import details_of, json_of, moment_of, seconds_of
 from jobboard.schedules.schedule import COALESCE, OVERLAP
 from jobboard.schedules.triggers import At, Cron, Every, Trigger, trigger_from_plain
-from jobboard.states import JobPriority
 
-_PRIORITIES = [priority.name.lower() for priority in reversed(JobPriority)]
+GAP = click.Choice(["shift", "skip"])
+FOLD = click.Choice(["first", "second", "both"])
 
-_options = (
+schedule_options = options(
     click.option("--cron", metavar="CRONTAB", help="When: a crontab string, such as '0 3 * * mon-fri' or @hourly."),
     click.option("--tz", metavar="ZONE", help="The zone whose clocks --cron means (default: UTC)."),
-    click.option("--gap", type=click.Choice(["shift", "skip"]), help="What becomes of a time that clocks skip."),
-    click.option("--fold", type=click.Choice(["first", "second", "both"]), help="Which of a time shown twice."),
+    click.option("--gap", type=GAP, help="What becomes of a time that clocks skip."),
+    click.option("--fold", type=FOLD, help="Which of a time shown twice."),
     click.option("--every", metavar="SPAN", help="When: every so often, such as 30s, 5m, 1h30m, 2d."),
     click.option("--once", metavar="TIME", help="When: at one moment; ISO 8601 with an offset."),
     click.option("--trigger", metavar="JSON", help="When: any trigger as plain data; @FILE reads it from a file."),
     click.option("--details", help="The jobs' details: a JSON object; @FILE reads one, - reads standard input."),
-    click.option("--priority", type=click.Choice(_PRIORITIES, case_sensitive=False), help="The jobs' priority."),
+    click.option("--priority", type=PRIORITY, help="The jobs' priority."),
     click.option("--max-attempts", type=click.IntRange(min=1), help="Of the jobs: into the trash after so many."),
     click.option("--coalesce", type=click.Choice(COALESCE), help="Of several overdue times post which (latest)."),
     click.option("--misfire-grace", type=float, metavar="SECONDS", help="Later than this is missed."),
@@ -36,10 +37,13 @@ _options = (
 )
 
 
-def schedule_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_options):
-        function = option(function)
-    return function
+#: Each option that says when, and what makes a trigger of its text.
+_TRIGGER_OF: dict[str, Callable[..., Trigger]] = {
+    "cron": Cron,
+    "every": lambda text: Every(seconds=seconds_of("--every", text)),
+    "once": lambda text: At(moment_of("--once", text)),
+    "trigger": lambda text: trigger_from_plain(json_of("--trigger", text)),
+}
 
 
 def fields_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -60,19 +64,16 @@ def fields_of(options: dict[str, Any]) -> dict[str, Any]:
 
 def _trigger_of(given: dict[str, Any]) -> Trigger | None:
     """Remove the options that say when from those given, and return their trigger."""
-    whens = {what: given.pop(what) for what in ("cron", "every", "once", "trigger") if what in given}
+    whens = {what: given.pop(what) for what in _TRIGGER_OF if what in given}
     zone = {what: given.pop(what) for what in ("tz", "gap", "fold") if what in given}
     if len(whens) > 1:
         raise click.UsageError(f"give one of {', '.join(f'--{what}' for what in whens)}, not several")
     if zone and "cron" not in whens:
         raise click.UsageError(f"--{next(iter(zone))} belongs to --cron")
-    if "cron" in whens:
-        return Cron(whens["cron"], **zone)
-    if "every" in whens:
-        return Every(seconds=seconds_of("--every", whens["every"]))
-    if "once" in whens:
-        return At(moment_of("--once", whens["once"]))
-    return trigger_from_plain(json_of("--trigger", whens["trigger"])) if whens else None
+    if not whens:
+        return None
+    [(what, text)] = whens.items()
+    return _TRIGGER_OF[what](text, **zone)
 
 
 def _instances_of(text: str) -> int | None:

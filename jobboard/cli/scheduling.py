@@ -11,6 +11,7 @@ import click
 
 from jobboard.cli import schedule_changing
 from jobboard.cli.output import shown
+from jobboard.cli.schedule_options import FOLD, GAP
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import moment_of
 from jobboard.conductor import stop_on_signals
@@ -26,17 +27,24 @@ _EXAMPLES = """\
   jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
 
 
-@command("explain", examples="""
-jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin
-jobboard schedule explain '30 2 * * *' --tz Europe/Berlin --after 2027-03-27T00:00+01:00 --count 3
-jobboard schedule explain @hourly --json
-""")  # fmt: skip
+@command(
+    "explain",
+    "jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin",
+    "jobboard schedule explain '30 2 * * *' --tz Europe/Berlin --after 2027-03-27T00:00+01:00 --count 3",
+    "jobboard schedule explain @hourly --json",
+)
 @click.argument("expression", metavar="CRONTAB")
 @click.option("--tz", default="UTC", show_default=True, help="The zone whose clocks are meant.")
-@click.option("--gap", type=click.Choice(["shift", "skip"]), default="shift", show_default=True,
-              help="What becomes of a fixed time that clocks skip.")  # fmt: skip
-@click.option("--fold", type=click.Choice(["first", "second", "both"]), default="first", show_default=True,
-              help="Which is meant of a fixed time that clocks show twice.")  # fmt: skip
+@click.option(
+    "--gap", type=GAP, default="shift", show_default=True, help="What becomes of a fixed time that clocks skip."
+)
+@click.option(
+    "--fold",
+    type=FOLD,
+    default="first",
+    show_default=True,
+    help="Which is meant of a fixed time that clocks show twice.",
+)
 @click.option("--count", type=click.IntRange(min=0, max=1000), default=5, show_default=True, help="So many times.")
 @click.option("--after", metavar="TIME", help="Times after this one: ISO 8601, with an offset. Now by default.")
 @pass_session
@@ -53,10 +61,7 @@ def explain(session: Session, expression: str, tz: str, gap: str, fold: str, cou
         session.output.say(f"  {time.line()}")
 
 
-@command("ls", examples="""
-jobboard schedule ls
-jobboard schedule ls --json
-""")  # fmt: skip
+@command("ls", "jobboard schedule ls", "jobboard schedule ls --json")
 @pass_session
 def ls(session: Session) -> None:
     """List the schedules by next fire time."""
@@ -68,9 +73,7 @@ def ls(session: Session) -> None:
     )
 
 
-@command("show", examples="""
-jobboard schedule show nightly --details
-""")  # fmt: skip
+@command("show", "jobboard schedule show nightly --details")
 @click.argument("id")
 @click.option("--details", is_flag=True, help="Show its jobs' details too.")
 @pass_session
@@ -86,9 +89,7 @@ def show(session: Session, id: str, details: bool) -> None:
         session.output.say("  " + "  ".join(shown(line[part]) for part in ("at", "kind", "fire_time", "reason")))
 
 
-@command("next", examples="""
-jobboard schedule next nightly --count 10
-""")  # fmt: skip
+@command("next", "jobboard schedule next nightly --count 10")
 @click.argument("id")
 @click.option("--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="So many times.")
 @pass_session
@@ -101,19 +102,14 @@ def next_(session: Session, id: str, count: int) -> None:
         session.output.say(time.isoformat())
 
 
-@command("export", examples="""
-jobboard schedule export > schedules.json
-""")  # fmt: skip
+@command("export", "jobboard schedule export > schedules.json")
 @pass_session
 def export(session: Session) -> None:
     """Write all schedules as JSON, for schedule import; without their progress."""
     session.output.data(to_file(session.board().schedules.export()))
 
 
-@command("scheduler", examples="""
-jobboard --board sqlite:///jobs.db scheduler
-jobboard scheduler --label clock-1
-""")  # fmt: skip
+@command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")
 @click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
 @pass_session
 def scheduler(session: Session, label: str) -> None:

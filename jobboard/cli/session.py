@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.board import JobBoard
+import jobboard
 from jobboard.cli.output import Output
-from jobboard.fetching import fetch
+from jobboard.states import JobPriority
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+
+
+#: A command's function, also with some of its options.
+Function = Callable[..., Any]
 
 
 class Session:
@@ -33,7 +41,7 @@ class Session:
         """Return the board of ``--board`` and ``--name``, not connected."""
         if self.uri is None:
             raise click.UsageError("name the board: --board URI, or JOBBOARD_URI in the environment")
-        board = fetch(self.name, self.uri, **options)
+        board = jobboard.fetch(self.name, self.uri, **options)
         if not board.capabilities.processes:
             raise click.UsageError(
                 f"a {board.store} board lives within one process, and would end with this command; "
@@ -63,8 +71,13 @@ def _take_json(context: click.Context, _parameter: click.Parameter, value: bool)
         _session_of(context).output.json = True
 
 
+def options(*each: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return a decorator that adds several options, in this order."""
+    return lambda function: functools.reduce(lambda made, option: option(made), reversed(each), function)
+
+
 #: Every command takes the global options, too.
-_global_options = (
+_global_options = options(
     click.option(
         "--board", "board_uri", metavar="URI", expose_value=False, callback=_take_board, help="Where the board is."
     ),
@@ -73,16 +86,11 @@ _global_options = (
 )
 
 
-def command(name: str, *, examples: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function a command, with the global options, and examples in its help."""
-    lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
-
-    def make(function: Callable[..., Any]) -> click.Command:
-        for option in reversed(_global_options):
-            function = option(function)
-        return click.command(name, epilog=f"\b\nExamples:\n{lines}")(function)
-
-    return make
+def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
+    """Make a function a command, with the global options, and with examples in its help."""
+    lines = "".join(f"\n  {example}" for example in examples)
+    make = click.command(name, epilog=f"\b\nExamples:{lines}")
+    return lambda function: make(_global_options(function))
 
 
 def confirm(question: str) -> bool:
@@ -93,3 +101,9 @@ def confirm(question: str) -> bool:
 
 
 pass_session = click.make_pass_decorator(Session)
+
+#: Of several commands.
+if_exists_option = click.option(
+    "--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True
+)
+PRIORITY = click.Choice([priority.name.lower() for priority in reversed(JobPriority)], case_sensitive=False)

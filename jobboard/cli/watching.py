@@ -19,17 +19,22 @@ from jobboard.operate.why import why
 from jobboard.states import JobState
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
+_METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "names")
 
 
-@command("ls", examples="""
-jobboard ls
-jobboard ls --state unclaimed --job-name resize --limit 10
-jobboard ls --state complete --json | jq -r '.[].uuid'
-""")  # fmt: skip
+@command(
+    "ls",
+    "jobboard ls",
+    "jobboard ls --state unclaimed --job-name resize --limit 10",
+    "jobboard ls --state complete --json | jq -r '.[].uuid'",
+)
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice([state.value.lower() for state in JobState]),
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([state.value.lower() for state in JobState]),
     help="Only jobs in this state; may be repeated. By default those on the board.",
-)  # fmt: skip
+)
 @click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated.")
 @click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0: all.")
 @pass_session
@@ -43,10 +48,7 @@ def ls(session: Session, states: tuple[str, ...], names: tuple[str, ...], limit:
         session.output.warn(f"there are more than these {limit}; --limit 0 lists all")
 
 
-@command("show", examples="""
-jobboard show 3f2a
-jobboard show invoice:4711 --details
-""")  # fmt: skip
+@command("show", "jobboard show 3f2a", "jobboard show invoice:4711 --details")
 @click.argument("job")
 @click.option("--details", is_flag=True, help="Its details, too.")
 @pass_session
@@ -62,9 +64,7 @@ def show(session: Session, job: str, details: bool) -> None:
     session.output.table(("at", "kind", "who", "token", "reason"), history, empty="no history")
 
 
-@command("why", examples="""
-jobboard why 3f2a
-""")  # fmt: skip
+@command("why", "jobboard why 3f2a")
 @click.argument("job")
 @pass_session
 def why_command(session: Session, job: str) -> None:
@@ -79,9 +79,7 @@ def why_command(session: Session, job: str) -> None:
         session.output.say(reason.text)
 
 
-@command("owners", examples="""
-jobboard owners
-""")  # fmt: skip
+@command("owners", "jobboard owners")
 @pass_session
 def owners_command(session: Session) -> None:
     """Show who holds how many jobs."""
@@ -89,31 +87,16 @@ def owners_command(session: Session) -> None:
     session.output.table(columns, owners(session.board()), empty="nothing is claimed")
 
 
-@command("entities", examples="""
-jobboard entities
-""")  # fmt: skip
+@command("entities", "jobboard entities")
 @pass_session
 def entities(session: Session) -> None:
     """Show the conductors and other participants, alive or not."""
-    columns = (
-        "kind",
-        "name",
-        "alive",
-        "last_seen",
-        "executor",
-        "running",
-        "concurrency",
-        "stuck",
-        "healthy",
-        "names",
-    )
+    columns = ("kind", "name", "alive", "last_seen", *_METADATA_COLUMNS)
     rows = [entity_view(entity) for entity in session.board().entities()]
     session.output.table(columns, rows, empty="nobody takes part")
 
 
-@command("stats", examples="""
-jobboard stats
-""")  # fmt: skip
+@command("stats", "jobboard stats")
 @pass_session
 def stats_command(session: Session) -> None:
     """Count the jobs by state and name, and say what is paused."""
@@ -132,14 +115,14 @@ def stats_command(session: Session) -> None:
         session.output.hint(f"paused: {', '.join(paused)}")
 
 
-@command("watch", examples="""
-jobboard watch
-jobboard watch --kind consumed --kind trashed --json
-""")  # fmt: skip
+@command("watch", "jobboard watch", "jobboard watch --kind consumed --kind trashed --json")
 @click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice([kind.value.lower() for kind in EventKind]),
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([kind.value.lower() for kind in EventKind]),
     help="Only events of this kind; may be repeated.",
-)  # fmt: skip
+)
 @click.option("--for", "seconds", type=float, help="Stop after so many seconds; by default at Ctrl-C.")
 @pass_session
 def watch(session: Session, kinds: tuple[str, ...], seconds: float | None) -> None:
@@ -167,11 +150,7 @@ def _print_event(session: Session, view: dict[str, Any]) -> None:
         return
     parts = [
         view["at"].strftime("%H:%M:%S.%f")[:-3],
-        view["kind"],
-        view["name"],
-        view["uuid"],
-        view["who"],
-        view["reason"],
+        *(view[part] for part in ("kind", "name", "uuid", "who", "reason")),
     ]
     print("  ".join(shown(part) for part in parts if part is not None), flush=True)
 

@@ -145,27 +145,22 @@ class BackendClient:
         earlier reply was lost; otherwise the outcome stays unknown, whatever the last error says.
         """
         self.check_open()
-        delay, deadline, repeated = _FIRST_RETRY_DELAY, 0.0, False
-        last: BoardUnavailable | None = None
-        while True:
+        try:
+            return primitive(*args, **kwargs), False
+        except ReplyLost as error:
+            return self._repeat(lambda: primitive(*args, **kwargs), error), True
+
+    def _repeat(self, request: Callable[[], T], last: BoardUnavailable) -> T:
+        delay, deadline = _FIRST_RETRY_DELAY, time.monotonic() + self.patience
+        while time.monotonic() + delay <= deadline and not is_time_over() and not self._closed.wait(delay):
             try:
-                if not repeated:
-                    return primitive(*args, **kwargs), False
                 with time_limit(deadline - time.monotonic()):
-                    return primitive(*args, **kwargs), True
+                    return request()
             except BoardUnavailable as error:
-                if not repeated and not isinstance(error, ReplyLost):
-                    raise
-                now = time.monotonic()
-                deadline = deadline if repeated else now + self.patience
-                repeated = True
                 # A try that the limit cut short says less than the one before.
-                last = error if last is None or now < deadline else last
-                if now + delay > deadline or is_time_over() or self._closed.wait(delay):
-                    raise ReplyLost(
-                        f"whether this request took effect is unknown, since its reply was lost: {last}"
-                    ) from last
+                last = error if time.monotonic() < deadline else last
             delay = min(delay * 2, _MAX_RETRY_DELAY)
+        raise ReplyLost(f"whether this request took effect is unknown, since its reply was lost: {last}") from last
 
     def within(self, connection: Any) -> Backend:
         """Return the backend, inside a transaction of the user's if there is one."""

@@ -56,7 +56,7 @@ class JobReader:
 
         :param known: what the caller knows of the job.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         changed, events = threading.Event(), list[JobEvent]()
 
         def note(event: JobEvent) -> None:
@@ -73,7 +73,7 @@ class JobReader:
             while True:
                 changed.clear()
                 (row,) = client.call(client.backend.read, [known.uuid])
-                left = math.inf if deadline is None else deadline - time.monotonic()
+                left = deadline - time.monotonic()
                 if row is None:
                     if was_seen and not events:
                         # Only its event says how it ended, and may still be on its way.

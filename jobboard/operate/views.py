@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from types import NoneType
 from typing import Any
 
 from jobboard.board import JobBoard
@@ -124,18 +125,21 @@ def owners(board: JobBoard) -> list[dict[str, Any]]:
     held: dict[str, list[Job]] = {name: [] for name, entity in known.items() if entity.alive and _stuck(entity)}
     for job in board.iterjobs(states={JobState.CLAIMED}):
         held.setdefault(job.record.owner or "", []).append(job)
-    return [
-        {
-            "owner": owner,
-            "jobs": len(jobs),
-            "names": sorted({job.name for job in jobs}),
-            "oldest": min((job.created_on for job in jobs), default=None),
-            "next_expiry": min((at for job in jobs if (at := job.record.expires_at)), default=None),
-            "alive": known[owner].alive if owner in known else None,
-            "stuck": _stuck(known[owner]) if owner in known else None,
-        }
-        for owner, jobs in sorted(held.items(), key=lambda item: (-len(item[1]), item[0]))
-    ]
+    most_first = sorted(held.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [{"owner": owner, **_holdings(jobs), **_liveness(known.get(owner))} for owner, jobs in most_first]
+
+
+def _holdings(jobs: list[Job]) -> dict[str, Any]:
+    return {
+        "jobs": len(jobs),
+        "names": sorted({job.name for job in jobs}),
+        "oldest": min((job.created_on for job in jobs), default=None),
+        "next_expiry": min((at for job in jobs if (at := job.record.expires_at)), default=None),
+    }
+
+
+def _liveness(entity: Entity | None) -> dict[str, Any]:
+    return {"alive": entity and entity.alive, "stuck": entity and _stuck(entity)}
 
 
 def _stuck(entity: Entity) -> int:
@@ -153,7 +157,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, (str, int, float, bool)) or value is None:
+    if isinstance(value, (str, int, float, NoneType)):
         return value
     if isinstance(value, Iterable):
         return [plain(item) for item in value]

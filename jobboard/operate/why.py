@@ -36,8 +36,11 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     if record.state is JobState.TRASHED:
         reason = record.reason or "no reason was given"
         return [Reason("trashed", f"It is in the trash: {reason}. Bring it back with: restore {job.uuid}")]
-    if record.state is JobState.CLAIMED:
-        return _why_claimed(board, job)
+    return _why_claimed(board, job) if record.state is JobState.CLAIMED else _why_waiting(board, job)
+
+
+def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
+    record = job.record
     able = [entity for entity in board.entities() if entity.alive and _handles(entity, job.name)]
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
@@ -82,14 +85,20 @@ def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
     if not able:
         return [Reason("no_conductor", f"No conductor that is alive has a handler for {job.name!r}.")]
     reasons = []
-    if all(_is_full(entity) for entity in able):
+    is_full = all(_is_full(entity) for entity in able)
+    if is_full:
         text = f"No conductor with a handler for {job.name!r} had a free slot when last heard of; alive: {len(able)}."
         reasons.append(Reason("no_free_slot", text))
     refusing = [entity for entity in able if job.name in _names(entity, "refused")]
-    if reasons or len(refusing) == len(able):
-        reasons += [Reason("stuck", _stuck(entity, job)) for entity in able if _number(entity, "stuck")]
-        reasons += [Reason("stuck", _fault(entity)) for entity in refusing if entity.metadata.get("fault")]
+    if is_full or len(refusing) == len(able):
+        reasons += _why_stuck(able, refusing, job)
     return reasons
+
+
+def _why_stuck(able: list[Entity], refusing: list[Entity], job: Job) -> list[Reason]:
+    texts = [_stuck(entity, job) for entity in able if _number(entity, "stuck")]
+    texts += [_fault(entity) for entity in refusing if entity.metadata.get("fault")]
+    return [Reason("stuck", text) for text in texts]
 
 
 def _is_full(entity: Entity) -> bool:

@@ -120,19 +120,22 @@ def _weekdays(text: str) -> str:
 
 
 def _week_numbers(term: str) -> range:
-    if _PLAIN.fullmatch(term):
-        values, _, step = term.partition("/")
-        first, _, last = values.partition("-")
-        begin = 0 if first == "*" else int(first)
-        end = 6 if first == "*" or (step and not last) else int(last or first)
-    elif _MONTHS.fullmatch(term):
-        first, _, last = term.partition("-")
-        begin, end, step = _number_of(first), _number_of(last or first), ""
-    else:
-        raise ValueError(f"day_of_week: there is no equivalent of {term!r}")
+    values, _, step = term.partition("/")
+    begin, end = _week_range(term, values, to_the_end=bool(step))
     if not begin <= end <= 6 or step == "0":
         raise ValueError(f"day_of_week {term!r}: values are 0-6 or mon-sun, and a range goes upwards from Monday")
     return range(begin, end + 1, int(step or 1))
+
+
+def _week_range(term: str, values: str, to_the_end: bool) -> tuple[int, int]:
+    first, _, last = values.partition("-")
+    if _MONTHS.fullmatch(term):
+        return _number_of(first), _number_of(last or first)
+    if not _PLAIN.fullmatch(term):
+        raise ValueError(f"day_of_week: there is no equivalent of {term!r}")
+    if first == "*":
+        return 0, 6
+    return int(first), 6 if to_the_end and not last else int(last or first)
 
 
 def _runs(numbers: list[int]) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,21 @@ class FireRecord:
     uuid: str | None = None
     reason: str | None = None
     count: int = 1
+
+    def to_plain(self) -> list[Any]:
+        """Return what :meth:`from_plain` makes an equal one of."""
+        fire_time = self.fire_time and self.fire_time.timestamp()
+        return [self.kind.value, self.at.timestamp(), fire_time, self.uuid, self.reason, self.count]
+
+    @classmethod
+    def from_plain(cls, kind: Any, at: Any, fire: Any, uuid: Any, reason: Any, count: Any) -> FireRecord:
+        """Return what :meth:`to_plain` was called on; ``TypeError`` or ``ValueError`` on anything else."""
+        if not is_moment(at) or not (fire is None or is_moment(fire)):
+            raise ValueError("a time of its history is no moment")
+        for text in (uuid, reason):
+            check_reason(text, "a text of its history")
+        fire_time = None if fire is None else moment(fire)
+        return cls(EventKind(kind), moment(at), fire_time, uuid, reason, check_count("a count of its history", count))
 
 
 @dataclass(slots=True)
@@ -57,22 +72,12 @@ class Progress:
 
     def copy(self) -> Progress:
         """Return one that can be changed without changing this."""
-        return Progress(
-            self.settled, self.upcoming, self.runs, self.missed, self.skipped, self.failed, list(self.live),
-            self.buffered, self.note, self.fault, list(self.history),
-        )  # fmt: skip
+        return replace(self, live=list(self.live), history=list(self.history))
 
     def to_plain(self) -> list[Any]:
         """Return what :meth:`from_plain` makes an equal one of."""
-        history = [
-            [line.kind.value, line.at.timestamp(), line.fire_time and line.fire_time.timestamp(), line.uuid,
-             line.reason, line.count]
-            for line in self.history
-        ]  # fmt: skip
-        return [
-            self.settled, self.upcoming, self.runs, self.missed, self.skipped, self.failed, self.live, self.buffered,
-            self.note, self.fault, history,
-        ]  # fmt: skip
+        *values, history = (getattr(self, field.name) for field in fields(self))
+        return [*values, [line.to_plain() for line in history]]
 
     @classmethod
     def from_plain(cls, plain: list[Any]) -> Progress:
@@ -85,19 +90,6 @@ class Progress:
             check_count("a count of its progress", count, least=0)
         for text in (note, fault):
             check_reason(text, "a text of its progress")
-        lines = [_record_of(*line) for line in history]
-        return cls(
-            settled, upcoming, runs, missed, skipped, failed, [check_uuid(uuid) for uuid in live], buffered, note,
-            fault, lines,
-        )  # fmt: skip
-
-
-def _record_of(kind: Any, at: Any, fire: Any, uuid: Any, reason: Any, count: Any) -> FireRecord:
-    if not is_moment(at) or not (fire is None or is_moment(fire)):
-        raise ValueError("a time of its history is no moment")
-    for text in (uuid, reason):
-        check_reason(text, "a text of its history")
-    return FireRecord(
-        EventKind(kind), moment(at), None if fire is None else moment(fire), uuid, reason,
-        check_count("a count of its history", count),
-    )  # fmt: skip
+        live = [check_uuid(uuid) for uuid in live]
+        lines = [FireRecord.from_plain(*line) for line in history]
+        return cls(settled, upcoming, runs, missed, skipped, failed, live, buffered, note, fault, lines)
