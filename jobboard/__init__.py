@@ -1,34 +1,49 @@
 """jobboard: post jobs on the coordination service that you already run; each is claimed by exactly one owner."""
 
-from jobboard.board import JobBoard, Schedules
-from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
-from jobboard.entity import Entity
-from jobboard.errors import (
-    AlreadyPosted,
-    AlreadyScheduled,
-    BoardUnavailable,
-    ClaimLost,
-    InvalidPosting,
-    JobBoardError,
-    MissingExtra,
-    NotFound,
-    NotSupported,
-    SearchEnded,
-    StaleBook,
-    UnclaimableJob,
-    UnknownBackend,
-    UnreadableRecord,
-    UnreadableSchedule,
-)
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.fetching import backend, fetch
-from jobboard.job import Job, Posting, Record, Undecodable
-from jobboard.logbook import LogBook
-from jobboard.scheduler import Scheduler
-from jobboard.schedules.schedule import Schedule
-from jobboard.schedules.triggers import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
-from jobboard.states import JobPriority, JobState
-from jobboard.stats import BoardStats, NameStats
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
+    from jobboard.entity import Entity
+    from jobboard.errors import (
+        AlreadyPosted,
+        AlreadyScheduled,
+        BoardUnavailable,
+        ClaimLost,
+        InvalidPosting,
+        JobBoardError,
+        MissingExtra,
+        NotFound,
+        NotSupported,
+        SearchEnded,
+        StaleBook,
+        UnclaimableJob,
+        UnknownBackend,
+        UnreadableRecord,
+        UnreadableSchedule,
+    )
+    from jobboard.events import EventKind, HistoryEntry, JobEvent
+    from jobboard.fetching import backend, fetch
+    from jobboard.job import Job, Posting, Record, Undecodable
+    from jobboard.logbook import LogBook
+    from jobboard.scheduler import Scheduler
+    from jobboard.schedules.collection import Schedules
+    from jobboard.schedules.schedule import Schedule
+    from jobboard.schedules.triggers import (
+        AllOf,
+        AnyOf,
+        At,
+        Calendar,
+        Cron,
+        Every,
+        Excluding,
+        Trigger,
+        trigger_from_plain,
+    )
+    from jobboard.states import JobPriority, JobState
+    from jobboard.stats import BoardStats, NameStats
 
 __all__ = [
     "AllOf",
@@ -82,3 +97,38 @@ __all__ = [
     "fetch",
     "trigger_from_plain",
 ]
+
+#: The public names by the module that has them; a module is imported when one of its names is first used.
+_NAMES = {
+    "board": "JobBoard",
+    "conductor": "Backoff Broken Cancelled Conductor Handlers RunAgain RunningJob",
+    "entity": "Entity",
+    "errors": (
+        "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError MissingExtra "
+        "NotFound NotSupported SearchEnded StaleBook UnclaimableJob UnknownBackend UnreadableRecord "
+        "UnreadableSchedule"
+    ),
+    "events": "EventKind HistoryEntry JobEvent",
+    "fetching": "backend fetch",
+    "job": "Job Posting Record Undecodable",
+    "logbook": "LogBook",
+    "scheduler": "Scheduler",
+    "schedules.collection": "Schedules",
+    "schedules.schedule": "Schedule",
+    "schedules.triggers": "AllOf AnyOf At Calendar Cron Every Excluding Trigger trigger_from_plain",
+    "states": "JobPriority JobState",
+    "stats": "BoardStats NameStats",
+}
+_MODULES = {name: f"jobboard.{module}" for module, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # to type checkers it would say that every name exists
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,8 +7,8 @@ import inspect
 import pytest
 from helpers.embedded import MemoryHarness
 
+from jobboard import JobBoard, Schedules
 from jobboard.backends.base import Backend
-from jobboard.board import JobBoard, Schedules
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.schedules.firing import Firing
 from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract

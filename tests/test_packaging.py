@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import subprocess
 import sys
@@ -18,7 +19,43 @@ from jobboard.plugins import load_plugin, plugin_names
 def test_every_public_name_is_there() -> None:
     for name in jobboard.__all__:
         assert getattr(jobboard, name) is not None
+        assert name in dir(jobboard)
     assert sorted(jobboard.__all__) == jobboard.__all__
+    with pytest.raises(AttributeError, match="'jobboard' has no attribute 'nonsense'"):
+        _ = jobboard.nonsense  # type: ignore[attr-defined]
+
+
+def test_type_checkers_see_the_names_that_are_imported_when_used() -> None:
+    tree = ast.parse(Path(jobboard.__file__).read_text())
+    shown = {
+        alias.name: statement.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert shown == jobboard._MODULES
+    assert sorted(shown) == jobboard.__all__
+
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import jobboard", {"dataclasses", "msgpack", "jobboard.errors", "jobboard.board"}),
+        ("import jobboard; jobboard.fetch", {"zoneinfo", "jobboard.conductor", "jobboard.schedules"}),
+        ("import jobboard.cli.app", {"rich", "msgpack", "jobboard.board", "jobboard.conductor", "jobboard.schedules"}),
+    ],
+)
+def test_what_takes_long_to_import_is_imported_when_used(code: str, heavy: set[str]) -> None:
+    assert loaded_by(code) & heavy == set()
+
+
+def loaded_by(code: str) -> set[str]:
+    """Run code in a new interpreter; return the names of the modules that it has then."""
+    command = [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
 
 
 def test_the_function_and_the_module_backend_live_side_by_side() -> None:
@@ -73,6 +110,4 @@ def test_a_missing_package_says_what_to_install() -> None:
 def test_the_core_needs_no_more_than_it_says() -> None:
     needed = [line for line in metadata.requires("jobboard") or [] if "extra ==" not in line]
     assert sorted(line.split(">")[0].lower() for line in needed) == ["msgpack", "sqlalchemy", "stevedore"]
-    code = "import sys, jobboard; print(*{name.partition('.')[0] for name in sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert {"click", "rich", "redis", "pytest", "sqlalchemy"} & set(done.stdout.split()) == set()
+    assert {"click", "rich", "redis", "pytest", "sqlalchemy"} & loaded_by("from jobboard import *") == set()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from jobboard.backends.base import Backend, Capabilities
 from jobboard.backends.rows import Migration
@@ -13,8 +14,10 @@ from jobboard.board.operating import Operating
 from jobboard.board.producing import Producing
 from jobboard.board.watching import Watching
 from jobboard.client import BackendClient
-from jobboard.schedules.collection import Schedules
 from jobboard.validation import check_number
+
+if TYPE_CHECKING:
+    from jobboard.schedules.collection import Schedules
 
 
 class JobBoard(Producing, Consuming, Watching, Operating):
@@ -32,7 +35,6 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         self._client = BackendClient(name, backend, **options)
         self._backend = backend
         self._handles = JobHandles(self, self._client)
-        self._schedules = Schedules(self._client, self._handles.any)
 
     @property
     def name(self) -> str:
@@ -54,10 +56,13 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         """Whether the store can be reached, as far as this client knows; no request."""
         return self._client.connected
 
-    @property
+    @cached_property
     def schedules(self) -> Schedules:
         """The schedules that live on this board."""
-        return self._schedules
+        # Here, because a program without schedules should not wait for the import of triggers and time zones.
+        from jobboard.schedules.collection import Schedules
+
+        return Schedules(self._client, self._handles.any)
 
     def connect(self, timeout: float = 10.0) -> None:
         """Open the board; nothing happens if it is open. Also after a ``close``, and in a child after a fork.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import MutableMapping
 
 import click
 
-from jobboard.cli import conducting, operating, producing, scheduling, watching
+from jobboard.cli import conducting, operating, producing, watching
 from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -27,6 +28,11 @@ Exit status:
   70 a bug in jobboard, 130 interrupted
 """
 
+_SCHEDULE_EXAMPLES = """\
+  jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin
+  jobboard schedule ls
+  jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
+
 
 @click.group(
     "jobboard", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -43,9 +49,26 @@ def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> No
     context.obj = Session(uri, name, output)
 
 
-for module in (producing, watching, operating, conducting, scheduling):
+class ScheduleGroup(click.Group):
+    """Imports its commands when one is asked for: triggers and time zones take longer than all other imports."""
+
+    @property
+    def commands(self) -> MutableMapping[str, click.Command]:
+        from jobboard.cli import scheduling
+
+        return {command.name or "": command for command in scheduling.COMMANDS}
+
+    @commands.setter
+    def commands(self, commands: MutableMapping[str, click.Command]) -> None:
+        """Ignore the commands that click's constructor sets: none."""
+
+
+for module in (producing, watching, operating, conducting):
     for command in module.COMMANDS:
         cli.add_command(command)
+cli.add_command(
+    ScheduleGroup("schedule", help="Schedules: what is posted when.", epilog=f"\b\nExamples:\n{_SCHEDULE_EXAMPLES}")
+)
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:

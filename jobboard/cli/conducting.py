@@ -1,4 +1,4 @@
-"""The command ``conductor``."""
+"""The commands that run until a signal: conductor, scheduler."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from typing import Any
 
 import click
 
+import jobboard
 from jobboard.cli.session import Session, command, pass_session
-from jobboard.conductor import Conductor, Handlers, stop_on_signals
-from jobboard.scheduler import Scheduler
 from jobboard.validation import check_delay
 
 #: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
@@ -66,11 +65,13 @@ def conductor(
 
     SIGUSR1 prints what each slot does, and where every thread is.
     """
+    from jobboard.conductor import stop_on_signals
+
     check_delay(drain, "--drain")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    _log_to_stderr()
     board = session.board(create=True)
-    clock = Scheduler(board, label) if with_scheduler else None
-    worker = Conductor(label, board, load_handlers(handlers), **options)
+    clock = jobboard.Scheduler(board, label) if with_scheduler else None
+    worker = jobboard.Conductor(label, board, load_handlers(handlers), **options)
     asked = threading.Event()
 
     def stop() -> None:
@@ -97,6 +98,10 @@ def conductor(
         raise SystemExit(EXIT_STUCK)
 
 
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+
+
 def _stop_at_eof(stop: Callable[[], None]) -> None:
     # Not by sys.stdin: the interpreter's exit would fail on its lock, which this thread would hold.
     while os.read(sys.stdin.fileno(), 4096):
@@ -104,14 +109,14 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
     stop()
 
 
-def load_handlers(text: str) -> Handlers:
+def load_handlers(text: str) -> jobboard.Handlers:
     """Return what ``MODULE:HANDLERS`` names."""
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
         raise click.UsageError(f"{text!r} is not MODULE:HANDLERS, such as mywork.jobs:handlers")
     module = _import(module_name)
     found = getattr(module, attribute, None)
-    if not isinstance(found, Handlers):
+    if not isinstance(found, jobboard.Handlers):
         raise click.UsageError(f"{module_name} has no Handlers named {attribute!r}")
     return found
 
@@ -131,4 +136,31 @@ def _import(module_name: str) -> ModuleType:
         raise click.ClickException(f"{module_name} can't be imported: {error!r}") from error
 
 
-COMMANDS = (conductor,)
+@command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")
+@click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
+@pass_session
+def scheduler(session: Session, label: str) -> None:
+    """Post what is due until SIGTERM or SIGINT; any number may run at the same time."""
+    from jobboard.conductor import stop_on_signals
+
+    _log_to_stderr()
+    clock = jobboard.Scheduler(session.board(create=True), label)
+    asked = threading.Event()
+
+    def stop() -> None:
+        asked.set()
+        clock.stop()
+
+    with stop_on_signals(stop):
+        clock.start()
+        if asked.is_set():
+            # The signal came before the start, when there was nothing to stop.
+            clock.stop()
+        session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
+        sys.stdout.flush()
+        while not clock.wait(0.5):
+            # Python runs signal handlers only when the main thread runs.
+            pass
+
+
+COMMANDS = (conductor, scheduler)

@@ -1,10 +1,7 @@
-"""The group ``schedule``, and the command ``scheduler``."""
+"""The commands of the group ``schedule``, and those of them that change nothing."""
 
 from __future__ import annotations
 
-import logging
-import sys
-import threading
 from datetime import UTC, datetime
 
 import click
@@ -14,17 +11,10 @@ from jobboard.cli.output import shown
 from jobboard.cli.schedule_options import FOLD, GAP
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import moment_of
-from jobboard.conductor import stop_on_signals
 from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming
 from jobboard.operate.schedules import schedule_rows, schedule_view, to_file
-from jobboard.scheduler import Scheduler
 from jobboard.schedules.triggers import Cron
-
-_EXAMPLES = """\
-  jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin
-  jobboard schedule ls
-  jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
 
 
 @command(
@@ -109,35 +99,4 @@ def export(session: Session) -> None:
     session.output.data(to_file(session.board().schedules.export()))
 
 
-@command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")
-@click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
-@pass_session
-def scheduler(session: Session, label: str) -> None:
-    """Post what is due until SIGTERM or SIGINT; any number may run at the same time."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    clock = Scheduler(session.board(create=True), label)
-    asked = threading.Event()
-
-    def stop() -> None:
-        asked.set()
-        clock.stop()
-
-    with stop_on_signals(stop):
-        clock.start()
-        if asked.is_set():
-            # The signal came before the start, when there was nothing to stop.
-            clock.stop()
-        session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
-        sys.stdout.flush()
-        while not clock.wait(0.5):
-            # Python runs signal handlers only when the main thread runs.
-            pass
-
-
-schedule = click.Group(
-    "schedule",
-    commands=[*schedule_changing.COMMANDS, explain, ls, show, next_, export],
-    help="Schedules: what is posted when.",
-    epilog=f"\b\nExamples:\n{_EXAMPLES}",
-)
-COMMANDS = (schedule, scheduler)
+COMMANDS = (*schedule_changing.COMMANDS, explain, ls, show, next_, export)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import uuid as uuids
+from typing import TYPE_CHECKING
 
-from jobboard.board import JobBoard
 from jobboard.errors import NotFound
-from jobboard.job import Job
 from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
 
 _PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, NotFound
-from jobboard.job import Job
 from jobboard.validation import check_delay
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
 
 
 def select_trashed(

@@ -7,14 +7,16 @@ import math
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobboard.board import JobBoard
-from jobboard.entity import Entity
-from jobboard.events import HistoryEntry, JobEvent
-from jobboard.job import Job
 from jobboard.states import JobState
-from jobboard.stats import BoardStats, NameStats
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.entity import Entity
+    from jobboard.events import HistoryEntry, JobEvent
+    from jobboard.job import Job
+    from jobboard.stats import BoardStats, NameStats
 
 _ENTITY_COLUMNS = (
     "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy", "names",

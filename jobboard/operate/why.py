@@ -5,11 +5,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from jobboard.board import JobBoard
-from jobboard.entity import Entity
-from jobboard.job import Job
 from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.entity import Entity
+    from jobboard.job import Job
 
 #: The jobs before this one are counted up to here.
 MAX_AHEAD = 1000
