@@ -49,16 +49,16 @@ from jobboard.testing.contract.waiting import WaitingCases
 #: How many cases the contract has, every set of parameters counted.
 CONTRACT_CASES = 909
 
-#: How many of them a further deployment of the same store runs.
+#: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 158
 
 
 class Counted:
-    """A suite whose cases are counted, so that none can vanish unseen."""
+    """A suite that says how many cases it has, so that somebody notices if one is missing."""
 
     #: How many cases the suite has.
     all_cases: ClassVar[int]
-    #: How many of them the backend runs; the others need what its capabilities say it does not have.
+    #: How many of them run on the backend; the others need a capability that it does not have.
     executed_cases: ClassVar[int]
 
 
@@ -70,7 +70,7 @@ class Contract(
     LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, PoisonCases,
     NewerCases, Counted,
 ):  # fmt: skip
-    """All that a backend must do; derive a class ``Test...`` of it beside a fixture ``harness``."""
+    """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
     all_cases = CONTRACT_CASES
 
@@ -78,10 +78,10 @@ class Contract(
 class DeploymentContract(
     ClaimingCases, ExpiryCases, WaitingCases, EventCases, RetryCases, OutageCases, RaceCases, Counted
 ):
-    """What another deployment of a store can change: where requests go, who answers, when, and who is woken.
+    """The cases that depend on the deployment of a store: where requests go, who answers, when, and who is woken.
 
-    For a cluster or an ensemble, beside a whole :class:`Contract` for the single server: what is left out is decided
-    by code that is the same for both. Every mutation is in :class:`RetryCases`.
+    For a cluster or an ensemble, in addition to a whole :class:`Contract` for the single server: the other cases
+    depend only on code that both share. :class:`RetryCases` has every call that changes something.
     """
 
     all_cases = DEPLOYMENT_CASES

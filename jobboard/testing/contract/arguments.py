@@ -37,7 +37,7 @@ DETAILS: list[Any] = [[], "text", 7, [("a", 1)]]
 
 Call = Callable[[JobBoard, Job, Any], Any]
 
-#: What is called, how, and the values that it must refuse; ``job`` is claimed by alice.
+#: Each call with the values that it must refuse; alice has claimed ``job``.
 REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "post(name)": (lambda board, job, bad: board.post(bad), TEXTS),
     "post(key)": (lambda board, job, bad: board.post("a", key=bad), OPTIONAL_TEXTS),
@@ -171,7 +171,9 @@ class ArgumentCases(Case):
         ],
         ids=str,
     )
-    def test_the_least_and_the_most_that_is_taken_can_be_kept(self, board: JobBoard, extreme: dict[str, Any]) -> None:
+    def test_the_smallest_and_the_largest_values_that_are_allowed_are_stored(
+        self, board: JobBoard, extreme: dict[str, Any]
+    ) -> None:
         job = board.post("resize", **extreme)
         seen = board.get(job.uuid)
         assert (seen.max_attempts, seen.run_at) == (job.max_attempts, job.run_at)
@@ -185,7 +187,7 @@ class ArgumentCases(Case):
         assert (job.wait(0), job.record.state) == (False, JobState.DELAYED)
 
     @pytest.mark.parametrize("timeout", [1e12, 1e300, math.inf])
-    def test_a_wait_of_more_than_a_life_is_one_without_end(self, board: JobBoard, timeout: float) -> None:
+    def test_a_very_long_wait_has_no_end(self, board: JobBoard, timeout: float) -> None:
         job = board.post("resize", delay=SHORT)
         assert list(board.wait(timeout)) == [job]
         board.trash(job, "an operator", force=True)

@@ -60,7 +60,7 @@ class AttemptCases(Case):
         assert (board.claim_next("alice"), uuids_of(board.trashed()), board.job_count) == ([], [job.uuid], 0)
 
     @needs(expiry="time")
-    def test_poison_is_not_granted_once_more_by_whoever_finds_it_expired(
+    def test_poison_is_not_claimed_once_more_by_whoever_finds_it_expired(
         self, board: JobBoard, other: JobBoard
     ) -> None:
         poison, healthy = board.post("resize", max_attempts=1), board.post("resize")

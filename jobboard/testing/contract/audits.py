@@ -1,4 +1,4 @@
-"""Audits beside each other and beside work: they report nothing that is not so, and a repair loses nothing."""
+"""Audits while others audit and work: an audit reports only what is true, and a repair loses nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jobboard.testing.contract.case import LONG, Case, uuids_of
 from jobboard.testing.contract.races import at_once
 from jobboard.testing.harness import Harness
 
-#: For how long the threads work, in seconds, and how many of them do.
+#: How many seconds the threads work, and how many threads work and audit.
 _SECONDS, _WORKERS, _AUDITORS = 1.0, 4, 2
 
-#: Too long to stand beside the record, on stores that keep such values elsewhere.
+#: So long that some stores keep it outside of the record.
 _LARGE = {"text": "x" * 5_000}
 
 
@@ -47,7 +47,7 @@ class AuditRaceCases(Case):
 
 
 class _Worker:
-    """Posts, claims, extends and ends jobs at random; knows what it posted, and what is off the board since."""
+    """Posts, claims, extends and ends jobs at random; knows what it posted, and what has left the board since."""
 
     def __init__(self, board: JobBoard, number: int) -> None:
         self._board, self._who, self._dice = board, f"worker {number}", random.Random(number)

@@ -25,7 +25,7 @@ from jobboard.testing.harness import Harness
 
 
 def _requests(capabilities: Capabilities, items: int) -> int:
-    """Return how many batches that many items make at least."""
+    """Return the least number of batches for that many items."""
     return -(-items // capabilities.largest_batch)
 
 

@@ -1,4 +1,4 @@
-"""Logbooks: durable journals, saved as a whole and never over somebody else's changes."""
+"""Logbooks: each is saved as a whole, and never overwrites the changes of somebody else."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class BookCases(Case):
         with pytest.raises(NotFound):
             board.load_book(str(uuids.uuid4()))
 
-    def test_an_entry_that_cannot_travel_leaves_the_book(self, board: JobBoard) -> None:
+    def test_an_entry_that_cannot_be_stored_leaves_the_book(self, board: JobBoard) -> None:
         book = LogBook("journal")
         book.append(n=1)
         board.save_book(book)

@@ -1,4 +1,4 @@
-"""What the topics of the contract share: their fixtures, and the words that their cases are written in."""
+"""What the topics of the contract share: fixtures, and functions for their cases."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from jobboard.testing.harness import Harness
 
 _Case = TypeVar("_Case", bound=Callable[..., None])
 
-#: A claim that a test lets run out, in seconds, and one that outlives every test.
+#: Seconds of a claim that a test lets expire, and of one that outlives every test.
 SHORT, LONG = 0.1, 600.0
 
-#: What a claim may last longer than asked for on a store whose clock is known roughly, by the time a case reads it.
+#: On a store whose clock is only known roughly, a claim may last so many seconds longer than asked for.
 SLACK = 1.0
 
 
@@ -35,7 +35,7 @@ def needs(**capabilities: object) -> Callable[[_Case], _Case]:
 
 
 class Case:
-    """The base of every topic; a user's module has the fixture ``harness``."""
+    """The base of every topic. The module that runs the cases has the fixture ``harness``."""
 
     @pytest.fixture(autouse=True)
     def _skip_what_the_store_cannot_do(self, request: pytest.FixtureRequest, harness: Harness) -> None:
@@ -54,9 +54,9 @@ class Case:
 
     @pytest.fixture
     def lossy(self, client: tuple[JobBoard, LossyBackend]) -> Iterator[LossyBackend]:
-        """What is behind ``board``, to be broken; each fault that was asked for must be met."""
+        """The backend of ``board``, which fails as it is told; the case must meet each fault that it asks for."""
         yield client[1]
-        assert not client[1].armed, "the case met no fault"
+        assert not client[1].armed, "the case did not meet every fault"
 
     @pytest.fixture
     def other(self, harness: Harness, board: JobBoard) -> JobBoard:
@@ -64,7 +64,7 @@ class Case:
         return harness.board(board.name)
 
     def __init_subclass__(cls) -> None:
-        """Refuse two cases of one name, of which only one would run."""
+        """Refuse two cases of one name: only one of them would run."""
         super().__init_subclass__()
         seen: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
@@ -108,14 +108,14 @@ def state_of(board: JobBoard, job: Job) -> JobState:
 
 
 def claim_one(board: JobBoard, who: str = "alice", **options: Any) -> Job:
-    """Claim the next job, which there must be; the claim outlives the test unless ``expiry`` says otherwise."""
+    """Claim the next job; there must be one. The claim outlives the test unless ``expiry`` says otherwise."""
     options.setdefault("expiry", LONG)
     [job] = board.claim_next(who, **options)
     return job
 
 
 def drain(board: JobBoard, who: str = "alice", *, limit: int = 100) -> Iterator[Job]:
-    """Claim and consume until nothing is left, in the order of the claims."""
+    """Claim and consume all jobs; return them in the order of their claims."""
     while jobs := board.claim_next(who, limit=limit, expiry=LONG):
         assert len(jobs) <= limit
         for job, error in zip(jobs, board.consume_many(jobs, who), strict=True):
@@ -130,7 +130,7 @@ def until_expired(board: JobBoard, *jobs: Job) -> None:
 
 
 def let_a_claim_expire(board: JobBoard, seconds: float = SHORT) -> None:
-    """Wait until a claim made now for ``seconds`` has expired, judged by the store's own clock."""
+    """Wait until a claim that is made now for ``seconds`` has expired by the store's own clock."""
     witness = board.post("a witness of time", uuid=None)
     board.claim(witness, "a witness", seconds)
     until_expired(board, witness)

@@ -1,4 +1,4 @@
-"""The words that the schedules' cases are written in: schedules that are overdue without anybody waiting for it."""
+"""Functions for the cases of schedules: they make schedules overdue, so that no case waits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hourly(id: str = "report", **options: Any) -> Schedule:
 
 
 def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
-    """Let a schedule be as if nobody had looked at it for so long, and return the fire times that are overdue."""
+    """Set a schedule back, as if no scheduler had looked at it for ``seconds``; return its overdue fire times."""
     backend = board._backend
     row = backend.read_schedules([id])[0]
     assert row is not None
@@ -55,7 +55,7 @@ def fire_times_until(schedule: Schedule, after: float, until: float) -> Iterable
 
 
 def overdue(board: JobBoard, schedule: Schedule, hours: float = 3.0) -> list[datetime]:
-    """Add a schedule that nobody has looked at for some hours."""
+    """Add a schedule that no scheduler seems to have looked at for ``hours``; return its overdue fire times."""
     board.schedules.add(schedule)
     times = rewind(board, schedule.id, hours * HOUR)
     assert times
@@ -68,7 +68,7 @@ def firing(board: JobBoard) -> Firing:
 
 
 def fire(board: JobBoard) -> int:
-    """Post all that is due, and return how many jobs it were."""
+    """Post all that is due; return the number of jobs."""
     posted = 0
     while True:
         made = firing(board).fire_due(100)
@@ -91,7 +91,7 @@ def told(events: Iterable[JobEvent]) -> list[EventKind]:
 
 
 def spoil(board: JobBoard, id: str, body: bytes = b"\xc1 garbage") -> ScheduleRow:
-    """Overwrite a schedule by bytes that are due now, and return what it was."""
+    """Overwrite a schedule with these bytes, due now; return its row from before."""
     row = stored(board, id)
     overwrite(board, replace(row, next_at=board._backend.now() - 1, body=body))
     return row
@@ -104,7 +104,7 @@ def stored(board: JobBoard, id: str) -> ScheduleRow:
 
 
 def overwrite(board: JobBoard, row: ScheduleRow) -> None:
-    """Put an entry in the place of what is stored, under a version of its own."""
+    """Replace the stored row by this one, under a new version."""
     before = stored(board, row.id).version
     step = ScheduleStep(row.id, before, replace(row, version=f"written over {before}"))
     assert board._backend.step_schedules([step]) == [Verdict.DONE]

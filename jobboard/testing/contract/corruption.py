@@ -30,7 +30,7 @@ def _bad_between_good(harness: Harness, board: JobBoard) -> tuple[Job, Job, Job]
 
 class CorruptionCases(Case):
     @pytest.mark.parametrize("read", READS)
-    def test_a_corrupt_entry_between_two_good_ones_is_set_aside(
+    def test_a_corrupt_entry_between_two_good_ones_is_quarantined(
         self, harness: Harness, board: JobBoard, read: str
     ) -> None:
         one, bad, three = _bad_between_good(harness, board)
@@ -58,7 +58,7 @@ class CorruptionCases(Case):
         assert list(board.trashed()) == []
         assert uuids_of(board.iterjobs()) == [one.uuid, three.uuid]
 
-    def test_a_restored_corrupt_entry_is_set_aside_again(self, harness: Harness, board: JobBoard) -> None:
+    def test_a_restored_corrupt_entry_is_quarantined_again(self, harness: Harness, board: JobBoard) -> None:
         one, bad, three = _bad_between_good(harness, board)
         assert uuids_of(board.iterjobs()) == [one.uuid, three.uuid]
         board.restore(bad.uuid)

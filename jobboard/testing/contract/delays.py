@@ -1,4 +1,4 @@
-"""Delays: not claimable before its time, and claimable then without anybody's help (promise 9)."""
+"""Delays: a job is claimable from its time on, not before, and without anybody's help (promise 9)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class DelayCases(Case):
         eventually(lambda: board.stats().delayed == 0)
         assert board.claim_next("alice", limit=250, expiry=LONG) == jobs
 
-    def test_more_due_jobs_than_are_settled_at_once_stop_nobody(self, board: JobBoard) -> None:
+    def test_more_due_jobs_than_are_promoted_at_once_stop_nobody(self, board: JobBoard) -> None:
         moment = _in(1.5)
         board.post_many([Posting("resize", run_at=moment) for _ in range(1500)])
         ends_within(3 * DEADLINE, lambda: eventually(lambda: board.stats().unclaimed == 1500, 2 * DEADLINE))

@@ -1,4 +1,4 @@
-"""The ends of a claim, and what goes on under it: consume, abandon, trash, extend, checkpoint (promise 4)."""
+"""What the owner of a claim does with it: consume, abandon, trash, extend, checkpoint (promise 4)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ConsumeCases(Case):
         assert (job.history[-1].who, job.history[-1].token) == ("alice", token)
 
     @pytest.mark.parametrize("result", [{"call": print}, datetime(2030, 1, 1), {1: 2}, b"x" * 600_000])
-    def test_a_result_that_cannot_travel_leaves_the_claim(self, board: JobBoard, result: Any) -> None:
+    def test_a_result_that_cannot_be_stored_leaves_the_claim(self, board: JobBoard, result: Any) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
         before = snapshot(board, job)
@@ -363,7 +363,7 @@ class CheckpointCases(Case):
         assert board.get(job.uuid).checkpoint == state
 
     @pytest.mark.parametrize("state", [{"call": print}, {1: 2}, b"x" * 600_000])
-    def test_a_checkpoint_that_cannot_travel_leaves_the_last_one(self, board: JobBoard, state: Any) -> None:
+    def test_a_checkpoint_that_cannot_be_stored_leaves_the_last_one(self, board: JobBoard, state: Any) -> None:
         board.post("resize")
         job = claim_one(board)
         board.checkpoint(job, "alice", "half")

@@ -66,7 +66,7 @@ class EntityCases(Case):
         client.close()
         assert [entity.name for entity in board.entities()] == ["a"]
 
-    def test_metadata_that_cannot_travel_registers_nothing(self, board: JobBoard) -> None:
+    def test_metadata_that_cannot_be_stored_registers_nothing(self, board: JobBoard) -> None:
         with pytest.raises(InvalidPosting, match=r"metadata\.call"):
             board.register_entity(Entity("conductor", "a", {"call": print}))
         assert board.entities() == []

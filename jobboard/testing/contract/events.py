@@ -1,4 +1,4 @@
-"""Events: every change of any client, in order per job, to whoever subscribed."""
+"""Events: every subscriber hears of every client's changes, in order per job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Heard:
         return [event.kind for event in list(self.events) if uuid is None or event.uuid == uuid]
 
     def until(self, *kinds: EventKind, uuid: str | None = None) -> None:
-        """Wait until exactly these were heard, of one job or of all."""
+        """Wait until exactly these events were heard, of one job or of all."""
         eventually(lambda: len(self.kinds(uuid)) >= len(kinds))
         assert self.kinds(uuid) == list(kinds)
 
@@ -107,7 +107,7 @@ class EventCases(Case):
         heard.until(K.PURGED, uuid=purged.uuid)
 
     def test_an_event_has_the_token_of_the_claim_that_it_is_about(self, board: JobBoard, other: JobBoard) -> None:
-        """What befalls a job that nobody holds is about no claim, whoever held it before."""
+        """A change of a job that nobody holds has no token, whoever held the job before."""
         heard = Heard(board)
         job = other.post("resize", key="a")
         first = other.claim(job, "alice", LONG)

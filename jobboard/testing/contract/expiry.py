@@ -1,4 +1,4 @@
-"""Expiry: a dead owner's job is claimable again, by itself and for whoever comes (promises 5 and 9)."""
+"""Expiry: a dead owner's job becomes claimable again by itself, for everybody (promises 5 and 9)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jobboard.testing.harness import Harness
 
 class ExpiryCases(Case):
     @needs(expiry="time")
-    def test_an_expired_claim_is_taken_back(self, board: JobBoard, other: JobBoard) -> None:
+    def test_an_expired_claim_ends(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         token = board.claim(job, "alice", SHORT)
         until_expired(other, job)
@@ -57,7 +57,7 @@ class ExpiryCases(Case):
         assert other.claim(other.get(job.uuid), "bob") > token
 
     @needs(expiry="time")
-    def test_no_claim_is_taken_back_before_its_time(self, board: JobBoard, other: JobBoard) -> None:
+    def test_no_claim_expires_before_its_time(self, board: JobBoard, other: JobBoard) -> None:
         held, forever, short = (board.post("resize") for _ in range(3))
         board.claim(held, "alice", LONG)
         board.claim(forever, "alice", NEVER)
@@ -67,7 +67,7 @@ class ExpiryCases(Case):
         assert board.find_owner(held) == board.find_owner(forever) == "alice"
 
     @needs(expiry="time")
-    def test_hundreds_of_expired_claims_are_taken_back_in_order(self, board: JobBoard, other: JobBoard) -> None:
+    def test_hundreds_of_expired_jobs_are_claimable_in_order(self, board: JobBoard, other: JobBoard) -> None:
         posted = board.post_many([Posting("resize") for _ in range(250)])
         assert len(board.claim_next("alice", limit=250, expiry=SHORT)) == 250
         let_a_claim_expire(other)
@@ -99,7 +99,7 @@ class ExpiryCases(Case):
         assert claim_one(other, "bob").checkpoint == {"page": 7}
 
     @needs(expiry="time")
-    def test_each_look_counts_an_expired_claim_as_taken_back(self, board: JobBoard, other: JobBoard) -> None:
+    def test_each_look_counts_the_job_of_an_expired_claim_as_unclaimed(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize", key="cat.png")
         board.claim(job, "alice", SHORT)
         eventually(lambda: other.stats().claimed == 0)

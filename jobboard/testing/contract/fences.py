@@ -1,4 +1,4 @@
-"""Fences: an end under a claim that does not hold changes nothing and raises ClaimLost (promises 3 and 8)."""
+"""Fences: without the present claim, no call of an owner changes anything; it raises ClaimLost (promises 3 and 8)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class FenceCases(Case):
     def test_a_claim_ends_with_its_job_though_another_is_posted_under_the_same_uuid(
         self, board: JobBoard, other: JobBoard, end: End
     ) -> None:
-        """The second job goes through the same steps as the first, so that only its claim tells them apart."""
+        """The second job goes through the same steps as the first, so that they differ only in their claims."""
         job = board.post("resize", details={"n": 1})
         board.claim(job, "alice", LONG)
         board.abandon(job, "alice")
@@ -228,7 +228,7 @@ class FenceCases(Case):
     def test_nobody_takes_the_end_of_an_owner_for_their_own(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, end: End
     ) -> None:
-        """Only who held the claim can have ended it, also when a lost reply leads to a second try."""
+        """After a lost reply, only the owner of the claim may believe that its first try ended the claim."""
         job = other.post("resize")
         token = other.claim(job, "alice")
         end(other, job, "alice")

@@ -1,4 +1,4 @@
-"""Firing: every fire time is posted once, or told why not, however many schedulers there are (promise 7)."""
+"""Firing: each fire time is posted once, or the history says why not, with any number of schedulers (promise 7)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FiringCases(Case):
         assert made.next_in is not None
         assert 3500 < made.next_in <= 3660
 
-    def test_nothing_is_in_sight_of_an_empty_board(self, board: JobBoard) -> None:
+    def test_an_empty_board_has_no_next_fire_time(self, board: JobBoard) -> None:
         assert firing(board).fire_due(10).next_in is None
         board.schedules.add(hourly(paused=True))
         assert firing(board).fire_due(10).next_in is None
@@ -128,7 +128,7 @@ class FiringCases(Case):
         rewind(board, "report", 3600)
         assert fire(other) == 0
         board.consume(claimed, "alice")
-        # Its other job has the key of that fire time, or else the fire time is posted: never more than two are live.
+        # Its other job may have the key of that fire time; if not, the fire time is posted. At most two are live.
         rewind(board, "report", 3600)
         fire(other)
         assert board.job_count <= 2
@@ -177,7 +177,7 @@ class FiringCases(Case):
         assert fire(board) == 1
         assert board.schedules.get("report").state == "finished"
 
-    def test_one_whose_trigger_raises_is_set_aside(
+    def test_one_whose_trigger_raises_is_quarantined(
         self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         class Mine(RuntimeError):

@@ -1,4 +1,4 @@
-"""Looking on: iterate, get, find, count; pages of jobs, and no request per job."""
+"""Reading: iterate, get, find and count, in pages of jobs, without a request for each job."""
 
 from __future__ import annotations
 

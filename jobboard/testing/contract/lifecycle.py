@@ -1,4 +1,4 @@
-"""Opening and closing: again and again, without a trace; and boards of two names share nothing."""
+"""Opening and closing, many times, leaves nothing behind; and boards of two names share nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jobboard.testing.harness import Harness
 
 SOME = str(uuids.uuid4())
 
-#: Every public call of a board but connect, close and what asks nothing of the store.
+#: Every public call of a board that sends a request, but connect and close.
 CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "post": lambda board, job: board.post("resize"),
     "post_many": lambda board, job: board.post_many([Posting("resize")]),

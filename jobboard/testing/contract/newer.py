@@ -1,4 +1,4 @@
-"""Newer formats: who can't read them leaves them alone, says so once, and does something else (promise 11)."""
+"""Newer formats: a client that can't read one leaves it alone, says so once, and continues (promise 11)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from jobboard.testing.contract.poison import post_body
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
 
-#: What a jobboard of the future may write: only its beginning can be relied on.
+#: What a later jobboard may write; this one knows only how it begins.
 NEWER_BODY = bytes(msgpack.packb([2, {"book": None}, msgpack.ExtType(9, b"new")])) + b"anything"
 NEWER_SCHEDULE = bytes(msgpack.packb([2, "of another shape"]))
 
 
 def claim_as_newer(board: JobBoard, uuid: str) -> bool:
-    """Claim below all that reads postings, as a client can that reads this one."""
+    """Claim at the backend, as a client does that can read the posting."""
     claimed = board._backend.claim_next(ClaimRequest("a newer client", "a claim", LONG), None, 1)
     assert [row.uuid for row in claimed] in ([], [uuid])
     assert all((row.body, row.attempts) == (NEWER_BODY, 1) for row in claimed)

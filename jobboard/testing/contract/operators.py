@@ -226,7 +226,7 @@ class PauseCases(Case):
         assert other.claim_next("bob", limit=9) == [free]
         assert (state_of(board, job), job.attempts) == (JobState.UNCLAIMED, 0)
 
-    def test_a_paused_board_grants_nothing(self, board: JobBoard, other: JobBoard) -> None:
+    def test_no_job_of_a_paused_board_is_claimed(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         board.pause()
         assert other.paused() == {None}

@@ -1,4 +1,4 @@
-"""Outages: what others do before a request is sent again, and what the board still can't know (promise 8)."""
+"""Outages: others act before a request is sent again, and some outcomes stay unknown (promise 8)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class MeanwhileCases(Case):
         assert uuids_of(jobs) == [str(posting.uuid) for posting in postings]
         assert uuids_of(board.iterjobs()) == [jobs[3].uuid]
 
-    def test_a_replacement_is_known_again_when_its_job_was_claimed_meanwhile(
+    def test_a_replacement_is_recognised_when_its_job_was_claimed_meanwhile(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         live = board.post("resize", key="k", details={"n": 1})
@@ -89,7 +89,7 @@ class MeanwhileCases(Case):
         assert state_of(board, job) is JobState.CLAIMED
         other.consume(taken[0], "alice")
 
-    def test_an_abandon_is_known_again_when_its_job_was_consumed_meanwhile(
+    def test_an_abandon_is_recognised_when_its_job_was_consumed_meanwhile(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         board.post("resize")
@@ -107,7 +107,7 @@ class MeanwhileCases(Case):
         board.release(job, reason="its host is gone")
         assert board.find_owner(job) == "bob"
 
-    def test_a_trashing_is_known_again_when_its_job_was_restored_and_claimed_meanwhile(
+    def test_a_trashing_is_recognised_when_its_job_was_restored_and_claimed_meanwhile(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         board.post("resize")
@@ -121,7 +121,7 @@ class MeanwhileCases(Case):
         board.trash(job, "alice", reason="broken")
         assert board.find_owner(job) == "bob"
 
-    def test_a_restore_is_known_again_when_its_job_was_claimed_meanwhile(
+    def test_a_restore_is_recognised_when_its_job_was_claimed_meanwhile(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         job = board.post("resize")
@@ -186,7 +186,7 @@ class MeanwhileCases(Case):
         assert board.claim_next("alice", expiry=LONG) == [second]
         assert board.find_owner(first) == "bob"
 
-    def test_a_cancel_and_a_purge_are_known_again(self, board: JobBoard, other: JobBoard, lossy: LossyBackend) -> None:
+    def test_a_cancel_and_a_purge_are_recognised(self, board: JobBoard, other: JobBoard, lossy: LossyBackend) -> None:
         cancelled, purged = board.post("resize", key="a"), board.post("resize", key="b")
         board.trash(purged, "an operator", force=True)
         lossy.lose("cancel", meanwhile=lambda: other.post("resize", key="a"))
@@ -200,7 +200,7 @@ class MeanwhileCases(Case):
 
 
 class OutageCases(Case):
-    """What the board still can't know is raised, never guessed."""
+    """If the board can't know an outcome, it raises an error and never guesses."""
 
     @pytest.mark.parametrize("fault", ["reply", "request"])
     def test_an_outcome_that_stays_unknown_is_raised_as_such(self, harness: Harness, fault: Fault) -> None:

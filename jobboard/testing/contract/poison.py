@@ -1,4 +1,4 @@
-"""Poison: bytes that were made to break a decoder harm nobody but the entry that they are in (promise 11)."""
+"""Poison: bytes that break a decoder harm only the entry that they are in (promise 11)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ BAD_BODIES = {
 
 
 def post_body(board: JobBoard, body: bytes, name: str = "resize") -> str:
-    """Put a posting of any bytes on the board, below all that checks them; return its uuid."""
+    """Post any bytes at the backend, where nothing checks them; return the job's uuid."""
     uuid = str(uuids.uuid4())
     board._backend.post([NewJob(uuid, name, int(JobPriority.NORMAL), body)])
     return uuid
@@ -89,7 +89,7 @@ def _claim_all(board: JobBoard) -> list[Job]:
 
 class PoisonCases(Case):
     @pytest.mark.parametrize("read", READS)
-    def test_poisoned_postings_are_set_aside_with_their_bytes(self, board: JobBoard, read: str) -> None:
+    def test_poisoned_postings_are_quarantined_with_their_bytes(self, board: JobBoard, read: str) -> None:
         good, bad = _poisoned(board)
         assert uuids_of(READS[read](board)) == good
         assert {job.uuid: job.raw for job in board.trashed()} == bad
@@ -126,7 +126,7 @@ class PoisonCases(Case):
             assert good.uuid in claimed
             trashed = set(uuids_of(board.trashed()))
             for uuid, body in posted.items():
-                # Of those left over only the format number was changed, into one that is yet to come.
+                # In those that are left, only the format number changed, to that of a later jobboard.
                 assert uuid in claimed or uuid in trashed or 1 < body[1] < 128
             for job in claimed.values():
                 assert isinstance(job.details, dict)
@@ -155,7 +155,7 @@ class PoisonCases(Case):
             _ = job.result
         assert job.state is JobState.COMPLETE
 
-    def test_a_poisoned_checkpoint_sets_its_job_aside(self, board: JobBoard) -> None:
+    def test_a_poisoned_checkpoint_quarantines_its_job(self, board: JobBoard) -> None:
         for _ in range(2):
             board.post("resize")
         job = claim_one(board)
@@ -223,7 +223,7 @@ _BODIES = [
 
 @st.composite
 def mutated(draw: Callable[..., Any], records: list[bytes]) -> bytes:
-    """Draw a record of which some bytes were changed, cut out or put in."""
+    """Draw a record with some bytes changed, removed or added."""
     record = bytearray(draw(st.sampled_from(records)))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(record)))

@@ -29,7 +29,7 @@ UNICODE = [
 
 
 class Unplain:
-    """Something that pickle would carry, and execute on arrival."""
+    """Something that pickle would store, and whose code it would run when it is loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (print, ("executed",))
@@ -101,7 +101,7 @@ class PostingCases(Case):
     @pytest.mark.parametrize(
         ("details", "path"), CANNOT_TRAVEL, ids=[f"{path}-{n}" for n, (_, path) in enumerate(CANNOT_TRAVEL)]
     )
-    def test_the_error_names_the_path_of_what_cannot_travel(
+    def test_the_error_names_the_path_of_what_cannot_be_stored(
         self, board: JobBoard, details: dict[str, Any], path: str
     ) -> None:
         with pytest.raises(InvalidPosting) as caught:

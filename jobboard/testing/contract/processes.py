@@ -41,19 +41,19 @@ class Rival:
         assert self._out().readline() == "ready\n"
 
     def go(self) -> None:
-        """Let it begin, or go on."""
+        """Let it start or continue."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def line(self) -> dict[str, Any]:
-        """Return what it says next."""
+        """Return the next line that it prints."""
         said = json.loads(self._out().readline())
         assert isinstance(said, dict)
         return said
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return all that it says until it ends well."""
+        """Return all lines until it ends; its exit status must be 0."""
         said = [json.loads(line) for line in self._out()]
         assert self._process.wait(60) == 0
         return said

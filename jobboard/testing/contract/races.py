@@ -49,7 +49,7 @@ class RaceCases(Case):
         first = harness.board()
         return [first] + [harness.board(first.name) for _ in range(THREADS - 1)]
 
-    def test_of_many_claims_exactly_one_is_granted(self, boards: list[JobBoard]) -> None:
+    def test_of_many_claims_exactly_one_succeeds(self, boards: list[JobBoard]) -> None:
         def race() -> None:
             job = boards[0].post("resize")
             outcomes = at_once(*(lambda n=n: boards[n].claim(job.uuid, f"worker {n}", LONG) for n in range(THREADS)))

@@ -1,4 +1,4 @@
-"""Retries: a request whose reply was lost has the effect of once, and the right answer (promise 8)."""
+"""Retries: a request whose reply was lost takes effect once, and returns the right answer (promise 8)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from jobboard.testing.harness import Harness
 each_fault = pytest.mark.parametrize("fault", ["reply", "request"])
 
 
-#: Every public call of a board's schedules, and what a scheduler asks.
+#: Every public call of a board's schedules, and the calls of a scheduler.
 CALLS: dict[str, Callable[[JobBoard], Any]] = {
     "add": lambda board: board.schedules.add(hourly("other")),
     "get": lambda board: board.schedules.get("report"),
@@ -136,7 +136,7 @@ class ScheduleCases(Case):
 
     def test_what_is_settled_stays_so_though_a_clock_was_set_back(self, board: JobBoard) -> None:
         board.schedules.add(hourly())
-        # As if it had been stepped on by a clock that was two hours ahead.
+        # As if the clock had been two hours ahead when a scheduler stepped it.
         rewind(board, "report", -2 * HOUR)
         settled = board.schedules.get("report").progress.settled  # type: ignore[union-attr]
         board.schedules.pause("report")
@@ -234,7 +234,7 @@ class ScheduleCases(Case):
         after = board.schedules.get("report")
         assert (after, after.progress, board.job_count) == (before, before.progress, 0)
 
-    def test_details_that_cannot_travel_are_refused(self, board: JobBoard) -> None:
+    def test_details_that_cannot_be_stored_are_refused(self, board: JobBoard) -> None:
         with pytest.raises(InvalidPosting, match=r"details\.call"):
             board.schedules.add(hourly(details={"call": print}))
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""Waiting: it wakes when something can be claimed, and ends empty when its time is over (promise 5)."""
+"""Waiting: it ends when a job can be claimed, or without one when its time is over (promise 5)."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class WaitingCases(Case):
         job = board.post("resize")
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(job.wait, 60)
-            # Only an event tells of this end, and who has looked at the job listens already.
+            # Only an event tells of this end. A thread that has read the job listens already.
             eventually(lambda: backend.calls["read"])
             other.consume(claim_one(other), "alice", "done")
             assert ended.result(DEADLINE) is True
@@ -234,7 +234,7 @@ class WaitingCases(Case):
         job = board.post("resize")
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(job.wait, 60)
-            # Nothing is left of a cancelled job but the event, so it must be waited for before.
+            # Only the event is left of a cancelled job, so the wait must begin before the cancel.
             eventually(lambda: backend.calls["read"])
             other.cancel(other.get(job.uuid))
             assert ended.result(DEADLINE) is False
