@@ -1,8 +1,8 @@
-"""The audit: finds keys of a board that contradict each other, and repairs them."""
+"""Audits a board: finds keys that contradict each other, and repairs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
@@ -17,7 +17,7 @@ _AT_ONCE = 500
 
 
 class Audit:
-    """Compares what is there with what the records say must be there; both are of one revision."""
+    """Compares the keys of a board with those that its records ask for, all at one revision."""
 
     def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
         self._connection = connection
@@ -29,32 +29,37 @@ class Audit:
     def audit(self, repair: bool) -> list[AuditFinding]:
         self._expiry.read_board([])
         jobs, leases, found = self._everything()
-        findings: list[AuditFinding] = []
-        expected: dict[bytes, VersionedJob] = {}
+        findings, expected = list[AuditFinding](), set[bytes]()
         newer = {job.order for job in jobs if job.row.newer is not None}
         for job in jobs:
-            if job.order in newer:
-                continue
-            content = self._wanted(job)
-            expected |= dict.fromkeys(content, job)
-            wrong = [key for key, (value, _) in content.items() if key not in found or found[key].value != value]
-            if wrong:
-                repaired = repair and self._repair(job, wrong, content, leases[job.record])
-                parts = sorted({self._kind_of(key) for key in wrong})
-                findings.append(AuditFinding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired))
+            if job.order not in newer:
+                content = self._wanted(job)
+                expected.update(content)
+                findings += self._compare(job, content, found, leases[job.record], repair)
         for key, kv in found.items():
-            if key not in expected and newer.isdisjoint((key.rpartition(b"/")[2], kv.value)):
+            if key not in expected and newer.isdisjoint((kv.last_part, kv.value)):
                 repaired = repair and self._drop(kv)
                 findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
         return findings
 
     def _wanted(self, job: VersionedJob) -> Content:
-        """Return what must be there besides the record, which may be unreadable."""
+        """Return what must be stored besides the record, which may be unreadable."""
         content = content_of(self._keys, job.row)
         return {key: value for key, value in content.items() if key != job.record}
 
+    def _compare(
+        self, job: VersionedJob, content: Content, found: Mapping[bytes, KeyValue], lease: int, repair: bool
+    ) -> list[AuditFinding]:
+        """Return at most one finding: which keys of a job are missing or wrong."""
+        wrong = [key for key, (value, _) in content.items() if key not in found or found[key].value != value]
+        if not wrong:
+            return []
+        repaired = repair and self._repair(job, wrong, content, lease)
+        parts = sorted({self._kind_of(key) for key in wrong})
+        return [AuditFinding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired)]
+
     def _everything(self) -> tuple[list[VersionedJob], dict[bytes, int], dict[bytes, KeyValue]]:
-        """Read all jobs, the leases of their records, and all other keys about jobs, in pages of one revision."""
+        """Read all jobs, the leases of their records, and all other keys of jobs, in pages of one revision."""
         keys = self._keys
         kvs: dict[bytes, KeyValue] = {}
         revision = int(
@@ -65,9 +70,9 @@ class Audit:
             kvs |= {kv.key: kv for kv in self._pages(prefix, revision)}
         sessions = keys.leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
         jobs = [
-            self._reader.job_from(kv, kvs.get(keys.claim(kv.key.rpartition(b"/")[2])), sessions)
+            self._reader.job_from(kv, kvs.get(keys.claim(kv.last_part)), sessions)
             for kv in kvs.values()
-            if self._is_record(kv.key)
+            if kv.key.startswith(records) and is_order(kv.last_part)
         ]
         leases = {job.record: kvs.pop(job.record).lease for job in jobs}
         return jobs, leases, kvs
@@ -84,13 +89,8 @@ class Audit:
                 return
             start = page[-1].key + b"\0"
 
-    def _is_record(self, key: bytes) -> bool:
-        """Whether this is the key of a record; one whose place is none belongs to no job."""
-        places = (self._keys.live, self._keys.done, self._keys.trashed)
-        return key.startswith(places) and is_order(key.rpartition(b"/")[2])
-
     def _repair(self, job: VersionedJob, wrong: list[bytes], content: Content, lease: int) -> bool:
-        """Write what is wrong anew, under the lease of the record, so that all of it goes at once."""
+        """Write the wrong keys again, under the lease of the record, so that they are deleted together with it."""
         steps: list[Op] = [put(key, content[key][0], lease) for key in wrong]
         try:
             return self._connection.send(Txn(job.unchanged(self._keys), steps)).succeeded

@@ -1,4 +1,4 @@
-"""How claims are made: the head of the queue is a range, and the claim one transaction."""
+"""Claims jobs: reads the head of a queue, and claims what it found in one transaction."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from jobboard.backends.etcd.txn import (
     delete,
     delete_range,
     get,
+    kvs_of,
     nested,
     none_in,
     none_newer,
@@ -39,18 +40,18 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind
 from jobboard.states import JobState
 
-#: How many jobs a claim of one tries in its transaction, one after the other, while others are after the same.
+#: How many jobs a claim of one tries in turn, in one transaction, while other clients compete for the same ones.
 _ALTERNATIVES = 4
 
-#: Jobs in one transaction of claims.
+#: How many jobs one transaction claims at most.
 _MAX_CLAIMS = 50
 
-#: A job, and the claim of it that is to be written.
+#: A job, and the claim of it to write.
 _Pair = tuple[Candidate, StoredClaim]
 
 
 class Claiming:
-    """A claim leaves the record alone: it takes the job out of the queues, and puts a claim beside it."""
+    """A claim does not write the job's record: it takes the job out of the queues, and adds a key for the claim."""
 
     def __init__(
         self,
@@ -93,37 +94,40 @@ class Claiming:
             deadline.check(f"job {uuid} changes all the time")
 
     def claim_next(self, request: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        # By uuid: a claim that runs out within this very call, over slow replies, may be followed by another one.
+        # By uuid: if replies are slow, a claim may expire within this call, and its job be claimed once more.
         claimed: dict[str, JobRow] = {}
+        try:
+            self._claim_into(claimed, request, names, limit)
+        except BoardUnavailable as error:
+            if isinstance(error, ReplyLost) or not claimed:
+                raise
+        # A job that was posted or abandoned between two transactions may come before those of the first one.
+        return sorted(claimed.values(), key=lambda row: (-row.priority, row.sequence))
+
+    def _claim_into(
+        self, claimed: dict[str, JobRow], request: ClaimRequest, names: frozenset[str] | None, limit: int
+    ) -> None:
+        """Add jobs to those that are claimed, one transaction after the other, until ``limit`` or the queue's end."""
         deadline = Deadline(CHANGE_TIMEOUT)
         missed: set[bytes] = set()
         while len(claimed) < limit:
             wanted = min(limit - len(claimed), _MAX_CLAIMS)
-            try:
-                candidates = self._queue.candidates(names, max(wanted, _ALTERNATIVES))
-                if not candidates.jobs:
-                    break
-                rows = self._claim(candidates, request, wanted)
-                claimed |= {row.uuid: row for row in rows}
-                if rows and len(candidates.jobs) < wanted:
-                    break
-                if not rows:
-                    self._lost_leases.check()
-                    self._delete_orphans([job for job in candidates.jobs if job.order in missed])
-                    missed = {job.order for job in candidates.jobs}
-                deadline.check("the head of the queue")
-            except ReplyLost:
-                raise
-            except BoardUnavailable:
-                if not claimed:
-                    raise
+            candidates = self._queue.candidates(names, max(wanted, _ALTERNATIVES))
+            if not candidates.jobs:
                 break
-        # What was posted or abandoned between two transactions may be better than what the first one took.
-        return sorted(claimed.values(), key=lambda row: (-row.priority, row.sequence))
+            rows = self._claim(candidates, request, wanted)
+            claimed.update((row.uuid, row) for row in rows)
+            if rows and len(candidates.jobs) < wanted:
+                break
+            if not rows:
+                self._lost_leases.check()
+                self._delete_orphans([job for job in candidates.jobs if job.order in missed])
+                missed = {job.order for job in candidates.jobs}
+            deadline.check("the head of the queue")
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         found = self._expiry.read_board([scan_prefix(self._keys.claims)])[0]
-        orders = [kv.key.rpartition(b"/")[2] for kv in found.kvs if _claim_id_of(kv.value) == claim_id]
+        orders = [kv.last_part for kv in found.kvs if _claim_id_of(kv.value) == claim_id]
         jobs = [job for job in self._reader.read_at(orders) if job is not None]
         own = [job for job in jobs if job.row.claim is not None and job.row.claim.claim_id == claim_id]
         for job in own:
@@ -131,7 +135,7 @@ class Claiming:
         return [job.row.view() for job in own]
 
     def _claim(self, candidates: Candidates, request: ClaimRequest, wanted: int) -> list[JobRow]:
-        """Claim up to ``wanted`` of these, but for those that others have claimed."""
+        """Claim up to ``wanted`` of these, without those that others have claimed meanwhile."""
         lease = self._leases.for_claims(request.expiry)
         now = self._connection.now()
         end = lifecycle.end_of_claim(request.expiry, self._connection.latest())
@@ -144,7 +148,7 @@ class Claiming:
             return []
 
     def _claim_first(self, pairs: Sequence[_Pair]) -> list[JobRow]:
-        """Claim the first that is still there: if it is gone, the same transaction tries the next."""
+        """Claim the first that can still be claimed: one transaction tries them in turn."""
         behind: list[Op] = []
         txn = Txn()
         for pair in reversed(pairs):
@@ -157,25 +161,32 @@ class Claiming:
                 self._alternatives = self._alternatives if tries else 1
                 return [self._claimed(pair, next(answer.found()).first, result.revision)]
             answer = answer.answers[0] if answer.answers else answer
-        # Others are after the same jobs.
+        # Other clients compete for these jobs.
         self._alternatives = _ALTERNATIVES
         return []
 
     def _claim_all(self, pairs: Sequence[_Pair], gapless: Collection[bytes]) -> list[JobRow]:
-        """Claim all in one step; if that can't be, because one of them is gone or a name is paused, each by itself."""
+        """Claim all in one step; each by itself if that fails: one is gone, or a name is paused."""
+        result = self._connection.send(self._claim_of_all(pairs, gapless))
+        if not result.succeeded:
+            return self._claim_each(pairs)
+        records = {kv.last_part: kv for kv in kvs_of(result.found())}
+        records |= self._records_at([job.order for job, _ in pairs if job.order not in records])
+        return [self._claimed(pair, records.get(pair[0].order), result.revision) for pair in pairs]
+
+    def _claim_of_all(self, pairs: Sequence[_Pair], gapless: Collection[bytes]) -> Txn:
+        """Return the transaction that claims all of these or none, and reads their records, or most of them."""
         keys = self._keys
-        orders = [job.order for job, _ in pairs]
-        first, last = orders[0], orders[-1]
-        # Between jobs of two priorities may lie all those of the first one that are claimed already.
-        records = (
-            [scan(keys.live + first, keys.live + last + b"\0", 2 * len(pairs))]
-            if first[:2] == last[:2]
-            else [get(keys.live + order) for order in orders]
-        )
+        first, last = pairs[0][0].order, pairs[-1][0].order
+        if first[:2] == last[:2]:
+            records = [scan(keys.live + first, keys.live + last + b"\0", 2 * len(pairs))]
+        else:
+            # All claimed jobs of the higher priority may stand between them: a range would read those, too.
+            records = [get(keys.live + job.order) for job, _ in pairs]
         together = Txn([none_in(keys.paused), *under(keys, pairs[0][1].lease)], records)
         newest = max(job.revision for job, _ in pairs)
         for prefix in gapless:
-            # What came into this part of the queue since it was read must not leave it.
+            # A job that came into this part of the queue since it was read must stay there.
             together.compares.append(none_newer(prefix + first, prefix + last + b"\0", newest))
             together.then.append(delete_range(prefix + first, prefix + last + b"\0"))
         parts = [
@@ -183,15 +194,10 @@ class Claiming:
             for job, claim in pairs
         ]
         events = [_event_of(job, claim) for job, claim in pairs]
-        result = self._connection.send(combined([together, *parts], event_ops(keys, events)))
-        if not result.succeeded:
-            return self._claim_each(pairs)
-        records_at = {kv.key[len(keys.live) :]: kv for part in result.found() for kv in part.kvs}
-        records_at |= self._records_at([order for order in orders if order not in records_at])
-        return [self._claimed(pair, records_at.get(pair[0].order), result.revision) for pair in pairs]
+        return combined([together, *parts], event_ops(keys, events))
 
     def _records_at(self, orders: Sequence[bytes]) -> dict[bytes, KeyValue]:
-        """Read the records of jobs that are claimed already, so that a failure leaves open what became of them."""
+        """Read the records of jobs that are claimed by now; if that fails, raise what leaves their state open."""
         if not orders:
             return {}
         try:
@@ -201,7 +207,7 @@ class Claiming:
         return {order: part.first for order, part in zip(orders, found, strict=True) if part.first is not None}
 
     def _claim_each(self, pairs: Sequence[_Pair]) -> list[JobRow]:
-        """Claim each of these that can be, in one request."""
+        """Claim each of these that can be claimed, in one request."""
         txns = [nested(self._claim_of(pair, slot)) for slot, pair in enumerate(pairs)]
         result = self._connection.send(Txn(then=txns))
         return [
@@ -211,7 +217,7 @@ class Claiming:
         ]
 
     def _claim_of(self, pair: _Pair, slot: int = 0) -> Txn:
-        """Return what claims one job by itself; its record is the first answer."""
+        """Return the transaction that claims one job; its first answer is the record."""
         keys, (job, claim) = self._keys, pair
         unpaused = [absent(keys.paused_board), absent(keys.pause(job.hint.name))]
         steps = [get(keys.live + job.order), *self._leaving(job), *self._claiming(job, claim)]
@@ -221,7 +227,7 @@ class Claiming:
         )
 
     def _leaving(self, job: Candidate, gapless: Collection[bytes] = ()) -> list[Op]:
-        """Take a job out of the queues, but for those of which a whole part is taken out."""
+        """Take a job out of its queues, except those of ``gapless``, of which a whole range is deleted at once."""
         queues = (self._keys.ready_jobs, self._keys.queue(job.hint.name, JobState.UNCLAIMED))
         return [delete(queue + job.order) for queue in queues if queue not in gapless]
 
@@ -245,7 +251,7 @@ class Claiming:
         return row.view()
 
     def _delete_orphans(self, again: Sequence[Candidate]) -> None:
-        """Delete the places in the queue of jobs that are not there, which a second try has missed, too."""
+        """Delete the places in the queues of jobs that two claims in turn have missed, if these jobs don't exist."""
         keys = self._keys
         for candidate, job in zip(again, self._reader.read_at([job.order for job in again]), strict=True):
             if job is None or not job.row.is_live or job.row.claim is not None:

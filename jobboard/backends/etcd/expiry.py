@@ -82,7 +82,7 @@ class Expiry:
 
     def _handle_timers(self, timers: Sequence[KeyValue]) -> bool:
         """Expire and promote the jobs of these timers; False if there was nothing to do."""
-        orders = [timer.key.rpartition(b"/")[2] for timer in timers]
+        orders = [timer.last_part for timer in timers]
         jobs = self._reader.read_at(orders)
         is_changed = self.expire_and_promote(jobs)
         orphans = [
@@ -145,7 +145,7 @@ class LostLeases:
     def _claims_under(self, lease: int) -> list[bytes]:
         """Return the places of the jobs that are claimed under a lease."""
         (found,) = self._connection.read([scan_prefix(self._keys.claims)])
-        return [kv.key.rpartition(b"/")[2] for kv in found.kvs if _lease_of(kv.value) == lease]
+        return [kv.last_part for kv in found.kvs if _lease_of(kv.value) == lease]
 
 
 def _lease_of(claim: bytes) -> int | None:

@@ -1,11 +1,11 @@
-"""HTTP requests to etcd's gateway, by etcd3gw, with what that library lacks.
+"""HTTP requests to etcd's gateway by etcd3gw, and what that library lacks.
 
-etcd3gw does not serve alone: it has no kept connections for many threads, one endpoint only, no renewal of a login, no
-limit to the time that a request takes in all, no watch that can be ended from outside, and no errors that say whether a
-request may have been carried out. All of that is here and in ``errors``: :meth:`HttpClient.call` sends every request,
-and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and 2.34.2, urllib3 2.3.0 and
-2.7.0. Two places reach into what they do not promise, and are guarded: :func:`_close_connections` (the pools of an
-adapter) and :class:`Stream` (the socket of a response).
+etcd3gw alone is not enough: it keeps no connections for many threads, knows one endpoint only, renews no login, limits
+no request's time as a whole, can't end a watch from another thread, and its errors don't say whether a request may have
+been carried out. All of that is here and in ``errors``: :meth:`HttpClient.call` sends every request, and every watch is
+a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and 2.34.2, urllib3 2.3.0 and 2.7.0. Two places
+use what these libraries do not promise, and work without it: :func:`_close_connections` (the pools of an adapter) and
+:class:`Stream` (the socket of a response).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from urllib3.util import Timeout
 
 from jobboard.backends.etcd.clock import ServerClock, clock_of
 from jobboard.backends.etcd.errors import (
+    EndpointFailed,
     LoginExpired,
     NoReply,
-    RefusedForNow,
     Unreachable,
     meaning_of,
     reply_lost,
@@ -49,41 +49,68 @@ T = TypeVar("T")
 _POOL_SIZE = 16
 _RETRY_DELAY = 0.05
 
-#: A stream whose other end vanished without a word is noticed by the kernel, in seconds: first probe, next ones.
+#: After how many silent seconds the kernel probes a stream, after how many it probes again, and how often in all.
 _KEEPALIVE = (10, 5, 3)
 
-#: Tells a member that is cut off from the others to end its watches, instead of keeping them open in silence.
+#: Makes a member that is cut off from the others end its watches, instead of keeping them open in silence.
 _WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
 class _Limit(threading.local):
-    """Until when the present request of a thread may last, by the monotonic clock."""
+    """The moment of the monotonic clock at which a thread's present request must end."""
 
     until = math.inf
 
 
 class _Session(requests.Session):
-    """Ends each request in its time, and hands on the date of its reply and the moments between which that was made."""
+    """Limits the time of each request, and passes on the date of its reply with the moments before and after it."""
 
     def __init__(self, limit: _Limit, on_reply: Callable[[str | None, float, float], None]) -> None:
         super().__init__()
-        # Neither proxies nor passwords of the environment: each request would look for them, at a third of its cost.
+        # No proxies or passwords from the environment: to look for them costs a third of each request.
         self.trust_env = False
         self._limit, self._on_reply = limit, on_reply
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         sent = time.monotonic()
-        # The time for the connection and for the reply together; the library would give each its own.
+        # One limit for the connection and the reply together; the library would allow each that much.
         options["timeout"] = Timeout(total=max(0.001, self._limit.until - sent))
         response = super().send(request, **options)
         self._on_reply(response.headers.get("Date"), sent, time.monotonic())
         return response
 
 
+class _Attempts:
+    """The attempts at one request: how long each may take, and whether there may be another.
+
+    :param opened_by: a moment of the monotonic clock before which attempts don't end for lack of time.
+    """
+
+    def __init__(self, endpoints: int, timeout: float, opened_by: float) -> None:
+        self._endpoints, self._timeout, self._opened_by = endpoints, timeout, opened_by
+        self._began = time.monotonic()
+        self._tries = self._unreachable = 0
+
+    def next_end(self) -> float:
+        """Return the moment at which the next attempt must end."""
+        now, end = time.monotonic(), max(self._began + self._timeout * self._endpoints, self._opened_by)
+        # Each endpoint has its share of the time, so that a silent one takes nothing from the others.
+        share = seconds_left(end - now) / max(1, self._endpoints - self._tries)
+        self._tries += 1
+        return now + min(self._timeout, share)
+
+    def are_over(self, fault: EndpointFailed) -> bool:
+        """Count the failure of an attempt; whether it was the last."""
+        self._unreachable += isinstance(fault, Unreachable)
+        end = max(self._began + self._timeout, self._opened_by)
+        is_late = is_time_over() or time.monotonic() + _RETRY_DELAY > end
+        return self._unreachable >= self._endpoints or (is_late and self._tries >= self._endpoints)
+
+
 class HttpClient:
     """Sends requests to the endpoint that answers, over kept connections. Thread-safe between ``open`` and ``close``.
 
-    A request takes ``timeout`` seconds at most, and that for each endpoint if it is sent to others, too.
+    A request takes at most ``timeout`` seconds for each endpoint that it is sent to.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -105,13 +132,13 @@ class HttpClient:
 
     @property
     def timeout(self) -> float:
-        """For how many seconds the reply of an endpoint is waited for."""
+        """For how many seconds to wait for the reply of an endpoint."""
         return self._settings.timeout
 
     def open(self, timeout: float, check: Callable[[], None]) -> None:
-        """Reach an endpoint, and call ``check``, which raises if it can't be used; again in a forked child.
+        """Reach an endpoint, and call ``check``, which raises if it can't be used. A forked child opens once more.
 
-        :param timeout: for how many seconds endpoints without a leader are asked again.
+        :param timeout: for how many seconds to ask endpoints again that have no leader.
         """
         self._opened_by = time.monotonic() + timeout
         self._lock = threading.Lock()
@@ -128,7 +155,7 @@ class HttpClient:
             self._opened_by = 0.0
 
     def close(self) -> None:
-        """Close all connections; a request that is under way fails."""
+        """Close all connections; requests that wait for a reply fail."""
         self.is_reachable = False
         clients, self._clients = self._clients, []
         for client in clients:
@@ -137,7 +164,7 @@ class HttpClient:
     def call(self, path: str, payload: dict[str, Any], *, changes: bool) -> dict[str, Any]:
         """Send a request and return its answer.
 
-        :param changes: what was sent and not answered raises ``ReplyLost``; what only reads is sent again instead.
+        :param changes: if no reply comes, raise ``ReplyLost``; a request that only reads is sent again instead.
         :raises LeaseNotFound: it needed a lease that does not exist; nothing was done.
         """
 
@@ -209,45 +236,37 @@ class HttpClient:
             raise BoardUnavailable(f"etcd refuses: {error}") from None
 
     def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
-        """Ask one endpoint after the other; the one that answered last is the first.
+        """Ask one endpoint after the other, beginning with the one that answered last.
 
         Those that refuse for now are asked again until the timeout of one request is over.
         """
-        timeout, began = self._settings.timeout, time.monotonic()
-        refusals = tries = 0
+        attempts = _Attempts(len(self._settings.endpoints), self._settings.timeout, self._opened_by)
         while True:
             at, clients = self._at, self._clients
             if not clients:
                 raise BoardUnavailable("the board is closed")
-            now, end = time.monotonic(), max(began + timeout * len(clients), self._opened_by)
-            # Each endpoint has its share of the time, so that a silent one takes nothing from the others.
-            self._limit.until = now + min(timeout, seconds_left(end - now) / max(1, len(clients) - tries))
-            tries += 1
+            self._limit.until = attempts.next_end()
             try:
                 answer = send(clients[at % len(clients)])
                 self.is_reachable = True
                 return answer
             except (Etcd3Exception, requests.RequestException, ValueError, OSError) as error:
                 fault = meaning_of(error)
-            if isinstance(fault, BoardUnavailable):
+            if not isinstance(fault, EndpointFailed):
                 self.is_reachable = True
                 raise fault from None
-            if not isinstance(fault, Unreachable | NoReply | RefusedForNow):
-                raise fault from None
             self._next_endpoint(at)
-            refusals += isinstance(fault, Unreachable)
             if isinstance(fault, NoReply) and changes:
                 self.is_reachable = False
                 raise reply_lost(self.where, fault) from None
-            is_over = is_time_over() or time.monotonic() + _RETRY_DELAY > max(began + timeout, self._opened_by)
-            if refusals >= len(clients) or (is_over and tries >= len(clients)):
+            if attempts.are_over(fault):
                 self.is_reachable = False
                 raise unreachable(self.where, fault) from None
             if not isinstance(fault, Unreachable):
                 time.sleep(_RETRY_DELAY)
 
     def _next_endpoint(self, at: int) -> None:
-        """Choose the next endpoint, unless another thread did."""
+        """Choose the next endpoint, unless another thread has done so."""
         with self._lock:
             if self._at == at and self._clients:
                 self._at = (at + 1) % len(self._clients)
@@ -272,11 +291,11 @@ class HttpClient:
 
 
 def _close_connections(session: requests.Session) -> None:
-    """Close the connections of a session now; its own ``close`` leaves that to the garbage collector."""
+    """Close the connections of a session at once; its own ``close`` leaves that to the garbage collector."""
     for adapter in session.adapters.values():
         with contextlib.suppress(AttributeError):
             pools = adapter.poolmanager.pools  # type: ignore[attr-defined]
-            for key in pools.keys():  # noqa: SIM118, it can't be iterated over, since threads share it
+            for key in pools.keys():  # noqa: SIM118, since threads share the pools they can't be iterated over
                 pool = pools.get(key)
                 if pool is not None:
                     pool.close()
@@ -292,7 +311,7 @@ class Stream:
         sock = getattr(connection, "sock", None)
         if isinstance(sock, socket.socket):
             idle, interval, count = _KEEPALIVE
-            # Its first answer had to come in time; the others may be hours away.
+            # The first answer had to come in time; the next one may take hours.
             sock.settimeout(None)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)

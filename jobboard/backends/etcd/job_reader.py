@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from jobboard.backends.etcd.cache import LruCache
 from jobboard.backends.etcd.connection import Connection
@@ -14,18 +15,18 @@ from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan_prefix
 from jobboard.codec import NewerFormat
 from jobboard.states import JobState
 
-#: How many jobs a client remembers the places of.
+#: For how many jobs a client remembers their places.
 CACHE_SIZE = 20_000
 
-#: What the record of a live job says of it; a claim does not change the record.
+#: The states in the record of a live job; a claim does not change the record.
 _LIVE_STATES = (JobState.DELAYED, JobState.UNCLAIMED)
 
-#: How many reads find one job at its place.
+#: How many reads :meth:`JobReader._reads_of` returns.
 _READS_PER_JOB = 4
 
 
 class JobReader:
-    """Reads jobs; a claim that is over is still there."""
+    """Reads jobs as they are stored, also claims and delays that are over."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -39,14 +40,11 @@ class JobReader:
         """Read jobs: in one request if their places are known, else in two."""
         found: dict[str, VersionedJob | None] = {}
         for _ in range(2):
-            missing = [uuid for uuid in dict.fromkeys(uuids) if found.get(uuid) is None]
-            orders = self._orders_of(missing)
-            there = [uuid for uuid in missing if uuid in orders]
-            jobs = self.read_at([orders[uuid] for uuid in there], there)
-            found |= dict(zip(there, jobs, strict=True))
-            moved = [uuid for uuid, job in zip(there, jobs, strict=True) if job is None]
+            orders = self._orders_of([uuid for uuid in uuids if found.get(uuid) is None])
+            found |= zip(orders, self.read_at(list(orders.values()), list(orders)), strict=True)
+            moved = [uuid for uuid in orders if found[uuid] is None]
             for uuid in moved:
-                # Its place has changed since it was found, or it is gone.
+                # The job has got another place since this one was read, or is gone.
                 self.orders.forget(uuid)
             if not moved:
                 break
@@ -56,16 +54,17 @@ class JobReader:
         """Read jobs at their places, at one moment; None where no job has its place."""
         if not any(map(is_order, orders)):
             return [None] * len(orders)
-        parts = [part for order in orders for part in self._reads_of(order)]
-        sessions, *found = self._connection.read([scan_prefix(self._keys.sessions, keys_only=True), *parts])
+        reads = chain.from_iterable(map(self._reads_of, orders))
+        sessions, *found = self._connection.read([scan_prefix(self._keys.sessions, keys_only=True), *reads])
         leases = self._keys.leases_of(sessions)
         jobs: list[VersionedJob | None] = []
         for at, order in enumerate(orders):
-            live, claim, *ended = (part.first for part in found[_READS_PER_JOB * at : _READS_PER_JOB * (at + 1)])
-            record = live or next(filter(None, ended), None)
-            is_there = record is not None and is_order(order)
-            uuid = None if uuids is None else uuids[at]
-            jobs.append(self.job_from(record, claim, leases, uuid) if record is not None and is_there else None)
+            live, claim, done, trashed = (part.first for part in found[_READS_PER_JOB * at : _READS_PER_JOB * (at + 1)])
+            record = live or done or trashed
+            if record is None or not is_order(order):
+                jobs.append(None)
+            else:
+                jobs.append(self.job_from(record, claim, leases, uuids[at] if uuids else None))
         return jobs
 
     def job_from(
@@ -73,17 +72,17 @@ class JobReader:
     ) -> VersionedJob:
         """Make a job of its record, and of its claim if it is live.
 
-        :param leases: those whose sessions are there.
-        :param uuid: the job's, if it is known already.
+        :param leases: all leases that have a session.
+        :param uuid: that of the job, if it is known.
         """
-        order = record.key.rpartition(b"/")[2]
+        order = record.last_part
         row = self._row_from(order, record, uuid)
         job = VersionedJob(row, order, record.key, record.modified)
         if not record.key.startswith(self._keys.live):
             row.state = JobState.COMPLETE if record.key.startswith(self._keys.done) else JobState.TRASHED
             return job
         if row.state not in _LIVE_STATES:
-            # It is among the live ones, so its record contradicts its place.
+            # It stands among the live jobs, so its record contradicts its key.
             job.row = row = self._unreadable(order, record, uuid)
         if claim is not None:
             job.claim_revision = claim.modified
@@ -99,7 +98,7 @@ class JobReader:
         return job
 
     def _reads_of(self, order: bytes) -> list[Op]:
-        """Return what reads one job, wherever it is."""
+        """Return the reads of all keys at which a job of this order can stand."""
         keys = self._keys
         return [get(key) for key in (keys.live + order, keys.claim(order), keys.done + order, keys.trashed + order)]
 
@@ -113,7 +112,7 @@ class JobReader:
             return self._unreadable(order, record, uuid)
 
     def _hint_of_newer(self, order: bytes, uuid: str | None) -> Hint:
-        """Find out which job it is whose record only later versions can read; one request for each, once."""
+        """Find out which job it is whose record only later versions can read; this takes one request for each, once."""
         hint = self.newer.get(order)
         if hint is None:
             (ready,) = self._connection.read([get(self._keys.ready(order))])
@@ -123,21 +122,21 @@ class JobReader:
         return hint if uuid is None else replace(hint, uuid=uuid)
 
     def _unreadable(self, order: bytes, record: KeyValue, uuid: str | None) -> StoredJob:
-        """Return what stands for a job whose record can't be read."""
+        """Return a row for a job whose record can't be read."""
         hint, (priority, sequence) = self._identify(order, uuid), place_of(order)
         row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value)
         row.is_unreadable = True
         return row
 
     def _identify(self, order: bytes, uuid: str | None) -> Hint:
-        """Find out which job stands at a place where its record can't be read."""
+        """Find out which job it is whose record can't be read."""
         keys = self._keys
         ready, pointers = self._connection.read([get(keys.ready(order)), scan_prefix(keys.jobs)])
         uuids = (decoded(kv.key[len(keys.jobs) :]) for kv in pointers.kvs if kv.value == order)
         return _hint_in(ready) or _unknown(order, uuid or next(uuids, None))
 
     def _orders_of(self, uuids: Iterable[str]) -> dict[str, bytes]:
-        """Find the places of jobs: those that are not known yet, in one request."""
+        """Find the places of jobs; one request reads all that this client does not know."""
         known = {uuid: order for uuid in uuids if (order := self.orders.get(uuid)) is not None}
         unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in known]
         if unknown:

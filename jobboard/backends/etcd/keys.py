@@ -116,9 +116,7 @@ class Keys:
 
     def paused_names(self, paused: Found) -> frozenset[str | None]:
         """Return the paused names, and None among them if the whole board is paused."""
-        return frozenset(
-            None if kv.key == self.paused_board else decoded(kv.key.rpartition(b"/")[2]) for kv in paused.kvs
-        )
+        return frozenset(None if kv.key == self.paused_board else decoded(kv.last_part) for kv in paused.kvs)
 
     def entity(self, kind: str, name: str) -> bytes:
         return self.entities + encoded(kind) + b"/" + encoded(name)

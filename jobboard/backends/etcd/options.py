@@ -1,4 +1,4 @@
-"""The options of an etcd board, made of text."""
+"""The options of an etcd board, read from text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jobboard.backends.address import Address
 from jobboard.backends.options import seconds
 
 _PORT = 2379
+_TLS_OPTIONS = ("ca_cert", "cert_cert", "cert_key")
 
 
 def api_path(value: Any) -> str:
@@ -23,18 +24,16 @@ def api_path(value: Any) -> str:
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "timeout": seconds,
     "api_path": api_path,
-    "ca_cert": str,
-    "cert_cert": str,
-    "cert_key": str,
+    **dict.fromkeys(_TLS_OPTIONS, str),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the gateway is reached.
+    """How to reach the gateway.
 
-    :param timeout: for how many seconds a reply is waited for.
-    :param api_path: where the API begins; None to ask the server for its version.
+    :param timeout: for how many seconds to wait for a reply.
+    :param api_path: the path of the API; None to ask the server for its version.
     """
 
     endpoints: tuple[tuple[str, int], ...]
@@ -50,10 +49,10 @@ class Settings:
     @classmethod
     def of(cls, address: Address, options: Mapping[str, Any]) -> Settings:
         tls = address.scheme == "etcds"
-        given = [option for option in ("ca_cert", "cert_cert", "cert_key") if options.get(option)]
+        given = list(filter(options.get, _TLS_OPTIONS))
         if given and not tls:
             raise ValueError(f"option {given[0]}: this needs TLS; write etcds:// instead of etcd://")
-        if bool(options.get("cert_cert")) != bool(options.get("cert_key")):
+        if ("cert_cert" in given) != ("cert_key" in given):
             raise ValueError("a client's certificate needs both cert_cert and cert_key")
         if bool(address.username) != bool(address.password):
             raise ValueError("a user needs a password, and a password a user: etcd://USER:PASSWORD@HOST:2379")

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 Compare = dict[str, Any]
 Op = dict[str, Any]
 
-#: The server's default limit of operations in a transaction. Each level of nesting has what the one above leaves.
+#: The server's default limit of operations in a transaction; a nested transaction has what the outer one leaves.
 MAX_OPS = 128
 
-#: Reads in one transaction: with 64 nested ones, each of these may list 64.
+#: Reads in one transaction: it may hold 64 nested ones, and each of these 64 reads.
 _MAX_READS = 64 * 64
 
-#: What an operation weighs beside its keys, in bytes.
+#: How large an operation is without its keys, in bytes.
 _OVERHEAD = 50
 
 #: Bytes of keys and values in one request; the server's limit is 1.5 MiB.
@@ -32,6 +32,11 @@ class KeyValue(NamedTuple):
     created: int
     modified: int
     lease: int
+
+    @property
+    def last_part(self) -> bytes:
+        """What follows the last slash of the key: in most keys of a job its order."""
+        return self.key.rpartition(b"/")[2]
 
 
 class Found(NamedTuple):
@@ -48,7 +53,7 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Txn:
-    """If all comparisons hold, ``then`` is done, else ``otherwise``; as one atomic step."""
+    """One atomic step: ``then`` if all comparisons hold, else ``otherwise``."""
 
     compares: list[Compare] = field(default_factory=list)
     then: list[Op] = field(default_factory=list)
@@ -59,7 +64,7 @@ class Txn:
 
 
 class TxnResult(NamedTuple):
-    """What came of a transaction: one answer for each of its operations, in their order."""
+    """The result of a transaction: one answer for each of its operations, in their order."""
 
     succeeded: bool
     revision: int
@@ -74,12 +79,17 @@ class TxnResult(NamedTuple):
                 yield answer
 
 
+def kvs_of(found: Iterable[Found]) -> list[KeyValue]:
+    """Return the keys of several ranges in one list."""
+    return [kv for part in found for kv in part.kvs]
+
+
 def b64(data: bytes) -> str:
     return b64encode(data).decode()
 
 
 def after(prefix: bytes) -> bytes:
-    """Return the first key beyond all that begin with ``prefix``, which never ends in 0xff here."""
+    """Return the first key behind all that begin with ``prefix``, which never ends in 0xff here."""
     return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
@@ -125,7 +135,7 @@ def nested(txn: Txn) -> Op:
 def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
     """Pack more operations than a transaction may list, by nesting them.
 
-    :param compares: how many comparisons the transaction lists, which take from the room of what is nested.
+    :param compares: how many comparisons the transaction lists; a nested one may list so many fewer operations.
     """
     if len(ops) <= MAX_OPS:
         return list(ops)
@@ -134,8 +144,8 @@ def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
 
 
 def combined(txns: Sequence[Txn], first: Sequence[Op]) -> Txn:
-    """Return one transaction of several, which happens as a whole or not at all, with ``first`` before them."""
-    # The claims of one client have one session in common.
+    """Return one transaction that does ``first`` and then all of these, or nothing."""
+    # The claims of one client compare the same session.
     compares = list({(compare["key"], compare["target"]): compare for txn in txns for compare in txn.compares}.values())
     steps = [step for txn in txns for step in txn.then]
     return Txn(compares, many([*first, *steps], len(compares)))
@@ -147,11 +157,11 @@ def parts_of(ops: Sequence[Op]) -> list[Sequence[Op]]:
     size = 0
     for op in ops:
         request = op["request_range"]
-        weight = len(request["key"]) + len(request.get("range_end", "")) + _OVERHEAD
-        size += weight
+        length = len(request["key"]) + len(request.get("range_end", "")) + _OVERHEAD
+        size += length
         if parts[-1] and (size > MAX_BYTES or len(parts[-1]) == _MAX_READS):
             parts.append([])
-            size = weight
+            size = length
         parts[-1].append(op)
     return list(parts)
 
@@ -169,7 +179,7 @@ def present(key: bytes) -> Compare:
 
 
 def created_at(key: bytes, revision: int) -> Compare:
-    """Hold if the key was made in this revision; 0: if there is none."""
+    """Hold if the key was made in this revision; 0: if there is no such key."""
     return {"key": b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": str(revision)}
 
 
@@ -189,12 +199,12 @@ def none_newer(start: bytes, end: bytes, revision: int) -> Compare:
 
 
 def modified_at(key: bytes, revision: int) -> Compare:
-    """Hold if the key was last written in this revision; 0: if there is none."""
+    """Hold if the key was last written in this revision; 0: if there is no such key."""
     return {"key": b64(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(revision)}
 
 
 def less(key: bytes, value: bytes) -> Compare:
-    """Hold if the key's value is there, and stands before this one byte by byte."""
+    """Hold if the key exists, and its value sorts before this one by bytes."""
     return {"key": b64(key), "target": "VALUE", "result": "LESS", "value": b64(value)}
 
 
