@@ -1,4 +1,4 @@
-"""How jobs are posted: new ones, and in the place of those that have their keys."""
+"""Posts jobs: new ones, and those that replace the job that has their key."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
     MAX_BYTES,
     Compare,
-    Found,
     KeyValue,
-    Op,
     Txn,
     TxnResult,
     absent,
     get,
+    kvs_of,
     less,
     many,
     modified_at,
@@ -34,7 +33,7 @@ from jobboard.backends.lifecycle import Note, PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.events import HISTORY_LENGTH
 
-#: Postings in one transaction, so that all their comparisons fit into it.
+#: How many postings one transaction holds at most, because of their comparisons.
 MAX_POSTINGS = 50
 
 #: No sequence is as large as this: it is a time in microseconds, or a little more.
@@ -43,18 +42,18 @@ _MAX_SEQUENCE = 10**18
 
 @dataclass(slots=True)
 class Existing:
-    """What is on the board under the uuids and keys of a batch; ``is_read`` False: nothing is known yet."""
+    """The jobs on the board that have the uuids and keys of a batch; ``is_read`` False: nothing is known yet."""
 
     is_read: bool = False
     by_uuid: dict[str, VersionedJob] = field(default_factory=dict)
     by_key: dict[tuple[str, str], VersionedJob] = field(default_factory=dict)
-    #: Keys that lead to no live job any more, and their revisions.
+    #: Keys that name no live job any more, as they are stored.
     orphans: dict[tuple[str, str], KeyValue] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Step:
-    """What is to become of one posting: ``row`` is the job that is the one; ``before`` what it was, if it changes."""
+    """What to do for one posting: ``row`` is the job that it leads to, ``before`` that job as read, if it changes."""
 
     outcome: PostOutcome
     row: StoredJob
@@ -63,7 +62,7 @@ class Step:
 
 
 class Plan:
-    """What would become of each posting of a batch, those before it counted in."""
+    """Plans the postings of a batch, each as if those before it were written."""
 
     def __init__(self, existing: Existing, now: float, latest: float) -> None:
         self._now, self._slack = now, latest - now
@@ -77,7 +76,7 @@ class Plan:
         return StoredJob(new.uuid, new.name, new.priority, 0, self._now, new.body, new.key)
 
     def step(self, new: NewJob) -> Step:
-        """Plan the next posting; what it makes of a row shows in every step that leads to this row."""
+        """Plan the next posting; if it changes a row, all steps that lead to this row have it as changed."""
         outcome, row = self._plan.step(new)
         if outcome is PostOutcome.REPLACED:
             if row.newer is not None:
@@ -94,7 +93,7 @@ class Plan:
 
 
 class Posting:
-    """Posts without a read first; only if that fails, what is on the board already is read."""
+    """Posts without reading first; reads what is on the board only if that fails."""
 
     def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
         self._connection = connection
@@ -107,7 +106,7 @@ class Posting:
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         parts = _parts_of(rows)
         if len(parts) > 1:
-            # Too large for one transaction: post nothing if a key is known to be taken by now.
+            # Too large for one transaction: post nothing if a key is taken already.
             steps = self.plan(rows, self.existing(rows), self._connection.now())
             if any(step.outcome is PostOutcome.TAKEN for step in steps):
                 return _posted(steps)
@@ -130,12 +129,12 @@ class Posting:
             deadline.check("others post under the same keys")
 
     def plan(self, rows: Sequence[NewJob], existing: Existing, now: float) -> list[Step]:
-        """Return what would become of each posting of a batch."""
+        """Plan each posting of a batch."""
         plan = Plan(existing, now, self._connection.latest())
         return [plan.step(new) for new in rows]
 
     def _write(self, steps: Sequence[Step], existing: Existing, now: float, tries: int) -> bool:
-        """Write a plan as a whole; False if the board is not as the plan assumed."""
+        """Carry out the whole plan; False, and nothing is done, if the board is not as the plan assumed."""
         txn = self.txn_of(steps, existing, now, tries)
         if not txn.then:
             return True
@@ -153,13 +152,13 @@ class Posting:
         return result
 
     def txn_of(self, steps: Sequence[Step], existing: Existing, now: float, tries: int) -> Txn:
-        """Return the transaction of a plan; it fails as a whole if the board is not as the plan assumed."""
+        """Return the transaction of a plan; it changes nothing if the board is not as the plan assumed."""
         keys = self._keys
-        self._number([step.row for step in steps if step.outcome is PostOutcome.POSTED], now, tries)
         txn = Txn(otherwise=[get(keys.sequence)])
-        last = max((step.row.sequence for step in steps if step.outcome is PostOutcome.POSTED), default=None)
-        if last is not None:
-            number = b"%020d" % last
+        new = [step.row for step in steps if step.outcome is PostOutcome.POSTED]
+        if new:
+            self._number(new, now, tries)
+            number = b"%020d" % new[-1].sequence
             txn.compares.append(less(keys.sequence, number))
             txn.then.append(put(keys.sequence, number))
         for step in steps:
@@ -183,21 +182,19 @@ class Posting:
     # -- sequences -------------------------------------------------------------------------------------------------
 
     def _number(self, rows: Sequence[StoredJob], now: float, tries: int) -> None:
-        """Give new rows their sequences: the server's time in microseconds, above all that were given before.
+        """Number new rows: from the server's time in microseconds, or behind the last number if that is larger.
 
-        The store takes them only if the last one that it has is smaller. So no counter has to be read first: clients
-        whose clocks agree seldom collide, and a slow clock learns the last sequence from the refusal.
+        The transaction holds only if the last number in the store is smaller, so no counter is read first. Clients
+        whose clocks agree seldom collide, and one whose clock is behind learns the last number when it is refused.
         """
         with self._sequence_lock:
             ahead = random.randint(0, 1000 << min(tries, 8)) if tries else 0
             first = max(round(now * 1_000_000), self._last_sequence + 1) + ahead
             for at, row in enumerate(rows):
-                row.sequence = first + at
-            if rows:
-                self._last_sequence = first + len(rows) - 1
+                row.sequence = self._last_sequence = first + at
 
     def _learn_sequence(self, result: TxnResult) -> None:
-        """Take in the last sequence; make the key if there is none yet."""
+        """Learn the last number of the store from a refusal; create its key if there is none."""
         if result.succeeded:
             return
         send, key, last = self._connection.send, self._keys.sequence, next(result.found()).first
@@ -207,44 +204,38 @@ class Posting:
             with self._sequence_lock:
                 self._last_sequence = max(self._last_sequence, int(last.value))
         else:
-            # The place of what can't be read is in the keys; the time is beyond all of them.
+            # The stored number can't be read. The present time is larger than all that were given.
             number = max(self._last_sequence, round(self._connection.now() * 1_000_000))
             send(Txn([modified_at(key, last.modified)], [put(key, b"%020d" % number)]))
 
-    # -- what is there ---------------------------------------------------------------------------------------------
+    # -- what is on the board --------------------------------------------------------------------------------------
 
     def existing(self, rows: Sequence[NewJob]) -> Existing:
-        """Read what is on the board under these uuids and keys, while nothing of it is due."""
-        keys = self._keys
-        wanted = list(dict.fromkeys((new.name, new.key) for new in rows if new.key is not None))
-        uuids = list(dict.fromkeys(new.uuid for new in rows))
-        found, jobs = self._read_pointers(
-            [*(get(keys.job(uuid)) for uuid in uuids), *(get(keys.key(name, key)) for name, key in wanted)]
-        )
-        by_uuid = {uuid: job for uuid, part in zip(uuids, found, strict=False) if (job := jobs.get(_order_in(part)))}
-        existing = Existing(True, by_uuid)
-        for place, part in zip(wanted, found[len(uuids) :], strict=True):
-            job = jobs.get(_order_in(part))
-            if job is not None and job.row.is_live:
-                existing.by_key[place] = job
-            elif part.first is not None:
-                existing.orphans[place] = part.first
+        """Read the jobs that have these uuids and keys, after their claims and delays that are over have ended."""
+        uuids = {self._keys.job(new.uuid): new.uuid for new in rows}
+        names = {self._keys.key(new.name, new.key): (new.name, new.key) for new in rows if new.key is not None}
+        existing = Existing(True)
+        for pointer, job in self._read_pointers([*uuids, *names]):
+            if pointer.key in uuids:
+                if job is not None:
+                    existing.by_uuid[uuids[pointer.key]] = job
+            elif job is not None and job.row.is_live:
+                existing.by_key[names[pointer.key]] = job
+            else:
+                existing.orphans[names[pointer.key]] = pointer
         return existing
 
-    def _read_pointers(self, reads: Sequence[Op]) -> tuple[list[Found], dict[bytes | None, VersionedJob | None]]:
-        """Read the places of jobs, and the jobs there."""
+    def _read_pointers(self, keys: Sequence[bytes]) -> list[tuple[KeyValue, VersionedJob | None]]:
+        """Read those of these keys that exist, each with the job whose place it holds."""
         deadline = Deadline(CHANGE_TIMEOUT)
         while True:
-            found = self._connection.read(reads)
-            orders = list(dict.fromkeys(part.first.value for part in found if part.first is not None))
+            pointers = kvs_of(self._connection.read([get(key) for key in keys]))
+            orders = list(dict.fromkeys(pointer.value for pointer in pointers))
             jobs = self._reader.read_at(orders)
             if not self._expiry.expire_and_promote(jobs):
-                return found, dict(zip(orders, jobs, strict=True))
+                job_at = dict(zip(orders, jobs, strict=True))
+                return [(pointer, job_at[pointer.value]) for pointer in pointers]
             deadline.check("jobs become due all the time")
-
-
-def _order_in(pointer: Found) -> bytes | None:
-    return None if pointer.first is None else pointer.first.value
 
 
 def _posted(steps: Sequence[Step]) -> list[Posted]:
@@ -252,7 +243,7 @@ def _posted(steps: Sequence[Step]) -> list[Posted]:
 
 
 def _parts_of(rows: Sequence[NewJob]) -> list[list[NewJob]]:
-    """Cut a batch into parts of which each fits one transaction."""
+    """Cut a batch into parts, each small enough for one transaction."""
     parts: list[list[NewJob]] = []
     size = MAX_BYTES
     for new in rows:

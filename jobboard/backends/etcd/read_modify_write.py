@@ -1,8 +1,8 @@
-"""Read a job, decide what becomes of it, and write that unless somebody has changed it meanwhile."""
+"""Reads a job, decides about it, and writes that if nobody has changed the job meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
@@ -19,15 +19,15 @@ from jobboard.states import JobState
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
-#: What a request makes of a job as it is seen (None: there is none), at this moment.
+#: Is called with a request, the job as its owner sees it (None: there is none) and the time; returns a transition.
 Decide = Callable[[Item, StoredJob | None, float], Transition[Outcome]]
 
-#: For how many seconds a change is decided anew while others change the same jobs.
+#: For how many seconds a change is tried again while other clients change the same jobs.
 CHANGE_TIMEOUT = 10.0
 
 
 class ReadModifyWrite:
-    """A change that lost its race is decided anew from a fresh read."""
+    """If another client was faster, reads again and decides again."""
 
     def __init__(self, connection: Connection, expiry: Expiry, writer: JobWriter, lost_leases: LostLeases) -> None:
         self._connection = connection
@@ -38,7 +38,7 @@ class ReadModifyWrite:
     def under_fences(
         self, items: Sequence[Item], fence_of: Callable[[Item], Fence], decide: Decide[Item, Outcome]
     ) -> list[Outcome]:
-        """Decide on items that are each meant under a claim."""
+        """Decide on items that each belong to a claim."""
         return self(items, lambda item: fence_of(item).uuid, decide, fence_of)
 
     def __call__(
@@ -50,18 +50,16 @@ class ReadModifyWrite:
     ) -> list[Outcome]:
         """Decide on each item and carry that out, each atomically.
 
-        :param decide: changes the job as it is seen, and says how.
-        :param fence_of: the claim under which an item is meant: if this client remembers it as the present one, that
-            will do for the decision, until a change of it fails.
+        :param decide: changes the row that it is given, and returns what it did.
+        :param fence_of: the claim that an item belongs to: if this client remembers the job under this claim, it is not
+            read. The writer forgets a job as soon as a change of it fails.
         """
         outcomes: dict[int, Outcome] = {}
-        stale: set[str] = set()
         deadline = Deadline(CHANGE_TIMEOUT)
         while len(outcomes) < len(items):
-            turn = _next_turn([(at, uuid_of(item)) for at, item in enumerate(items) if at not in outcomes])
+            turn = _next_turn(items, uuid_of, outcomes)
             fences = {uuid: fence_of(items[at]) for uuid, at in turn.items()}
-            jobs = self._jobs({uuid: None if uuid in stale else fence for uuid, fence in fences.items()})
-            now = self._connection.now()
+            jobs, now = self._jobs(fences), self._connection.now()
             changes: list[tuple[int, Outcome, Change]] = []
             for uuid, at in turn.items():
                 outcome, change = _decided(items[at], jobs[uuid], now, decide, is_fenced=fences[uuid] is not None)
@@ -70,18 +68,14 @@ class ReadModifyWrite:
                 else:
                     changes.append((at, outcome, change))
             done = self._writer.apply([change for _, _, change in changes])
-            for (at, outcome, _), is_done in zip(changes, done, strict=True):
-                if is_done:
-                    outcomes[at] = outcome
-                elif is_done is False:
-                    stale.add(uuid_of(items[at]))
+            outcomes |= {at: outcome for (at, outcome, _), is_done in zip(changes, done, strict=True) if is_done}
             if False in done:
                 self._lost_leases.check()
             deadline.check(f"{len(items) - len(outcomes)} of {len(items)} jobs change all the time")
         return [outcomes[at] for at in range(len(items))]
 
     def _jobs(self, fences: Mapping[str, Fence | None]) -> dict[str, VersionedJob | None]:
-        """Return the jobs of a turn: as this client remembers them if that will do, else read."""
+        """Return the jobs of a turn: those that this client remembers under these claims, the others as read."""
         now = self._connection.now()
         jobs: dict[str, VersionedJob | None] = {
             uuid: job
@@ -95,26 +89,27 @@ class ReadModifyWrite:
         return jobs | dict(zip(missing, self._expiry.read(missing), strict=True))
 
 
-def _next_turn(waiting: Sequence[tuple[int, str]]) -> dict[str, int]:
-    """Return where the next items are, by job: of several about one job, each finds what the one before has left."""
+def _next_turn(items: Sequence[Item], uuid_of: Callable[[Item], str], done: Container[int]) -> dict[str, int]:
+    """Return the places of the next items, one for each job: several items about one job have one turn each."""
     turn: dict[str, int] = {}
-    for at, uuid in waiting:
+    for at, item in enumerate(items):
+        if at not in done:
+            turn.setdefault(uuid_of(item), at)
         if len(turn) == MAX_JOBS:
             break
-        turn.setdefault(uuid, at)
     return turn
 
 
 def _decided(
     item: Item, job: VersionedJob | None, now: float, decide: Decide[Item, Outcome], *, is_fenced: bool
 ) -> tuple[Outcome, Change | None]:
-    """Return the answer to one item, and what is to be written for it."""
+    """Return the answer to one item, and the change to write for it."""
     row = None if job is None else job.row.seen()
     transition = decide(item, row, now)
     if job is None or row is None or not transition.told:
         return transition.answer, None
     change = change_of(job, row, transition, is_fenced=is_fenced)
     if job.row.newer is not None and (change.new is None or change.new.state is not JobState.UNCLAIMED):
-        # A claim of what only later versions can read may begin and end, and nothing else may happen to it.
+        # A job that only later versions can read may be claimed, and its claim may end; it is not changed otherwise.
         raise BoardUnavailable(f"the record of job {job.row.uuid} is of a newer format; upgrade this client")
     return transition.answer, change

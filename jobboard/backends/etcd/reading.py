@@ -1,8 +1,8 @@
-"""What looks at jobs and changes nothing: reads, pages and numbers."""
+"""Shows jobs without changing them: reads, pages and numbers."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
 from jobboard.backends.etcd.connection import Connection, Deadline
@@ -11,7 +11,7 @@ from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import decoded, is_order
 from jobboard.backends.etcd.layout import VersionedJob, is_hidden
 from jobboard.backends.etcd.stored import Hint, StoredClaim
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, scan, scan_prefix
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, behind, count_prefix, get, kvs_of, scan, scan_prefix
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
 from jobboard.states import LIVE, JobState
@@ -22,14 +22,14 @@ _LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
 
 
 class Reading:
-    """Pages are ranges of keys that sort in the order of claims."""
+    """Pages are ranges of keys, which sort as jobs are claimed."""
 
     def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
-        #: The names that this client has met.
+        #: The names that this client knows.
         self._names: frozenset[bytes] = frozenset()
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
@@ -63,28 +63,30 @@ class Reading:
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        if cursor is not None and not isinstance(cursor, bytes):
-            raise TypeError(f"not a cursor of this backend: {cursor!r}")
-        start = b"" if cursor is None else cursor + b"\0"
-        by_name = names is not None and JobState.COMPLETE not in states
-        deadline = Deadline(EXPIRE_TIMEOUT)
-        while True:
-            if by_name:
-                jobs, end = self._page_of_names(states, names or frozenset(), start, size)
-            else:
-                jobs, end = self._page_of_all(states, start, size)
-            if not self._expiry.expire_and_promote(jobs):
-                break
-            deadline.check("jobs become due all the time")
+        jobs, end = self._jobs_of_page(states, names, behind(cursor, b""), size)
         now = self._connection.now()
         rows = [job.row.view() for job in jobs if not is_hidden(job, now)]
         shown = [row for row in rows if row.state in states and (names is None or row.name in names)]
         return Page(shown, end)
 
+    def _jobs_of_page(
+        self, states: Collection[JobState], names: frozenset[str] | None, start: bytes, size: int
+    ) -> tuple[list[VersionedJob], bytes | None]:
+        """Read the jobs of a page of which nothing is due, and where the page ends; there may be others among them."""
+        deadline = Deadline(EXPIRE_TIMEOUT)
+        while True:
+            if names is None or JobState.COMPLETE in states:
+                jobs, end = self._page_of_all(states, start, size)
+            else:
+                jobs, end = self._page_of_names(states, names, start, size)
+            if not self._expiry.expire_and_promote(jobs):
+                return jobs, end
+            deadline.check("jobs become due all the time")
+
     def _page_of_all(
         self, states: Collection[JobState], start: bytes, size: int
     ) -> tuple[list[VersionedJob], bytes | None]:
-        """Read records in their order, and the claims beside those that are live."""
+        """Read records in their order, and the claims of those that are live."""
         keys = self._keys
         wanted = ((LIVE, keys.live), ({JobState.COMPLETE}, keys.done), ({JobState.TRASHED}, keys.trashed))
         places = [prefix for those, prefix in wanted if not those.isdisjoint(states)]
@@ -93,10 +95,8 @@ class Reading:
         *found, claims, sessions = self._expiry.read_board(ops)
         claim_at = {kv.key[len(keys.claims) :]: kv for kv in claims.kvs}
         leases = self._keys.leases_of(sessions)
-        kvs = {kv.key[len(prefix) :]: kv for prefix, part in zip(places, found, strict=True) for kv in part.kvs}
-        orders, end = _cut(kvs, [(prefix, part) for prefix, part in zip(places, found, strict=True)], size)
-        jobs = [self._reader.job_from(kvs[order], claim_at.get(order), leases) for order in orders if is_order(order)]
-        return jobs, end
+        kvs, end = _merged(places, found, size)
+        return [self._reader.job_from(kv, claim_at.get(at), leases) for at, kv in kvs.items() if is_order(at)], end
 
     def _page_of_names(
         self, states: Collection[JobState], names: frozenset[str], start: bytes, size: int
@@ -108,15 +108,14 @@ class Reading:
         ]
         ops = [_part_of(place, start, size, keys_only=True) for place in places]
         if names and JobState.CLAIMED in states:
-            # There are no more of them than conductors can hold, and the pages are cut to the names in the end.
+            # Claims have no queue by name. There are only as many as conductors hold; ``page`` drops the other names.
             places.append(keys.claims)
             ops.append(_part_of(keys.claims, start, size, keys_only=True))
         if not places:
             return [], None
         found = self._expiry.read_board(ops)
-        kvs = {kv.key[len(place) :]: kv for place, part in zip(places, found, strict=True) for kv in part.kvs}
-        orders, end = _cut(kvs, list(zip(places, found, strict=True)), size)
-        return [job for job in self._reader.read_at(orders) if job is not None], end
+        kvs, end = _merged(places, found, size)
+        return [job for job in self._reader.read_at(list(kvs)) if job is not None], end
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
@@ -129,7 +128,7 @@ class Reading:
         )
         by_place = {place: part.total for place, part in zip(self._places(), found, strict=False)}
         if sum(by_place.values()) != total.total:
-            # There are names that this client has not met.
+            # There are names that this client does not know yet.
             return self._stats_by_listing(heads)
         return self._stats_of(by_place, claims, found[len(counts) :])
 
@@ -147,23 +146,19 @@ class Reading:
         return self._stats_of(count, claims, found)
 
     def _stats_of(self, count: dict[tuple[bytes, str], int], claims: Found, heads: Sequence[Found]) -> BoardStats:
-        numbers: dict[str, dict[str, int]] = {}
-        for (name, letter), number in count.items():
-            if number:
-                numbers.setdefault(decoded(name), {})[_LETTERS[letter]] = number
-        for held, number in Counter(map(_name_of, claims.kvs)).items():
-            numbers.setdefault(held, {})["claimed"] = number
-        names = {name: NameStats(**numbers[name]) for name in sorted(numbers)}
-        first = [Hint.of(part.first.value) for part in heads if part.first is not None]
-        created = [hint.created_on for hint in first if hint is not None]
-        return BoardStats(
-            sum(name.delayed for name in names.values()),
-            sum(name.unclaimed for name in names.values()),
-            sum(name.claimed for name in names.values()),
-            sum(name.trashed for name in names.values()),
-            names=names,
-            oldest_unclaimed=max(0.0, self._connection.now() - min(created)) if created else None,
-        )
+        counted = [(decoded(name), _LETTERS[letter], number) for (name, letter), number in count.items() if number]
+        counted += [(name, "claimed", number) for name, number in Counter(map(_name_of, claims.kvs)).items()]
+        total, by_name = Counter[str](), defaultdict[str, dict[str, int]](dict)
+        for name, state, number in counted:
+            total[state] += number
+            by_name[name][state] = number
+        names = {name: NameStats(**by_name[name]) for name in sorted(by_name)}
+        return BoardStats(**total, names=names, oldest_unclaimed=self._oldest_age(heads))
+
+    def _oldest_age(self, heads: Sequence[Found]) -> float | None:
+        hints = [Hint.of(kv.value) for kv in kvs_of(heads)]
+        created = [hint.created_on for hint in hints if hint is not None]
+        return max(0.0, self._connection.now() - min(created)) if created else None
 
     def count(self) -> int:
         return self._expiry.read_board([count_prefix(self._keys.live)])[0].total
@@ -180,15 +175,16 @@ def _part_of(prefix: bytes, start: bytes, size: int, *, keys_only: bool = False)
     return scan(prefix + start, after(prefix), size, keys_only=keys_only)
 
 
-def _cut(kvs: Collection[bytes], parts: Sequence[tuple[bytes, Found]], size: int) -> tuple[list[bytes], bytes | None]:
-    """Return the orders of a page in their order, and where the next one begins.
+def _merged(places: Sequence[bytes], found: Sequence[Found], size: int) -> tuple[dict[bytes, KeyValue], bytes | None]:
+    """Return one page of these ranges, sorted by what follows their prefixes, and its end; None: there are no more.
 
-    A range that was cut off says nothing about what is behind its end.
+    Nothing is known of what is behind the end of a range that has more keys than were read.
     """
-    ends = [part.kvs[-1].key[len(prefix) :] for prefix, part in parts if part.more]
-    end = min(ends) if ends else None
+    parts = list(zip(places, found, strict=True))
+    kvs = {kv.key[len(prefix) :]: kv for prefix, part in parts for kv in part.kvs}
+    end = min((part.kvs[-1].key[len(prefix) :] for prefix, part in parts if part.more), default=None)
     orders = sorted(order for order in kvs if end is None or order <= end)
     if len(orders) > size:
         orders = orders[:size]
         end = orders[-1]
-    return orders, end
+    return {order: kvs[order] for order in orders}, end

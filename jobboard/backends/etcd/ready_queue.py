@@ -1,11 +1,11 @@
-"""The jobs that can be claimed, best first: which they are, and when the next one is due.
+"""Finds the jobs that can be claimed, best first, and the moment at which the next one can be.
 
-etcd visits each key of a range, whatever its limit, so a long queue is read only up to a known key.
+etcd visits every key of a range, whatever the limit is, so a long queue is read only up to a known key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jobboard.backends.etcd.connection import Connection, Deadline
@@ -13,28 +13,28 @@ from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.stored import Hint
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, scan, scan_prefix
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, kvs_of, scan, scan_prefix
 from jobboard.states import JobState
 
-#: A queue with more jobs than this is read up to the key at which this many stood when it was last read as a whole.
+#: A queue with more jobs than this is read up to the key before which this many jobs stood when all of it was read.
 _KNOWN_PART = 500
 
-#: How often a queue is read at most until its first jobs are found.
+#: How often a queue is read at most to find its first jobs.
 _MAX_LOOKS = 4
 
-#: How many places are read at once of jobs that can't be claimed.
+#: How many places are read at once to pass over jobs that can't be claimed.
 _SKIPPED_AT_ONCE = 500
 
-#: How many coming moments are looked through for one of the wanted names.
+#: How many of the next timers are searched for one of the wanted names.
 _MOMENTS = 64
 
-#: No job's name: what stands for one that can't be read.
+#: Stands for a name that can't be read; no job has it.
 _UNKNOWN = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job that can be claimed, by its place in the queue, and since which revision it stands there."""
+    """A job that can be claimed: its place in the queue, and the revision in which it got there."""
 
     order: bytes
     hint: Hint
@@ -43,14 +43,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The best jobs that can be claimed; ``gapless`` are the queues in which no other stood between them."""
+    """The best jobs that can be claimed; ``gapless`` are the queues in which no other job stood between them."""
 
     jobs: list[Candidate]
     gapless: frozenset[bytes] = frozenset()
 
 
 class ReadyQueue:
-    """One queue of all jobs, and one for each name; paused jobs stay in both, and are passed over."""
+    """One queue of all jobs, and one for each name; paused jobs stay in both, and claims pass over them."""
 
     def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
         self._connection = connection
@@ -70,16 +70,17 @@ class ReadyQueue:
         stopped = self._keys.paused_names(paused)
         if None in stopped:
             return Candidates([])
-        jobs = self._candidates_in(found, stopped)
+        jobs = self._candidates_in(kvs_of(found), stopped)
         is_whole = len(jobs) == len(found[0].kvs)
-        if names is None and not is_whole and len(found[0].kvs) == size and len(jobs) < count:
+        if names is None and len(found[0].kvs) == size and len(jobs) < count:
             jobs += self._candidates_behind(found[0].kvs[-1].key, stopped, count - len(jobs))
         jobs = jobs[:count]
-        if stopped or len(queues) > 1 or not is_whole:
+        if len(queues) > 1 or not is_whole:
             return Candidates(jobs)
-        seen = {job.hint.name for job in jobs}
-        by_name = [self._keys.queue(name, JobState.UNCLAIMED) for name in seen if len(seen) == 1]
-        return Candidates(jobs, frozenset([*queues, *by_name]))
+        seen = frozenset(job.hint.name for job in jobs)
+        if len(seen) == 1:
+            queues += self._queues_of(seen)
+        return Candidates(jobs, frozenset(queues))
 
     def next_ready(self, names: frozenset[str] | None) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; 0: now; None: not in sight."""
@@ -87,14 +88,14 @@ class ReadyQueue:
         if not queues:
             return None
         keys = self._keys
-        # A past timer that is left after a look belongs to a job of a later version.
+        # Past timers that are left then are those of jobs that only later versions can read.
         coming = scan(keys.until(self._connection.now()), after(keys.timers), _MOMENTS)
         *found, timers, paused = self._first_of(queues, 1 + self._skipped(), [coming, scan_prefix(keys.paused)])
         stopped = keys.paused_names(paused)
         if None in stopped:
             return None
-        # A place that can't be read counts as one that can be claimed: a claim finds out.
-        places = [kv for part in found for kv in part.kvs if kv.key.rpartition(b"/")[2] not in self._newer]
+        # A place that can't be read counts as that of a job that can be claimed: the claim finds out.
+        places = [kv for kv in kvs_of(found) if kv.last_part not in self._newer]
         if any(_name_in(kv) not in stopped for kv in places):
             return 0.0
         if names is None and found[0].kvs and self._candidates_behind(found[0].kvs[-1].key, stopped, 1):
@@ -107,30 +108,29 @@ class ReadyQueue:
         return [self._keys.queue(name, JobState.UNCLAIMED) for name in sorted(names)]
 
     def _skipped(self) -> int:
-        """Return how many places are read beyond those that are wanted, since they may be those of newer jobs."""
+        """Return how many places to read beyond the wanted ones, since jobs of later versions may stand before them."""
         return min(len(self._newer), _SKIPPED_AT_ONCE)
 
-    def _candidates_in(self, found: Sequence[Found], stopped: frozenset[str | None]) -> list[Candidate]:
-        """Return what this client can claim of these places, best first."""
+    def _candidates_in(self, places: Sequence[KeyValue], stopped: frozenset[str | None]) -> list[Candidate]:
+        """Return the jobs at these places that this client can claim, best first."""
         jobs = [
             Candidate(order, hint, kv.modified)
-            for part in found
-            for kv in part.kvs
+            for kv in places
             if (hint := Hint.of(kv.value)) is not None
             and hint.name not in stopped
-            and is_order(order := kv.key.rpartition(b"/")[2])
+            and is_order(order := kv.last_part)
             and order not in self._newer
         ]
         return sorted(jobs, key=lambda job: job.order)
 
     def _candidates_behind(self, last: bytes, stopped: frozenset[str | None], count: int) -> list[Candidate]:
-        """Look behind the head of the queue, which is full of jobs that can't be claimed."""
+        """Look behind the head of the queue if too many jobs there can't be claimed."""
         jobs: list[Candidate] = []
         end = after(self._keys.ready_jobs)
         deadline = Deadline(EXPIRE_TIMEOUT)
         while len(jobs) < count:
             (found,) = self._connection.read([scan(last + b"\0", end, _SKIPPED_AT_ONCE)])
-            jobs += self._candidates_in([found], stopped)
+            jobs += self._candidates_in(found.kvs, stopped)
             if not found.more:
                 break
             last = found.kvs[-1].key
@@ -142,8 +142,7 @@ class ReadyQueue:
     def _first_of(self, queues: Sequence[bytes], count: int, more: Sequence[Op]) -> list[Found]:
         """Read the first ``count`` places of each queue while nothing is due, and ``more`` at the same moment."""
         found = self._read_queues(queues, count, more)
-        places = [kv for part in found[: len(queues)] for kv in part.kvs]
-        unreadable = [kv.key.rpartition(b"/")[2] for kv in places if Hint.of(kv.value) is None]
+        unreadable = [kv.last_part for kv in kvs_of(found[: len(queues)]) if Hint.of(kv.value) is None]
         if unreadable:
             self._expiry.rewrite_places(unreadable)
             found = self._read_queues(queues, count, more)
@@ -153,27 +152,31 @@ class ReadyQueue:
         found: list[Found] = []
         for look in range(1, _MAX_LOOKS + 1):
             # Other threads may claim the known part as fast as it is read: the last look reads the whole queue.
-            ends = [None if look == _MAX_LOOKS else self._ends.get(queue) for queue in queues]
-            heads = [
-                scan_prefix(queue, count) if end is None else scan(queue, end, count)
-                for queue, end in zip(queues, ends, strict=True)
+            ends = {queue: None if look == _MAX_LOOKS else self._ends.get(queue) for queue in queues}
+            found = self._read_until(ends, count, more)
+            is_enough = [
+                self._learn(queue, ends[queue], part, count) for queue, part in zip(queues, found, strict=False)
             ]
-            unknown = [queue for queue, end in zip(queues, ends, strict=True) if end is None and queue in self._ends]
-            places = [scan_prefix(queue, _KNOWN_PART, keys_only=True) for queue in unknown]
-            found = self._expiry.read_board([*heads, *more, *places])
-            for queue, place in zip(unknown, found[len(queues) + len(more) :], strict=True):
-                self._ends[queue] = place.kvs[-1].key + b"\0" if place.more else None
-            parts = found[: len(queues)]
-            is_enough = [self._learn(*it, count) for it in zip(queues, ends, parts, strict=True)]
             if all(is_enough):
                 break
-        return found[: len(queues) + len(more)]
+        return found
+
+    def _read_until(self, ends: Mapping[bytes, bytes | None], count: int, more: Sequence[Op]) -> list[Found]:
+        """Read each queue to its known key, and learn the key of a long one that has none."""
+        heads = [scan(queue, end or after(queue), count) for queue, end in ends.items()]
+        unknown = [queue for queue, end in ends.items() if end is None and queue in self._ends]
+        places = [scan_prefix(queue, _KNOWN_PART, keys_only=True) for queue in unknown]
+        found = self._expiry.read_board([*heads, *more, *places])
+        for queue in reversed(unknown):
+            place = found.pop()
+            self._ends[queue] = place.kvs[-1].key + b"\0" if place.more else None
+        return found
 
     def _learn(self, queue: bytes, end: bytes | None, part: Found, count: int) -> bool:
-        """Learn from a look how long a queue is; False if more must be read of it."""
+        """Learn how long a queue is; False if too few of its jobs were read."""
         if end is not None:
             if part.total < 2 * count:
-                # The known part is nearly empty: the next look reads the whole queue, and finds the next key.
+                # The known part is nearly empty: the next look reads all of the queue, and learns a new key.
                 self._ends[queue] = None
             return part.total >= count
         if part.total <= 2 * _KNOWN_PART:
@@ -194,11 +197,11 @@ def _next_moment(timers: Found, names: frozenset[str] | None, stopped: frozenset
         name = _name_in(timer)
         if name not in stopped and (names is None or name in (*names, _UNKNOWN)):
             return _moment_of(timer.key)
-    # Too many others come first: look again at that time.
+    # None of those that were read has a wanted name: look again when the last of them is due.
     return _moment_of(timers.kvs[-1].key) if timers.more else None
 
 
 def _moment_of(timer: bytes) -> float:
-    """Return the moment of a timer; 0, which is now, of a key that is none: the next look finds out."""
+    """Return the moment of a timer; 0, which means now, if the key holds none: the next look deals with it."""
     moment = timer.split(b"/")[-2]
     return int(moment) / 1e6 if moment.isdigit() else 0.0

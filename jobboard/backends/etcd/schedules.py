@@ -1,4 +1,4 @@
-"""Schedules: each step is one transaction with its postings."""
+"""Stores schedules: each step is one transaction, together with its postings."""
 
 from __future__ import annotations
 
@@ -12,28 +12,41 @@ from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.posting import Existing, Posting
 from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, modified_at, put, scan
+from jobboard.backends.etcd.txn import (
+    Found,
+    KeyValue,
+    Op,
+    Txn,
+    after,
+    behind,
+    delete,
+    get,
+    kvs_of,
+    modified_at,
+    put,
+    scan,
+)
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 
-#: The event slot of a step's announcements, behind those of its postings.
+#: The event slot of a step's announcements; its postings use the first ones.
 _ANNOUNCED = 99
 
-#: Larger schedules than this, in bytes, are in the queue of moments without their body.
+#: Schedules of more bytes than this stand in the queue of moments without their body.
 _LARGE = 50_000
 _READ_AT_ONCE = 20
 
 
 class Schedules:
-    """A schedule has a key by its id, and one in the queue of moments; both hold the whole of it.
+    """A schedule has a key by its id, and one in the queue of moments; each holds all of it.
 
-    A large one is not in the queue itself: twice its bytes and a job with them exceed the limit of a request.
+    The queue has a large one without its body: a request can't hold this twice, and a job of that size as well.
     """
 
     def __init__(self, connection: Connection, posting: Posting) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._posting = posting
-        #: Each schedule as this client saw it last, and the revision in which it was written.
+        #: Each schedule as this client read or wrote it last, and the revision in which it was written.
         self._seen: LruCache[tuple[ScheduleRow, int]] = LruCache(10_000)
 
     def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
@@ -64,7 +77,7 @@ class Schedules:
             deadline.check(f"the schedule {step.id!r} changes all the time")
 
     def _guess(self, step: ScheduleStep) -> tuple[ScheduleRow | None, int] | None:
-        """Return the schedule before the step as this client saw it last; that saves a read if it has not changed."""
+        """Return what the step assumes, if this client knows it: that saves a read unless the schedule has changed."""
         if step.after is None:
             return None, 0
         seen = self._seen.get(step.id)
@@ -73,7 +86,7 @@ class Schedules:
     def _write(
         self, step: ScheduleStep, old: ScheduleRow | None, revision: int, existing: Existing, tries: int
     ) -> bool:
-        """Carry a step out as a whole; False if something is not as it assumed."""
+        """Carry out the whole step; False, and nothing is done, if the board is not as it assumed."""
         keys, now = self._keys, self._connection.now()
         txn = self._posting.txn_of(self._posting.plan(step.postings, existing, now), existing, now, tries)
         txn.compares.append(modified_at(keys.schedule(step.id), revision))
@@ -106,36 +119,36 @@ class Schedules:
     def due(self, limit: int) -> DueSchedules:
         keys, now = self._keys, self._connection.now()
         until = keys.due_until(now)
-        # What is due, and the first that is not: the others are not read.
+        # Read what is due, and the first schedule that is not.
         found = self._read_queue([scan(keys.due, until, limit + 1), scan(until, after(keys.due), 1)])
-        kvs = [kv for part in found for kv in part.kvs]
-        rows = [self._schedule_of(kv) for kv in kvs]
-        for row, kv in zip(rows, kvs, strict=True):
+        rows = []
+        for kv in kvs_of(found):
+            rows.append(self._schedule_of(kv))
             # Both keys of a schedule are written in one transaction, so they have one revision.
-            self._seen.put(row.id, (row, kv.modified))
-        due = [row for row in rows if row.next_at is not None and row.next_at <= now][:limit]
-        behind = rows[len(due)].next_at if len(rows) > len(due) else None
-        # One that has been stepped on since the scan is not due any more.
-        whole = [row for row in self._whole(due) if row.next_at is not None and row.next_at <= now]
-        return DueSchedules(whole, None if behind is None else behind - now, now)
+            self._seen.put(rows[-1].id, (rows[-1], kv.modified))
+        due = [row for row in rows if _is_due(row, now)][:limit]
+        following = rows[len(due)].next_at if len(rows) > len(due) else None
+        # Another client may have stepped one on since the queue was read: it is not due any more.
+        whole = [row for row in self._whole(due) if _is_due(row, now)]
+        return DueSchedules(whole, None if following is None else following - now, now)
 
     def _read_queue(self, queue: Sequence[Op]) -> list[Found]:
-        """Read parts of the queue of moments, after an entry that can't be read was put where it belongs."""
+        """Read parts of the queue of moments; write unreadable entries anew before."""
         found = self._connection.read(queue)
-        unreadable = [kv for part in found for kv in part.kvs if self._readable(kv) is None]
+        unreadable = [kv for kv in kvs_of(found) if self._readable(kv) is None]
         for kv in unreadable:
             self._rewrite_place(kv)
         return self._connection.read(queue) if unreadable else found
 
     def _rewrite_place(self, place: KeyValue) -> None:
-        """Put a schedule where it belongs in the queue, since its entry there can't be read."""
+        """Write the entry of a schedule in the queue anew, since it can't be read."""
         keys, id = self._keys, self._id_of(place.key)
         stored = self._connection.read([get(keys.schedule(id))])[0].first
         steps = [delete(place.key)]
         if stored is not None:
             row = self._schedule_of(stored)
             at = keys.due_at(row.next_at, id)
-            # Both are written, so that they have one revision again.
+            # Both keys are written, so that they have one revision again.
             steps = [put(stored.key, _packed(row)), put(at, _in_queue(row))]
             steps += [delete(place.key)] if at != place.key else []
         revision = 0 if stored is None else stored.modified
@@ -143,11 +156,11 @@ class Schedules:
         self._connection.send(Txn(unchanged, steps))
 
     def _schedule_of(self, kv: KeyValue) -> ScheduleRow:
-        """Read a schedule; one that can't be read is never due, and its body is all of its bytes."""
+        """Read a schedule; one that can't be read is never due, and has all of its bytes as its body."""
         return self._readable(kv) or ScheduleRow(self._id_of(kv.key), "", None, kv.value)
 
     def _readable(self, kv: KeyValue) -> ScheduleRow | None:
-        """Read a schedule, unless it can't be that of its key."""
+        """Read a schedule; None if it can't be read, or does not belong to its key."""
         row = _read(kv)
         return row if row is not None and row.id == self._id_of(kv.key) else None
 
@@ -157,15 +170,13 @@ class Schedules:
         return key[len(self._keys.due) :].partition(b"/")[2].decode(errors="replace")
 
     def page(self, cursor: object | None, size: int) -> SchedulePage:
-        if cursor is not None and not isinstance(cursor, bytes):
-            raise TypeError(f"not a cursor of this backend: {cursor!r}")
-        start = self._keys.due if cursor is None else cursor + b"\0"
-        (found,) = self._read_queue([scan(start, after(self._keys.due), size)])
+        due = self._keys.due
+        (found,) = self._read_queue([scan(behind(cursor, due), after(due), size)])
         rows = [self._schedule_of(kv) for kv in found.kvs]
         return SchedulePage(self._whole(rows), found.kvs[-1].key if found.more else None)
 
     def _whole(self, rows: Sequence[ScheduleRow]) -> list[ScheduleRow]:
-        """Read the large ones by their ids; leave out those that are gone by now."""
+        """Read the large schedules by their ids; leave out those that are gone meanwhile."""
         large = [row.id for row in rows if not row.body]
         found: dict[str, ScheduleRow | None] = {}
         for start in range(0, len(large), _READ_AT_ONCE):
@@ -180,9 +191,13 @@ def _packed(row: ScheduleRow) -> bytes:
 
 
 def _in_queue(row: ScheduleRow) -> bytes:
-    """Return the entry in the queue of moments: the schedule, without the body of a large one."""
+    """Return the entry in the queue of moments: the schedule, a large one without its body."""
     value = _packed(row)
     return value if len(value) <= _LARGE else _packed(replace(row, body=b""))
+
+
+def _is_due(row: ScheduleRow, now: float) -> bool:
+    return row.next_at is not None and row.next_at <= now
 
 
 def _read(kv: KeyValue) -> ScheduleRow | None:

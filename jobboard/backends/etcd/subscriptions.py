@@ -1,4 +1,4 @@
-"""The waiters and the listeners of one client, who share one watch."""
+"""The waiters and the listeners of one client, which share one watch."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ logger = logging.getLogger("jobboard.etcd")
 #: For how many seconds a waiter sleeps at most before it looks again.
 _MAX_WAIT = 10.0
 
-#: How many requests make the server's time known closely enough: each halves what is not known of the second.
+#: How many requests learn the server's time well enough: each halves the part of a second that is in doubt.
 _MAX_PROBES = 8
 
 
 class Subscriptions:
-    """Opens the watch when the first one waits or listens; it stays open until the client closes."""
+    """Opens the watch when the first of them waits or listens; it stays open until the client closes."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Subscriptions:
         self._listeners: list[Listener] = []
 
     def close(self) -> None:
-        """End the watch, and wake every waiter; the connection must count as closed by now."""
+        """End the watch, and wake every waiter; to be called when the connection counts as closed."""
         with self._lock:
             subscriber, self._subscriber = self._subscriber, None
             waiters, self._waiters = list(self._waiters), set()
@@ -87,7 +87,7 @@ class Subscriptions:
         return end
 
     def subscribe(self) -> None:
-        """See to it that nothing that happens from now on is missed."""
+        """Return once nothing that happens from then on is missed."""
         with self._lock:
             self._connection.check_open()
             if self._subscriber is None:
@@ -99,7 +99,7 @@ class Subscriptions:
     # -- in the worker's thread ------------------------------------------------------------------------------------
 
     def _tune_clock(self, probes: int = _MAX_PROBES) -> None:
-        """Get to know the server's clock, with a few requests at the moments at which they tell most."""
+        """Learn the server's time, by a few requests at the moments at which their replies tell most."""
         wait = self._http.clock.probe_in()
         if wait is not None and probes > 0:
             self._worker.at(time.monotonic() + wait, lambda: self._probe(probes))
@@ -117,16 +117,19 @@ class Subscriptions:
     def _on_changes(self, revision: int, changes: Sequence[KeyChange]) -> None:
         events = [kv for kv, is_gone in changes if not is_gone and kv.key.startswith(self._keys.events)]
         if not events:
-            # A client that revokes a lease writes an event along with it; these sessions ended with their leases.
-            for kv in (kv for kv, is_gone in changes if is_gone):
-                if (lease := self._keys.lease_of(kv.key)) is not None:
+            # Clients write an event whenever they delete a session: these sessions ended with their leases.
+            for lease in [self._keys.lease_of(kv.key) for kv, is_gone in changes if is_gone]:
+                if lease is not None:
                     self._lost_leases.handle(lease)
         for kv in events:
-            try:
-                for event in unpack_events(kv.value):
-                    self._tell(event, revision)
-            except ValueError as error:
-                logger.warning("an event can't be read: %s", error)
+            self._tell_all(kv.value, revision)
+
+    def _tell_all(self, events: bytes, revision: int) -> None:
+        try:
+            for event in unpack_events(events):
+                self._tell(event, revision)
+        except ValueError as error:
+            logger.warning("an event can't be read: %s", error)
 
     def _tell(self, event: Event, revision: int) -> None:
         with self._lock:
@@ -149,7 +152,7 @@ class Subscriptions:
 
 
 class EtcdWaiter(ConditionWaiter):
-    """Woken by the events of others' changes."""
+    """A waiter that the events of other clients wake."""
 
     def __init__(
         self, subscriptions: Subscriptions, queue: ReadyQueue, connection: Connection, names: frozenset[str] | None
@@ -162,7 +165,7 @@ class EtcdWaiter(ConditionWaiter):
     def ready_in(self) -> float | None:
         self._check()
         if not self._is_subscribed:
-            # Most waiters find a job at once, and then need no watch.
+            # Most waiters find a job at once, and need no watch.
             due = self._queue.next_ready(self._names)
             if due == 0.0:
                 return 0.0
@@ -176,7 +179,7 @@ class EtcdWaiter(ConditionWaiter):
         return None if earliest == math.inf else max(0.0, earliest - self._clock())
 
     def clock_changed(self) -> None:
-        """Learn that more is known of the server's clock, by which this sleeps."""
+        """Sleep anew, since more is known of the server's time."""
         with self._changed:
             self._changed.notify_all()
 
