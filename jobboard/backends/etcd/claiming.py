@@ -16,7 +16,7 @@ from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.pauses import Pauses
 from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.ready_queue import Candidate, Candidates, ReadyQueue
-from jobboard.backends.etcd.stored import Hint, StoredClaim
+from jobboard.backends.etcd.stored import Hint, StoredClaim, claims_in
 from jobboard.backends.etcd.txn import (
     KeyValue,
     Op,
@@ -127,7 +127,7 @@ class Claiming:
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         found = self._expiry.read_board([scan_prefix(self._keys.claims)])[0]
-        orders = [kv.last_part for kv in found.kvs if _claim_id_of(kv.value) == claim_id]
+        orders = [order for order, claim in claims_in(found.kvs) if claim.claim_id == claim_id]
         jobs = [job for job in self._reader.read_at(orders) if job is not None]
         own = [job for job in jobs if job.row.claim is not None and job.row.claim.claim_id == claim_id]
         for job in own:
@@ -262,10 +262,3 @@ class Claiming:
 def _event_of(job: Candidate, claim: StoredClaim) -> Event:
     hint = job.hint
     return Event(EventKind.CLAIMED, hint.uuid, hint.name, claim.who, None, claim.at, None, claim.expires_at)
-
-
-def _claim_id_of(data: bytes) -> str | None:
-    try:
-        return StoredClaim.of(data).claim_id
-    except ValueError:
-        return None

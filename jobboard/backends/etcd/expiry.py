@@ -1,4 +1,4 @@
-"""What happens to jobs by itself: claims and delays are over by their time, and claims with their lease."""
+"""Ends claims and delays whose time is over, and claims whose lease is gone."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
 from jobboard.backends.etcd.layout import VersionedJob, content_of
 from jobboard.backends.etcd.leases import Leases
-from jobboard.backends.etcd.stored import StoredClaim, StoredJob
+from jobboard.backends.etcd.stored import StoredJob, claims_in
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, absent, delete, modified_at, put, scan, scan_prefix
 from jobboard.backends.etcd.worker import Worker
 
-#: For how many seconds a look is repeated while more becomes due.
+#: For how many seconds a read is repeated while more jobs become due.
 EXPIRE_TIMEOUT = 60.0
 
 
 class Expiry:
-    """Reads jobs, or the whole board, after everything that is due has happened."""
+    """Reads jobs, or the whole board, after it has ended all claims and delays that are over."""
 
     def __init__(self, connection: Connection, reader: JobReader, writer: JobWriter) -> None:
         self._connection = connection
@@ -28,7 +28,7 @@ class Expiry:
         self._writer = writer
 
     def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
-        """Read jobs of which nothing is due."""
+        """Read jobs while no claim or delay of them is over."""
         deadline = Deadline(EXPIRE_TIMEOUT)
         while True:
             jobs = self._reader.read(uuids)
@@ -37,7 +37,7 @@ class Expiry:
             deadline.check("jobs become due all the time")
 
     def read_board(self, ops: Sequence[Op]) -> list[Found]:
-        """Read ranges of the whole board at one moment, at which nothing is due."""
+        """Read ranges of keys at one moment, at which no claim or delay of the board is over."""
         deadline = Deadline(EXPIRE_TIMEOUT)
         start = self._keys.timers
         while True:
@@ -100,7 +100,7 @@ class Expiry:
 
 
 def is_over(job: VersionedJob, now: float) -> bool:
-    """Whether a claim or a delay is over; what only later versions can read is left to them."""
+    """Whether a claim or a delay is over; jobs that only later versions can read are left to those."""
     row = job.row
     if not row.is_live or row.newer is not None:
         return False
@@ -115,7 +115,7 @@ def _after(job: VersionedJob, now: float) -> Change:
 
 
 class LostLeases:
-    """Ends the claims under leases that are gone; they are found from the claims, not from the lease."""
+    """Ends the claims under leases that are gone; reads all claims to find them, since a lease does not name them."""
 
     def __init__(
         self, connection: Connection, leases: Leases, writer: JobWriter, expiry: Expiry, worker: Worker
@@ -145,11 +145,4 @@ class LostLeases:
     def _claims_under(self, lease: int) -> list[bytes]:
         """Return the places of the jobs that are claimed under a lease."""
         (found,) = self._connection.read([scan_prefix(self._keys.claims)])
-        return [kv.last_part for kv in found.kvs if _lease_of(kv.value) == lease]
-
-
-def _lease_of(claim: bytes) -> int | None:
-    try:
-        return StoredClaim.of(claim).lease
-    except ValueError:
-        return None
+        return [order for order, claim in claims_in(found.kvs) if claim.lease == lease]

@@ -10,7 +10,7 @@ from jobboard.backends.etcd.cache import LruCache
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.keys import decoded, is_order, place_of
 from jobboard.backends.etcd.layout import VersionedJob
-from jobboard.backends.etcd.stored import Hint, StoredClaim, StoredJob, newer_job, stored_job_of
+from jobboard.backends.etcd.stored import Hint, StoredClaim, StoredJob, newer_job, readable_claim, stored_job_of
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan_prefix
 from jobboard.codec import NewerFormat
 from jobboard.states import JobState
@@ -87,11 +87,8 @@ class JobReader:
         if claim is not None:
             job.claim_revision = claim.modified
             row.claim_token = claim.created
-            try:
-                row.claim = StoredClaim.of(claim.value)
-            except ValueError:
-                # A claim that can't be read counts as one that is over.
-                row.claim = StoredClaim(row.name, "", "", 0.0, 0.0, 0)
+            # A claim that can't be read counts as one that is over.
+            row.claim = readable_claim(claim.value) or StoredClaim(row.name, "", "", 0.0, 0.0, 0)
             if row.is_unreadable or row.newer is not None:
                 row.name = row.claim.name
             job.is_held = row.claim.lease == 0 or row.claim.lease in leases

@@ -1,4 +1,4 @@
-"""What owners, producers and operators do to jobs that are on the board."""
+"""Changes jobs that are on the board, for owners, producers and operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jobboard.backends.rows import (
 
 
 class Jobs:
-    """Each change compares what was read; one under a claim needs the lease of that to be there, too."""
+    """Each change holds only if the job is as it was read; one under a claim only if the claim's lease exists, too."""
 
     def __init__(self, connection: Connection, leases: Leases, change: ReadModifyWrite) -> None:
         self._connection = connection
@@ -39,7 +39,7 @@ class Jobs:
     def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
         return self._change.under_fences(renewals, lambda item: item.fence, self._extended)
 
-    def _extended(self, renewal: Extension, row: StoredJob | None, now: float) -> Transition[Verdict]:
+    def _extended(self, row: StoredJob | None, renewal: Extension, now: float) -> Transition[Verdict]:
         change = lifecycle.extend(row, renewal, now, self._slack(now))
         if row is not None and change.told:
             row.lease = self._leases.for_claims(renewal.expiry)
@@ -47,31 +47,25 @@ class Jobs:
         return change
 
     def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
-        def decide(fence: Fence, row: StoredJob | None, now: float) -> Transition[Verdict]:
+        def decide(row: StoredJob | None, fence: Fence, now: float) -> Transition[Verdict]:
             return lifecycle.checkpoint(row, fence, state, now)
 
         return self._change.under_fences([fence], lambda fence: fence, decide)[0]
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
-        def decide(end: Consumption, row: StoredJob | None, now: float) -> Transition[Verdict]:
-            return lifecycle.consume(row, end, now)
-
-        return self._change.under_fences(ends, lambda end: end.fence, decide)
+        return self._change.under_fences(ends, lambda end: end.fence, lifecycle.consume)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
         return self._change.under_fences(ends, lambda end: end.fence, self._abandoned)
 
-    def _abandoned(self, end: Abandonment, row: StoredJob | None, now: float) -> Transition[Verdict]:
+    def _abandoned(self, row: StoredJob | None, end: Abandonment, now: float) -> Transition[Verdict]:
         if row is not None and row.newer is not None:
-            # What only later versions can read goes back to where it was: a delay would stand in its record.
+            # Only later versions can read this job: it has no delay, since that would have to be in its record.
             end = replace(end, delay=0.0, run_at=None)
         return lifecycle.abandon(row, end, now, self._slack(now))
 
     def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
-        def decide(end: Trashing, row: StoredJob | None, now: float) -> Transition[Verdict]:
-            return lifecycle.trash(row, end, now)
-
-        return self._change(ends, lambda end: end.uuid, decide, lambda end: end.fence)
+        return self._change(ends, lambda end: end.uuid, lifecycle.trash, lambda end: end.fence)
 
     def _slack(self, now: float) -> float:
         """Return by how many seconds the server's clock may be ahead of ``now``."""
@@ -80,26 +74,23 @@ class Jobs:
     # -- producers and operators -----------------------------------------------------------------------------------
 
     def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[CancelOutcome]:
-            # The uuid of a posting that replaced its content is not that of the job.
+        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[CancelOutcome]:
+            # A posting that replaced the job's content has another uuid than the job: it cancels nothing.
             return lifecycle.cancel(row if row is not None and row.uuid == uuid else None, now)
 
         return self._change(uuids, _itself, decide)
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[Verdict]:
-            return lifecycle.release(row, token, reason, now)
-
-        return self._change([uuid], _itself, decide)[0]
+        return self._change([uuid], _itself, lambda row, _, now: lifecycle.release(row, token, reason, now))[0]
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[TrashOutcome]:
+        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[TrashOutcome]:
             return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row))
 
         return self._change(uuids, _itself, decide)
 
     def _is_key_taken(self, row: StoredJob) -> bool:
-        """Whether another live job has the key of this one; if not, that must still be so when it is restored."""
+        """Whether another live job has the key of this one; if not, that is a condition for restoring it."""
         assert row.key is not None
         place = self._keys.key(row.name, row.key)
         holder = self._connection.read([get(place)])[0].first
@@ -110,10 +101,7 @@ class Jobs:
         return live.first is not None
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        def decide(uuid: str, row: StoredJob | None, now: float) -> Transition[TrashOutcome]:
-            return lifecycle.purge(row, now)
-
-        return self._change(uuids, _itself, decide)
+        return self._change(uuids, _itself, lambda row, _, now: lifecycle.purge(row, now))
 
 
 def _itself(uuid: str) -> str:

@@ -128,7 +128,7 @@ class Keys:
         return self.schedules + encoded(id)
 
     def due_at(self, moment: float | None, id: str) -> bytes:
-        """The queue of schedules, by the moment at which each is due next; those that are not come last."""
+        """The queue of schedules, by the moment at which each is due next; those that are never due come last."""
         return self.due + (b"9" * 19 if moment is None else moment_of(moment)) + b"/" + id.encode()
 
     def due_until(self, moment: float) -> bytes:

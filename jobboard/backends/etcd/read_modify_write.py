@@ -1,4 +1,4 @@
-"""Reads a job, decides about it, and writes that if nobody has changed the job meanwhile."""
+"""Reads jobs, decides about them, and writes each decision if nobody has changed the job meanwhile."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from jobboard.states import JobState
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
-#: Is called with a request, the job as its owner sees it (None: there is none) and the time; returns a transition.
-Decide = Callable[[Item, StoredJob | None, float], Transition[Outcome]]
+#: Is called with the job as callers see it (None: there is none), a request about it, and the time; changes that row.
+Decide = Callable[[StoredJob | None, Item, float], Transition[Outcome]]
 
 #: For how many seconds a change is tried again while other clients change the same jobs.
 CHANGE_TIMEOUT = 10.0
 
 
 class ReadModifyWrite:
-    """If another client was faster, reads again and decides again."""
+    """Reads and decides once more whenever another client was faster."""
 
     def __init__(self, connection: Connection, expiry: Expiry, writer: JobWriter, lost_leases: LostLeases) -> None:
         self._connection = connection
@@ -50,7 +50,6 @@ class ReadModifyWrite:
     ) -> list[Outcome]:
         """Decide on each item and carry that out, each atomically.
 
-        :param decide: changes the row that it is given, and returns what it did.
         :param fence_of: the claim that an item belongs to: if this client remembers the job under this claim, it is not
             read. The writer forgets a job as soon as a change of it fails.
         """
@@ -105,7 +104,7 @@ def _decided(
 ) -> tuple[Outcome, Change | None]:
     """Return the answer to one item, and the change to write for it."""
     row = None if job is None else job.row.seen()
-    transition = decide(item, row, now)
+    transition = decide(row, item, now)
     if job is None or row is None or not transition.told:
         return transition.answer, None
     change = change_of(job, row, transition, is_fenced=is_fenced)

@@ -10,7 +10,7 @@ from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import decoded, is_order
 from jobboard.backends.etcd.layout import VersionedJob, is_hidden
-from jobboard.backends.etcd.stored import Hint, StoredClaim
+from jobboard.backends.etcd.stored import Hint, readable_claim
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, behind, count_prefix, get, kvs_of, scan, scan_prefix
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
@@ -72,7 +72,7 @@ class Reading:
     def _jobs_of_page(
         self, states: Collection[JobState], names: frozenset[str] | None, start: bytes, size: int
     ) -> tuple[list[VersionedJob], bytes | None]:
-        """Read the jobs of a page of which nothing is due, and where the page ends; there may be others among them."""
+        """Read the jobs of a page while nothing of them is due, also some that ``page`` drops, and where it ends."""
         deadline = Deadline(EXPIRE_TIMEOUT)
         while True:
             if names is None or JobState.COMPLETE in states:
@@ -147,11 +147,11 @@ class Reading:
 
     def _stats_of(self, count: dict[tuple[bytes, str], int], claims: Found, heads: Sequence[Found]) -> BoardStats:
         counted = [(decoded(name), _LETTERS[letter], number) for (name, letter), number in count.items() if number]
-        counted += [(name, "claimed", number) for name, number in Counter(map(_name_of, claims.kvs)).items()]
-        total, by_name = Counter[str](), defaultdict[str, dict[str, int]](dict)
+        counted += [(_name_of(kv), "claimed", 1) for kv in claims.kvs]
+        total, by_name = Counter[str](), defaultdict[str, Counter[str]](Counter)
         for name, state, number in counted:
             total[state] += number
-            by_name[name][state] = number
+            by_name[name][state] += number
         names = {name: NameStats(**by_name[name]) for name in sorted(by_name)}
         return BoardStats(**total, names=names, oldest_unclaimed=self._oldest_age(heads))
 
@@ -165,10 +165,8 @@ class Reading:
 
 
 def _name_of(claim: KeyValue) -> str:
-    try:
-        return StoredClaim.of(claim.value).name
-    except ValueError:
-        return "unknown"
+    found = readable_claim(claim.value)
+    return "unknown" if found is None else found.name
 
 
 def _part_of(prefix: bytes, start: bytes, size: int, *, keys_only: bool = False) -> Op:

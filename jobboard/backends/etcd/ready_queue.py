@@ -154,9 +154,7 @@ class ReadyQueue:
             # Other threads may claim the known part as fast as it is read: the last look reads the whole queue.
             ends = {queue: None if look == _MAX_LOOKS else self._ends.get(queue) for queue in queues}
             found = self._read_until(ends, count, more)
-            is_enough = [
-                self._learn(queue, ends[queue], part, count) for queue, part in zip(queues, found, strict=False)
-            ]
+            is_enough = [self._learn(*end, part, count) for end, part in zip(ends.items(), found, strict=False)]
             if all(is_enough):
                 break
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
@@ -25,7 +25,7 @@ from jobboard.backends.etcd.codec import (
     pack,
 )
 from jobboard.backends.etcd.keys import order_of
-from jobboard.backends.etcd.txn import Compare
+from jobboard.backends.etcd.txn import Compare, KeyValue
 from jobboard.backends.lifecycle import Note, Transition
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import shortened
@@ -106,6 +106,22 @@ class StoredClaim:
         claim.more = tuple(more)
         claim.notes = _notes_of(claim.notes)
         return claim
+
+
+def readable_claim(data: bytes) -> StoredClaim | None:
+    """Read a stored claim; None if it is none."""
+    try:
+        return StoredClaim.of(data)
+    except ValueError:
+        return None
+
+
+def claims_in(kvs: Iterable[KeyValue]) -> Iterator[tuple[bytes, StoredClaim]]:
+    """Iterate over the orders of claimed jobs and their claims, without those that can't be read."""
+    for kv in kvs:
+        claim = readable_claim(kv.value)
+        if claim is not None:
+            yield kv.last_part, claim
 
 
 _CLAIM_KINDS = (TEXT, TEXT, TEXT, NUMBER, NUMBER_OR_NONE, WHOLE, BYTES_OR_NONE, FLAG, NUMBER, LIST)
