@@ -1,4 +1,4 @@
-"""A bounded memory of what a client has seen."""
+"""A cache of limited size for what a client has read or written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[V]):
-    """The latest values that were put in; thread-safe."""
+    """Keeps the values that were put in last; thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-#: By how much the clocks of two hosts may run apart, as a part of the time that passes; NTP slews by half of that.
+#: By how much the clocks of two hosts may drift apart in each second; NTP slews a clock by half as much.
 _DRIFT = 0.001
 
 #: A clock that is known to this many seconds is known well enough.
@@ -16,7 +16,7 @@ _CLOSE = 0.02
 
 
 class Bounds(NamedTuple):
-    """By how many seconds the server's clock is ahead of the monotonic clock: known at that moment of the latter."""
+    """By how many seconds the server's clock is ahead of the monotonic clock, as known at the moment ``at``."""
 
     least: float
     most: float
@@ -26,10 +26,10 @@ class Bounds(NamedTuple):
 class ServerClock:
     """The wall clock of one server, measured by this host's monotonic clock: no step of a client's wall clock counts.
 
-    The ``Date`` of a reply is cut to whole seconds, so each reply bounds the server's time from both sides. The bounds
-    close in with every reply, and open with the time that passes without one. What must not happen too early is judged
-    by :meth:`earliest`, and what is to last for some seconds ends that long after :meth:`latest`: so no client takes a
-    claim early, however little the clients know of the server's clock. They may take it late by as much.
+    The ``Date`` of a reply is cut to whole seconds, so each reply gives a lower and an upper bound of the server's
+    time. Every reply brings the bounds closer together, and they widen while none comes. :meth:`earliest` decides what
+    must not happen too early, and what is to last for some seconds ends that long after :meth:`latest`. So no client
+    ends another's claim too early, however little it knows of the server's time; it may end it too late by as much.
 
     :param clock: tells the monotonic time.
     """
@@ -45,12 +45,12 @@ class ServerClock:
         return self._known.least > -float("inf")
 
     def earliest(self) -> float:
-        """Return the moment, in seconds since the epoch, that the server's clock has reached for certain."""
+        """Return the moment, in seconds since the epoch, that the server's clock has certainly reached."""
         at = self._clock()
         return at + self._bounds_at(at).least
 
     def latest(self) -> float:
-        """Return the moment that the server's clock has not passed for certain."""
+        """Return the moment that the server's clock has certainly not passed."""
         at = self._clock()
         return at + self._bounds_at(at).most
 
@@ -63,16 +63,16 @@ class ServerClock:
         known = self._bounds_at(received)
         if least <= known.most and known.least <= most:
             least, most = max(least, known.least), min(most, known.most)
-        # Otherwise the server's clock was set, and what was known holds no more.
+        # Otherwise the server's clock was set, and the former bounds are wrong.
         self._known = Bounds(least, most, received)
 
     def probe_in(self) -> float | None:
-        """Return in how many seconds a reply tells most of what is not known yet; None if enough is."""
+        """Return in how many seconds a reply tells most about the time; None if enough is known."""
         at = self._clock()
         least, most, _ = self._bounds_at(at)
         if not self.is_known or most - least <= _CLOSE:
             return None
-        # A reply at the moment at which the next second begins, by the middle of the bounds, halves them.
+        # A reply at the moment at which the next second begins, if the time is midway between the bounds, halves them.
         return -(at + (least + most) / 2) % 1.0
 
     def _bounds_at(self, moment: float) -> Bounds:

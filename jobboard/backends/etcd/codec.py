@@ -11,7 +11,7 @@ from jobboard.codec import check_format
 
 _NONE = type(None)
 
-#: What an item may be; exactly of these types, since a flag is no number.
+#: The types that an item may have; exactly these, since a bool is no number here.
 Kind = frozenset[type]
 
 TEXT, BYTES, WHOLE, FLAG, LIST = (Kind({kind}) for kind in (str, bytes, int, bool, list))
@@ -58,7 +58,7 @@ def _list_of(data: bytes) -> list[Any]:
     try:
         items = msgpack.unpackb(data)
     except Exception as error:
-        # The library raises many errors on garbage: callers get one.
+        # The library raises many kinds of errors on garbage; callers get one.
         raise ValueError(f"{type(error).__name__}: {error}") from None
     if type(items) is not list:
         raise ValueError(f"it is no list, but {type(items).__name__}")

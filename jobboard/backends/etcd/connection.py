@@ -1,4 +1,4 @@
-"""The requests of one board: reads at one moment, transactions, and the time that they tell."""
+"""The requests of one board: reads at one moment and transactions; and the server's time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_BOARDS = 100
 
 
 class Connection:
-    """Sends what a board reads and changes; :class:`HttpClient` finds the endpoint."""
+    """Sends the reads and transactions of a board; :class:`HttpClient` finds the endpoint."""
 
     def __init__(self, http: HttpClient, keys: Keys) -> None:
         self.http = http
@@ -41,7 +41,7 @@ class Connection:
             raise BoardUnavailable("the board is closed")
 
     def check_server(self) -> None:
-        """Raise ``BoardUnavailable`` if this user can't read the board, or if the replies tell no time."""
+        """Raise ``BoardUnavailable`` if this user can't read the board, or if the replies don't tell the time."""
         self.read([get(self.keys.sequence)])
         if not self.http.clock.is_known:
             raise BoardUnavailable(
@@ -65,7 +65,7 @@ class Connection:
         return result_of(self.http.call("/kv/txn", txn.payload(), changes=True))
 
     def board_names(self, board: str) -> list[str]:
-        """Return the names of the boards, up to a number, with one request for each; only ``board`` if it is there."""
+        """Return the names of some boards, with one request for each; only ``board`` if it exists."""
         if self.read([scan_prefix(self.keys.root, 1, keys_only=True)])[0].first is not None:
             return [board]
         home, names = self.keys.home, list[str]()
@@ -82,16 +82,16 @@ class Connection:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
-        """Return the moment that the server's clock has reached for certain."""
+        """Return the moment that the server's clock has certainly reached."""
         return self.http.clock.earliest()
 
     def latest(self) -> float:
-        """Return the moment that the server's clock has not passed for certain: what is to last counts from here."""
+        """Return the moment that the server's clock has certainly not passed: claims and delays last from here."""
         return self.http.clock.latest()
 
 
 class Deadline:
-    """Ends a loop that decides anew after each lost race, or after each look at what is due."""
+    """Limits a loop that tries again because other clients were faster, or because more jobs became due."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds

@@ -31,9 +31,9 @@ _KINDS = (TEXT, *[TEXT_OR_NONE] * 3, WHOLE_OR_NONE, NUMBER, TEXT_OR_NONE, NUMBER
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event, and the moment from which a job of this name may be claimable, for waiters.
+    """An event, and for waiters the moment from which a job of this name may be claimable.
 
-    ``token`` None of a CLAIMED event is the revision in which it was written. ``due`` None: nothing to wait for.
+    If a CLAIMED event has no ``token``, that is the revision of the event. ``due`` None: there is nothing to wait for.
     """
 
     kind: EventKind
@@ -57,7 +57,7 @@ def event_of(row: StoredJob, note: Note) -> Event:
 
 
 def event_ops(keys: Keys, events: Sequence[Event], slot: int = 0) -> list[Op]:
-    """Return what tells these events, if there are any."""
+    """Return the operation that tells subscribers of these events, if there are any."""
     return [put(keys.event(slot), pack_events(events))] if events else []
 
 

@@ -1,4 +1,4 @@
-"""Changes of jobs, each compared with what was read, many of them in one request."""
+"""Writes changes of jobs, each on condition that the job is as it was read, and many in one request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_JOBS = 50
 
 @dataclass(slots=True)
 class Change:
-    """What is to become of a job as it was read (``new`` None: nothing is left of it), and the events that say so.
+    """A change of a job as it was read to ``new`` (None: the job is deleted), and the events that tell of it.
 
     :param is_fenced: only if the claim that was read holds in that moment.
     :param retention: for how many seconds a completed record is shown.
@@ -39,7 +39,7 @@ class Change:
 
 
 def change_of(job: VersionedJob, row: StoredJob, transition: Transition[Any], *, is_fenced: bool = False) -> Change:
-    """Return what a transition that has made ``row`` of a job asks for."""
+    """Return the change that a transition asks for; it has changed the job as callers see it to ``row``."""
     new = job.row.after(row, transition)
     events = [event_of(new, note) for note in transition.told]
     is_gone = any(note.kind is EventKind.PURGED for note in transition.told)
@@ -47,7 +47,7 @@ def change_of(job: VersionedJob, row: StoredJob, transition: Transition[Any], *,
 
 
 class JobWriter:
-    """Carries changes out, and remembers the jobs that this client has claimed, so that an end needs no read."""
+    """Writes changes, and remembers the jobs that this client has claimed, so that the end of a claim needs no read."""
 
     def __init__(self, connection: Connection, leases: Leases, reader: JobReader) -> None:
         self._connection = connection
@@ -60,8 +60,8 @@ class JobWriter:
     def apply(self, changes: Sequence[Change]) -> list[bool | None]:
         """Carry changes out, as many as one request can.
 
-        True for each that was; False for one that met something else than it had read; None for one that was not
-        tried, because the request was full, or a lease was gone. What is not done is to be decided anew.
+        True for each that was carried out; False for one whose job was not as it had been read; None for one that was
+        not tried, because the request was full, or a lease was gone. The caller decides anew on those not carried out.
         """
         done: list[bool | None] = [None] * len(changes)
         try:
@@ -112,7 +112,7 @@ class JobWriter:
         return result.revision, [answer.succeeded for answer in result.answers]
 
     def _txns_of(self, changes: Sequence[Change]) -> list[Txn]:
-        """Return what carries out as many of these as fit one request, each by itself."""
+        """Return one transaction for each of these changes, as many as fit one request."""
         txns: list[Txn] = []
         size = 0
         for change in changes:
@@ -133,7 +133,7 @@ class JobWriter:
         return Txn(compares, steps_between(content_of(keys, job.row), content_of(keys, new, lease)))
 
     def _remember(self, job: VersionedJob, new: StoredJob | None, revision: int) -> None:
-        """Keep what a change has made of a job, if this client may well end the claim of it."""
+        """Remember a job as a change has left it, if it is still claimed: this client may end the claim."""
         old, uuid = job.row, job.row.uuid
         if new is None:
             self._orders.forget(uuid)

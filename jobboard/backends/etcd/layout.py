@@ -16,9 +16,9 @@ Content = Mapping[bytes, tuple[bytes, int]]
 
 @dataclass(slots=True)
 class VersionedJob:
-    """A job as it was read: the row, and the revisions of its keys; 0 is that of a key that is not there.
+    """A job as it was read: the row, and the revisions of its keys; 0 if there is no such key.
 
-    ``is_held``: whether the lease of its claim, if there is one, was there.
+    ``is_held``: whether the lease of its claim, if it has one, existed.
     """
 
     row: StoredJob
@@ -30,7 +30,7 @@ class VersionedJob:
 
     def unchanged(self, keys: Keys) -> list[Compare]:
         """Hold if the job was not changed since; every change of a claimed job writes its claim."""
-        # A claim that was last written in this revision was made in that of its token: it would have to be made anew.
+        # No comparison of the token: a claim that was made anew was also written anew, in another revision.
         claim = modified_at(keys.claim(self.order), self.claim_revision)
         if self.row.claim is not None:
             return [claim]
@@ -38,25 +38,25 @@ class VersionedJob:
         return [record, claim] if self.row.is_live else [record]
 
     def still_held(self, keys: Keys) -> tuple[Compare, ...]:
-        """Hold if the lease of its claim is there."""
+        """Hold if the lease of its claim exists."""
         return () if self.row.claim is None else under(keys, self.row.claim.lease)
 
 
 def is_hidden(job: VersionedJob, now: float) -> bool:
-    """Whether a completed record is shown no more."""
+    """Whether this is a completed record that is not shown any more."""
     row = job.row
     return row.state is JobState.COMPLETE and row.hidden_from is not None and row.hidden_from <= now
 
 
 def under(keys: Keys, lease: int) -> tuple[Compare, ...]:
-    """Hold if the lease is there under which a claim is, or is about to be."""
+    """Hold if the lease of a claim exists; empty if the claim has none."""
     return (present(keys.session(lease)),) if lease else ()
 
 
 def content_of(keys: Keys, row: StoredJob | None, retention: int = 0) -> Content:
     """Return every key that stands for a job, and its value.
 
-    :param retention: the lease under which a completed record goes by itself.
+    :param retention: the lease under which a completed record is written, which deletes it in the end.
     """
     if row is None:
         return {}

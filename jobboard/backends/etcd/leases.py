@@ -1,4 +1,4 @@
-"""Leases: one with a session for all claims of one client and expiry, and some under which completed records go."""
+"""Leases: one with a session for all claims of one client and expiry, and some that delete completed records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SLACK = 4 / 3
 #: How often a claim tries to get a lease that lasts long enough.
 _MAX_RETRIES = 3
 
-#: How many records go at once with their lease at most; the server deletes them in one step.
+#: How many records one lease deletes at most; the server does so in one step.
 _MAX_RECORDS = 1000
 
 
@@ -49,7 +49,7 @@ class _Lease:
 class Leases:
     """Leases of this client, each granted when it is first needed.
 
-    :param lost: called with a claims' lease that is gone, and its claims with it.
+    :param lost: called with a lease of claims that is gone, since its claims end with it.
     """
 
     def __init__(self, connection: Connection, worker: Worker, lost: Callable[[int], None]) -> None:
@@ -64,7 +64,7 @@ class Leases:
         self._records: dict[int, _Lease] = {}
 
     def for_claims(self, expiry: float) -> int:
-        """Return the lease for claims that last so many seconds, and no longer than it; 0 if they need none."""
+        """Return a lease for claims of so many seconds, which lasts at least as long; 0 if they need none."""
         if expiry > _MAX_LEASE:
             return 0
         ttl = _rounded(expiry * _SLACK)
@@ -111,7 +111,7 @@ class Leases:
             self._asking.release()
 
     def for_records(self, retention: float, count: int) -> int:
-        """Return a lease under which ``count`` records may go after so many seconds; 0 if they stay for good."""
+        """Return a lease that deletes ``count`` records after so many seconds; 0 if they stay for ever."""
         if retention > _MAX_LEASE:
             return 0
         span = _rounded(max(5.0, retention / 10))
@@ -124,7 +124,7 @@ class Leases:
             return lease.id
 
     def forget_all(self) -> None:
-        """Use new leases from now on, since one is gone; the old ones are not renewed any more."""
+        """Use new leases from now on, since one of them is gone; the old ones are not renewed any more."""
         with self._lock:
             self._records.clear()
             gone = [lease.id for lease in self._claims.values()]
@@ -185,7 +185,7 @@ class Leases:
     # -- in the worker's thread ------------------------------------------------------------------------------------
 
     def _keep_alive(self) -> None:
-        """Renew what is due, and plan the next time."""
+        """Renew the leases for which it is time, and plan the next renewal."""
         now = time.monotonic()
         with self._lock:
             leases = list(self._claims.items())
@@ -215,7 +215,7 @@ class Leases:
             self._lost(lease.id)
 
     def _is_unused(self, ttl: int, lease: _Lease) -> bool:
-        """Whether every claim that was made or extended under it is over by its own time; it is used no more then."""
+        """Whether the time of every claim under it is over; if so, it is not used any more."""
         with self._lock:
             if time.monotonic() - lease.used <= lease.ttl or self._claims.get(ttl) is not lease:
                 return False

@@ -1,4 +1,4 @@
-"""What is stored of a job: its record, and beside it the claim of its owner."""
+"""The stored form of a job: its record, and the claim of its owner, which has a key of its own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HistoryLine = tuple[str, str | None, float, int | None, str | None]
 
 _LINE_KINDS = (TEXT, TEXT_OR_NONE, NUMBER, WHOLE_OR_NONE, TEXT_OR_NONE)
 
-#: The fields that are stored of a record, in this order, and of which kinds they are: first the small ones.
+#: The fields of a stored record in their order, and the kind of each; first the small ones.
 _SCALARS = {
     "uuid": TEXT,
     "name": TEXT,
@@ -65,21 +65,21 @@ _scalars, _blobs = attrgetter(*_SCALARS), attrgetter(*_BLOBS)
 
 _FORMAT = 1
 
-#: The format of the posting of a record that can't be read: one that no version of this code reads.
+#: The format in the body of a job whose record only later versions can read: no version of this code has it.
 _NEWER = 127
 
 _KNOWN_KINDS = frozenset(kind.value for kind in EventKind)
 
-#: Bytes of texts that come from error messages, which can be of any length: a reason, one in the history, an error.
+#: How many bytes are kept of texts that may have any length: of a reason, of one in the history, of an error.
 MAX_REASON, MAX_HISTORY_REASON, MAX_ERROR = 4_000, 500, 400_000
 
-#: Bytes of a record; the server takes 1.5 MiB in one request, and with it must go what stands beside the record.
+#: Bytes of a record at most: a request may have 1.5 MiB, and holds the other keys of the job, too.
 _MAX_BYTES = 1_300_000
 
 
 @dataclass(slots=True)
 class StoredClaim:
-    """A claim of a job of this name as it is stored, without its token: that is the revision in which it was made."""
+    """A stored claim of a job of this name; its token is not in it, but is the revision in which its key was made."""
 
     name: str
     who: str
@@ -130,7 +130,7 @@ _claim_fields = attrgetter(*(field.name for field in fields(StoredClaim) if fiel
 
 @dataclass(slots=True)
 class StoredJob(JobRow):
-    """A job's record, in which a claim leaves no trace until it ends, and beside it the claim.
+    """A job's record and its claim; the record does not change before the claim ends.
 
     ``claim_token`` is the token of ``claim``. ``hidden_from`` and ``forgotten_from`` are the moments at which a
     completed record is shown no more, and goes. ``aliases`` are the uuids of the postings that replaced its content.
@@ -146,9 +146,9 @@ class StoredJob(JobRow):
     claim_token: int = 0
     is_unreadable: bool = False
     newer: bytes | None = None
-    #: Of a job as it is seen: the lease of its claim.
+    #: The lease of its claim, in a job as callers see it.
     lease: int = 0
-    #: What else must hold when this is written.
+    #: Further comparisons that must hold when this is written.
     conditions: tuple[Compare, ...] = ()
 
     @property
@@ -167,7 +167,7 @@ class StoredJob(JobRow):
         return self.run_at if self.state is JobState.DELAYED else None
 
     def seen(self) -> StoredJob:
-        """Return a copy as callers see it, and the rules of a job's life: the record and the claim in one."""
+        """Return a copy as callers and the lifecycle see it: with the values of the claim."""
         row, claim = replace(self, conditions=()), self.claim
         if claim is not None:
             row.claim, row.claim_token = None, 0
@@ -182,7 +182,7 @@ class StoredJob(JobRow):
         return JobRow(*_row_fields(self if self.claim is None else self.seen()))
 
     def lines(self) -> tuple[HistoryLine, ...]:
-        """Return the lines of the history, oldest first: those of the claim behind those of the record."""
+        """Return the lines of the history, oldest first: those of the record, then those of the claim."""
         claim = self.claim
         if claim is None:
             return self.notes
@@ -197,7 +197,7 @@ class StoredJob(JobRow):
         ]
 
     def has_note(self, kinds: Collection[EventKind], token: int | None = None, who: str | None = None) -> bool:
-        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
+        """Whether the history has such a change: under this token, if given, and by this owner, if given."""
         wanted = {kind.value for kind in kinds}
         return any(
             kind in wanted and token in (None, its_token) and who in (None, its_who)
@@ -208,7 +208,7 @@ class StoredJob(JobRow):
         self.notes = (*self.notes, *map(_line_of, notes))[-HISTORY_LENGTH:]
 
     def after(self, row: StoredJob, change: Transition[Any]) -> StoredJob:
-        """Return what is stored of this job once a transition has made ``row`` of what was seen of it."""
+        """Return what to store of this job when a transition has changed the copy that callers see to ``row``."""
         if row.state is JobState.CLAIMED and self.claim is not None:
             new = replace(self, conditions=row.conditions)
             if row.checkpoint is not self.checkpoint:
@@ -234,7 +234,7 @@ class StoredJob(JobRow):
     def packed(self) -> bytes:
         """Return the record as it is stored, without the claim.
 
-        One that would be too large to be written, so that its job could never end, leaves out what matters least.
+        Leaves out what matters least if it would be too large to be written, since its job could never end then.
         """
         if self.newer is not None:
             return self.newer
@@ -268,7 +268,7 @@ def stored_job_of(data: bytes) -> StoredJob:
 
 
 def newer_job(hint: Hint, priority: int, sequence: int, data: bytes) -> StoredJob:
-    """Return what stands for a job whose record only later versions can read; its posting says so to those above."""
+    """Return a row for a job whose record only later versions can read; its body tells callers so."""
     row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, pack([_NEWER]))
     row.newer = data
     return row
@@ -276,7 +276,7 @@ def newer_job(hint: Hint, priority: int, sequence: int, data: bytes) -> StoredJo
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What an index says of a job: enough to claim it, and to name it if its record can't be read."""
+    """What queues and timers store of a job: enough to claim it, and to name it if its record can't be read."""
 
     uuid: str
     name: str

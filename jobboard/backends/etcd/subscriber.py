@@ -21,7 +21,7 @@ _MIN_DELAY, _MAX_DELAY = 0.05, 2.0
 
 
 class Subscriber:
-    """Watches a range of keys; after a break from the revision where it broke off, or the oldest there is.
+    """Watches a range of keys; after a break it goes on where it broke off, or at the oldest revision that is left.
 
     :param on_changes: called with the changes of each revision, in their order, from one thread.
     :param on_gap: called when changes were missed for good.
@@ -50,7 +50,7 @@ class Subscriber:
     def wait_until_subscribed(self, timeout: float) -> None:
         """Return once nothing that happens from now on is missed.
 
-        :raises BoardUnavailable: that can't be brought about.
+        :raises BoardUnavailable: the watch can't be opened in this time.
         """
         with self._changed:
             self._error = None
@@ -77,7 +77,7 @@ class Subscriber:
             try:
                 self._listen()
             except Exception as error:
-                # Whatever it was: waiters would never be woken without this thread.
+                # Go on after any error: nothing would wake waiters without this thread.
                 if not isinstance(error, BoardUnavailable):
                     logger.exception("the watch failed")
                 with self._changed:
@@ -104,7 +104,7 @@ class Subscriber:
                 stream.end()
         for result in stream:
             if is_login_expired(str(result.get("cancel_reason"))):
-                # etcd refuses a watch only after it has begun, so only this place notices.
+                # etcd refuses a login only after the watch has begun, so only this place notices.
                 stream.end()
                 self._http.log_in()
                 with self._changed:
@@ -117,7 +117,7 @@ class Subscriber:
         # The server leaves the revision out of the answer that ends a watch.
         revision = int(result["header"].get("revision", 0))
         if oldest := int(result.get("compact_revision", 0)):
-            # Earlier changes can't be read any more, so every waiter has to look.
+            # Changes are lost, since older revisions can't be read any more: every waiter has to look.
             self._next = max(oldest, self._next + 1)
             self._on_gap()
             raise BoardUnavailable("the revisions that were missed are compacted")

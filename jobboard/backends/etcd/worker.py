@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-#: For how many seconds a closing client waits for a thread of its own.
+#: For how many seconds a client that closes waits for each of its threads.
 STOP_TIMEOUT = 1.0
 
 logger = logging.getLogger("jobboard.etcd")
