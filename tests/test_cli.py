@@ -174,7 +174,7 @@ class TestLooking:
             return bool(told.read_text())
 
         try:
-            eventually(is_told, every=0.1)
+            eventually(is_told, within=60, every=0.1)
             assert json.loads(told.read_text().splitlines()[0])["name"] == "seen"
             watcher.send_signal(signal.SIGINT)
             _, err = watcher.communicate(timeout=10)

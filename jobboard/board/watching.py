@@ -185,6 +185,5 @@ def _book_of(uuid: str, content: Any, version: str) -> LogBook:
 
 def _soonest(due: float | None, left: float | None) -> float | None:
     """Return the seconds to wait; at least a millisecond for a job that is due, but can't be seen yet."""
-    if due is not None:
-        due = max(due, 0.001)
-    return min(due, left) if due is not None and left is not None else due if left is None else left
+    soonest = left if due is None else max(due, 0.001)
+    return soonest if left is None or soonest is None else min(soonest, left)

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -65,28 +66,23 @@ def conductor(
 
     SIGUSR1 prints what each slot does, and where every thread is.
     """
-    from jobboard.conductor import stop_on_signals
-
     check_delay(drain, "--drain")
     _log_to_stderr()
     board = session.board(create=True)
     clock = jobboard.Scheduler(board, label) if with_scheduler else None
     worker = jobboard.Conductor(label, board, load_handlers(handlers), **options)
-    asked = threading.Event()
+
+    def start() -> None:
+        worker.start()
+        if clock is not None:
+            clock.start()
 
     def stop() -> None:
-        asked.set()
         if clock is not None:
             clock.stop()
         worker.stop(timeout=drain)
 
-    with stop_on_signals(stop, lambda: click.echo(worker.describe(), err=True)):
-        worker.start()
-        if clock is not None:
-            clock.start()
-        if asked.is_set():
-            # The signal came before the start, when there was nothing to stop.
-            stop()
+    with _until_a_signal(start, stop, lambda: click.echo(worker.describe(), err=True)):
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
         session.output.say(f"{worker.who} works on board {session.name!r}")
@@ -100,6 +96,26 @@ def conductor(
 
 def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+
+
+@contextmanager
+def _until_a_signal(
+    start: Callable[[], object], stop: Callable[[], object], describe: Callable[[], object] | None = None
+) -> Iterator[None]:
+    """Start, and stop at a signal, also at one that comes before there is anything to stop."""
+    from jobboard.conductor import stop_on_signals
+
+    asked = threading.Event()
+
+    def note_and_stop() -> None:
+        asked.set()
+        stop()
+
+    with stop_on_signals(note_and_stop, describe):
+        start()
+        if asked.is_set():
+            stop()
+        yield
 
 
 def _stop_at_eof(stop: Callable[[], None]) -> None:
@@ -141,21 +157,9 @@ def _import(module_name: str) -> ModuleType:
 @pass_session
 def scheduler(session: Session, label: str) -> None:
     """Post what is due until SIGTERM or SIGINT; any number may run at the same time."""
-    from jobboard.conductor import stop_on_signals
-
     _log_to_stderr()
     clock = jobboard.Scheduler(session.board(create=True), label)
-    asked = threading.Event()
-
-    def stop() -> None:
-        asked.set()
-        clock.stop()
-
-    with stop_on_signals(stop):
-        clock.start()
-        if asked.is_set():
-            # The signal came before the start, when there was nothing to stop.
-            clock.stop()
+    with _until_a_signal(clock.start, clock.stop):
         session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
         sys.stdout.flush()
         while not clock.wait(0.5):

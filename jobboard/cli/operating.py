@@ -145,12 +145,9 @@ def migrate(session: Session) -> None:
     board = session.closed_board()
     migration = board.migrate()
     before = "there were no tables" if migration.found is None else f"it was {migration.found}"
-    if migration.found == migration.now:
-        session.output.say(f"the schema is {migration.now}, as it was")
-    else:
-        session.output.say(f"the schema is {migration.now}; {before}")
-    if session.output.json:
-        session.output.data({"store": board.store, "found": migration.found, "now": migration.now})
+    text = ", as it was" if migration.found == migration.now else f"; {before}"
+    data = {"store": board.store, "found": migration.found, "now": migration.now}
+    session.output.report(data, f"the schema is {migration.now}{text}")
 
 
 def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
@@ -161,10 +158,8 @@ def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
 
 def _tell_paused(session: Session, board: JobBoard) -> None:
     paused = paused_view(board.paused())
-    if session.output.json:
-        session.output.data(paused)
     names = (["the whole board"] if paused["board"] else []) + paused["names"]
-    session.output.say(f"paused: {', '.join(names)}" if names else "nothing is paused")
+    session.output.report(paused, f"paused: {', '.join(names)}" if names else "nothing is paused")
 
 
 def _for_selected(
@@ -186,9 +181,7 @@ def _for_selected(
         raise click.ClickException("nothing was changed")
     with output.progress(verb, len(jobs)) as step:
         done, refused = act(board, jobs, step)
-    if output.json:
-        output.data({verb + "d": done, "refused": refused})
-    output.say(f"{done} {verb}d")
+    output.report({f"{verb}d": done, "refused": refused}, f"{done} {verb}d")
     for line in refused:
         output.error(line)
     if refused:

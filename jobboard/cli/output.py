@@ -54,6 +54,12 @@ class Output:
         if not self.json:
             print(safe(text))
 
+    def report(self, data: Any, text: str) -> None:
+        """Say what was done; with ``--json`` write the data instead."""
+        if self.json:
+            self.data(data)
+        self.say(text)
+
     def data(self, value: Any) -> None:
         """Write one JSON line."""
         # The only control character of ASCII that JSON does not escape.

@@ -34,10 +34,7 @@ def post(session: Session, /, details: str | None, run_at: str | None, **options
     options["details"] = details_of(details)
     options["run_at"] = None if run_at is None else moment_of("--run-at", run_at)
     job = session.board(create=True).post(**options)
-    if session.output.json:
-        session.output.data(view_of(job))
-    else:
-        print(job.uuid)
+    session.output.report(view_of(job), job.uuid)
 
 
 @command(
@@ -65,9 +62,8 @@ def _cancel_one(session: Session, job: str) -> None:
     board = session.board()
     found = find_job(board, job)
     gone = board.cancel(found)
-    if session.output.json:
-        session.output.data({"uuid": found.uuid, "gone": gone})
-    session.output.say(f"{found.uuid} " + ("is cancelled" if gone else "is claimed; its owner has been told"))
+    text = "is cancelled" if gone else "is claimed; its owner has been told"
+    session.output.report({"uuid": found.uuid, "gone": gone}, f"{found.uuid} {text}")
 
 
 def _cancel_many(session: Session, name: str, prefix: str, yes: bool) -> None:
@@ -75,9 +71,8 @@ def _cancel_many(session: Session, name: str, prefix: str, yes: bool) -> None:
     if not yes and not confirm(f"cancel the jobs {name!r} whose keys begin with {prefix!r}?"):
         raise click.ClickException("nothing was changed")
     cancelled = board.cancel_by_key(name, prefix)
-    if session.output.json:
-        session.output.data({"name": name, "key_prefix": prefix, "cancelled": cancelled})
-    session.output.say(f"{count(cancelled, 'job')} cancelled")
+    data = {"name": name, "key_prefix": prefix, "cancelled": cancelled}
+    session.output.report(data, f"{count(cancelled, 'job')} cancelled")
 
 
 COMMANDS = (post, cancel)

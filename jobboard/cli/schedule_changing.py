@@ -79,9 +79,7 @@ def resume(session: Session, id: str) -> None:
 def rm(session: Session, id: str) -> None:
     """Remove a schedule; the jobs that it posted stay."""
     session.board().schedules.remove(id)
-    if session.output.json:
-        session.output.data({"id": id, "removed": True})
-    session.output.say(f"{id} is removed")
+    session.output.report({"id": id, "removed": True}, f"{id} is removed")
 
 
 @command("fire", "jobboard schedule fire nightly")
@@ -90,9 +88,7 @@ def rm(session: Session, id: str) -> None:
 def fire(session: Session, id: str) -> None:
     """Post its job now, and print the job's uuid; its progress does not change."""
     job = session.board().schedules.fire_now(id)
-    if session.output.json:
-        session.output.data(view_of(job))
-    session.output.say(job.uuid)
+    session.output.report(view_of(job), job.uuid)
 
 
 @command("backfill", "jobboard schedule backfill nightly --from 2030-01-01T00:00Z --to 2030-01-07T23:59Z")
@@ -103,9 +99,7 @@ def fire(session: Session, id: str) -> None:
 def backfill(session: Session, id: str, start: str, end: str) -> None:
     """Post now the jobs of all fire times of a span of time."""
     jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
-    if session.output.json:
-        session.output.data([view_of(job) for job in jobs])
-    session.output.say(f"{count(len(jobs), 'job')} posted")
+    session.output.report([view_of(job) for job in jobs], f"{count(len(jobs), 'job')} posted")
 
 
 @command(
@@ -141,12 +135,9 @@ def import_(
 
 
 def _tell(session: Session, schedule: Schedule) -> None:
-    if session.output.json:
-        session.output.data(schedule_view(schedule))
-        return
     next_fire_time = schedule.next_fire_time
     when = f"next at {next_fire_time.isoformat()}" if next_fire_time else schedule.state
-    session.output.say(f"{schedule.id}: {when}")
+    session.output.report(schedule_view(schedule), f"{schedule.id}: {when}")
 
 
 COMMANDS = (add, modify, pause, resume, rm, fire, backfill, import_)
