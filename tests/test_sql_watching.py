@@ -28,8 +28,9 @@ from jobboard.backends.base import Waiter
 from jobboard.backends.rows import Trashing
 from jobboard.backends.sql import SqliteBackend, change_notifier
 from jobboard.backends.sql.database import ChangePoller
-from jobboard.backends.sql.sqlite import database as sqlite_database
-from jobboard.backends.sql.sqlite.database import SqliteChangePoller, SqliteDatabase
+from jobboard.backends.sql.sqlite import change_poller as sqlite_poller
+from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
+from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.deadline import DEADLINE, eventually
@@ -79,7 +80,7 @@ def own_threads() -> list[threading.Thread]:
 def test_a_post_of_this_process_wakes_without_the_watching_thread(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_database, "POLL_INTERVAL", 3600.0)
+    monkeypatch.setattr(sqlite_poller, "POLL_INTERVAL", 3600.0)
     with backend.waiter(None) as waiter:
         seen = threads.submit(until_ready, waiter)
         post(backend)
@@ -89,7 +90,7 @@ def test_a_post_of_this_process_wakes_without_the_watching_thread(
 def test_a_post_by_another_backend_of_this_process_wakes_too(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_database, "POLL_INTERVAL", 3600.0)
+    monkeypatch.setattr(sqlite_poller, "POLL_INTERVAL", 3600.0)
     link = path.with_name("link.db")
     link.symlink_to(path)
     with opened(link) as other, backend.waiter(None) as waiter:

@@ -22,11 +22,12 @@ from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.process_notifier import process_notifier_of
-from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
+from jobboard.backends.sql.sqlite.notifications import NotificationSender
 from jobboard.backends.sql.sqlite.user_connection import SqliteUserConnection
-from jobboard.backends.sql.statement import Statement, json_list
+from jobboard.backends.sql.statement import json_list
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_transaction import UserTransaction
 from jobboard.backends.timelimit import seconds_left
@@ -39,8 +40,6 @@ DIALECT = Dialect(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 MIN_QUEUE_TIMEOUT = 5.0
 _BUSY_TIMEOUT = "PRAGMA busy_timeout=%d"
 RETRY_INTERVAL = 0.01
-#: How soon the commits of other processes are noticed.
-POLL_INTERVAL = 0.02
 
 
 class SqliteDatabase(Database):
@@ -56,6 +55,7 @@ class SqliteDatabase(Database):
         self.board_name = board_name
         self.process_notifier = process_notifier_of(str(path.resolve()))
         self._path = path
+        self._notifications = NotificationSender(path)
         self._busy_timeout = busy_timeout
         self._pid = os.getpid()
         self._engine = _engine_of(path, synchronous, timeout)
@@ -86,7 +86,8 @@ class SqliteDatabase(Database):
     def change_poller(self) -> ChangePoller:
         self._check_process()
         try:
-            return SqliteChangePoller(ForkSafeConnection(self._connect, threading.Lock(), is_writer=False), self._path)
+            handle = ForkSafeConnection(self._connect, threading.Lock(), is_writer=False)
+            return SqliteChangePoller(handle, self._path, DIALECT)
         except (DBAPIError, sqlite3.Error) as error:
             raise explain(error, self._path) from error
 
@@ -109,6 +110,9 @@ class SqliteDatabase(Database):
                 transaction = Transaction(cursor, DIALECT, self.board, time.time())
                 yield transaction
                 self._commit(cursor)
+                if transaction.notifies:
+                    # No fork comes in between: it waits for the lock that is held here.
+                    self._notifications.send()
             except BaseException:
                 # SQLite itself has rolled back after some errors, such as a full disk.
                 if connection.in_transaction:
@@ -227,44 +231,6 @@ def board_names(path: Path, timeout: float) -> list[str]:
 def _check_directory(path: Path) -> None:
     if not path.parent.is_dir():
         raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
-
-
-class SqliteChangePoller(ChangePoller):
-    """Asks ``PRAGMA data_version``, which reads a counter in shared memory: no table, no lock."""
-
-    def __init__(self, handle: ForkSafeConnection, path: Path) -> None:
-        self._handle = handle
-        self._path = path
-        self._version: tuple[sqlite3.Connection, int] | None = None
-
-    def has_changed(self) -> bool:
-        # Of one connection only: a fork in between may have opened another.
-        with self._ready() as connection:
-            (number,) = connection.execute("PRAGMA data_version").fetchone()
-            version = (connection, number)
-        has_changed = version != self._version
-        self._version = version
-        return has_changed
-
-    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
-        interrupted.wait(POLL_INTERVAL)
-
-    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(DIALECT)
-        with self._ready() as connection:
-            return connection.execute(sql, {**constants, **parameters}).fetchall()
-
-    def close(self) -> None:
-        with self._handle.lock:
-            self._handle.close()
-
-    @contextlib.contextmanager
-    def _ready(self) -> Iterator[sqlite3.Connection]:
-        with self._handle.lock:
-            try:
-                yield self._handle.get()
-            except (DBAPIError, sqlite3.Error) as error:
-                raise explain(error, self._path) from error
 
 
 def _engine_of(path: Path, synchronous: str, timeout: float) -> Engine:

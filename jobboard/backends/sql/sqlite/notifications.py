@@ -1,0 +1,99 @@
+"""Notifying other processes of a commit, by a FIFO beside the file that carries no data.
+
+Linux reports a hang-up to everyone who has a FIFO open for reading, as soon as its last writer closes it. So one who
+opens and closes it wakes all who wait, whoever they are, and nobody has to be registered. All of this is a hint: a
+reader that misses one finds the commit by polling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from pathlib import Path
+
+_FLAGS = os.O_NONBLOCK | os.O_NOFOLLOW
+
+
+def _path_of(file: Path) -> str:
+    return f"{file.resolve()}-notify"
+
+
+class NotificationSender:
+    """Wakes the readers of one file's notifications."""
+
+    def __init__(self, file: Path) -> None:
+        self._path = _path_of(file)
+
+    def send(self) -> None:
+        """Wake them. It takes some microseconds, waits for nobody and never fails.
+
+        The process must not fork meanwhile: a child that has the FIFO open for writing would keep it from hanging up.
+        """
+        with contextlib.suppress(OSError):
+            os.close(os.open(self._path, os.O_WRONLY | _FLAGS))
+
+
+class NotificationReader:
+    """Has the FIFO open, for one thread; the last one to close it deletes it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._path = _path_of(file)
+        self._fd: int | None = None
+
+    def renew(self) -> int | None:
+        """Return what hangs up after the next notification; None if there can be none.
+
+        What is committed by now may not be notified any more.
+        """
+        before, self._fd = self._fd, self._open()
+        _close(before)
+        return self._fd
+
+    def close(self) -> None:
+        _close(self._fd)
+        if self._fd is None:
+            return
+        try:
+            os.close(os.open(self._path, os.O_WRONLY | _FLAGS))
+        except OSError:
+            # Nobody has it open any more. One who opens it just now renews it soon.
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+        self._fd = None
+
+    def _open(self) -> int | None:
+        # Elsewhere a FIFO without writers may have hung up from the beginning.
+        if sys.platform != "linux":
+            return None
+        try:
+            if not os.path.lexists(self._path):
+                with contextlib.suppress(FileExistsError):
+                    os.mkfifo(self._path, 0o600)
+                    return self._share(self._open_existing())
+            return self._open_existing()
+        except OSError:
+            # The directory can't be written to, or another user's FIFO can't be read.
+            return None
+
+    def _open_existing(self) -> int:
+        fd = os.open(self._path, os.O_RDONLY | _FLAGS)
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise FileExistsError(self._path)
+        return fd
+
+    def _share(self, fd: int) -> int:
+        """Let those use it who may use the file."""
+        with contextlib.suppress(OSError):
+            file = os.stat(self._file)
+            os.fchmod(fd, file.st_mode & 0o666)
+            os.fchown(fd, file.st_uid if os.geteuid() == 0 else -1, file.st_gid)
+        return fd
+
+
+def _close(fd: int | None) -> None:
+    if fd is not None:
+        os.close(fd)
