@@ -78,11 +78,14 @@ _DROP_ORPHANED_LINES = Statement(delete(journal).where(_of_no_job))
 
 def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find every contradiction, and mend it if told to."""
-    wrong = {problem: transaction.rows(statement) for problem, statement in _CONTRADICTIONS.items()}
-    jobs_by_problem = [(problem, job_of(row)) for problem, rows in wrong.items() for row in rows]
-    found = [AuditFinding(job.uuid, problem, repair) for problem, job in jobs_by_problem]
+    found: list[AuditFinding] = []
+    wrong: set[int] = set()
+    for problem, statement in _CONTRADICTIONS.items():
+        for job in map(job_of, transaction.rows(statement)):
+            found.append(AuditFinding(job.uuid, problem, repair))
+            wrong.add(job.sequence)
     if repair:
-        for sequence in {job.sequence for _, job in jobs_by_problem}:
+        for sequence in wrong:
             transaction.run(MEND, id=sequence)
     (orphans,) = transaction.row(ORPHANED_LINES) or (0,)
     if orphans:

@@ -6,16 +6,21 @@ import time
 from collections.abc import Sequence
 
 from jobboard.backends import lifecycle
+from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import Abandonment, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import MAX_INTEGER
+from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 #: How often an extension tries again to lock a row that others have locked, and after how many seconds.
 MAX_RETRIES, RETRY_DELAY = 50, 0.02
+
+#: A job of a batch, and what its request makes of it.
+_Change = tuple[StoredJob | None, Transition[Verdict]]
 
 
 class ClaimedJobs:
@@ -51,20 +56,12 @@ class ClaimedJobs:
         """Return each verdict, and whether nothing was written because others have locked the row."""
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
-            uuids = [renewal.fence.uuid for renewal in renewals]
-            free = LockedJobs(transaction, transaction.rows(job_statements.LOCK_FREE, uuids=transaction.list_of(uuids)))
-            others = [uuid for uuid in uuids if uuid not in free]
-            rows = transaction.rows(job_statements.READ_LOCKED, uuids=transaction.list_of(others)) if others else []
-            locked = LockedJobs(transaction, rows)
-            changes = []
-            for renewal in renewals:
-                job = free.under(renewal.fence)
-                before = None if job is None else job.expires_at
-                changes.append((job, lifecycle.extend(job, renewal, transaction.now)))
-                transaction.notifies = transaction.notifies or _is_sooner(job, before)
-            extended = [{"id": job.sequence} for job, change in changes if job is not None and change.told]
-            transaction.run_many(job_statements.DROP_UNRECORDED, extended)
-            verdicts = carry_out(transaction, job_statements.EXTEND, changes)
+            free, locked = LockedJobs.lock_free(transaction, [renewal.fence.uuid for renewal in renewals])
+            verdicts = _rewrite(
+                transaction,
+                job_statements.EXTEND,
+                [_extended(transaction, free.under(renewal.fence), renewal) for renewal in renewals],
+            )
             return [
                 (lifecycle.extend(job, renewal, transaction.now).answer, True)
                 if lifecycle.holds(job := locked.under(renewal.fence), renewal.fence)
@@ -77,9 +74,7 @@ class ClaimedJobs:
             expire_and_promote(transaction)
             job = LockedJobs.lock(transaction, [fence.uuid]).under(fence)
             change = lifecycle.checkpoint(job, fence, state, transaction.now)
-            if job is not None and change.told:
-                transaction.do(job_statements.DROP_UNRECORDED, id=job.sequence)
-            (verdict,) = carry_out(transaction, job_statements.CHECKPOINT, [(job, change)])
+            (verdict,) = _rewrite(transaction, job_statements.CHECKPOINT, [(job, change)])
             return verdict
 
     def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
@@ -107,7 +102,7 @@ class ClaimedJobs:
 
 
 def fit_one_statement(ends: Sequence[Consumption]) -> bool:
-    """Whether one statement can end all these claims: no job stands there twice, and a column can hold every token."""
+    """Whether one statement can end these claims: each job is named only once, and a column can hold every token."""
     fences = [end.fence for end in ends]
     return len({fence.uuid for fence in fences}) == len(fences) and all(fence.token <= MAX_INTEGER for fence in fences)
 
@@ -119,6 +114,17 @@ def _lock(transaction: Transaction, fences: list[Fence]) -> list[StoredJob | Non
     return [jobs.under(fence) for fence in fences]
 
 
-def _is_sooner(job: StoredJob | None, before: float | None) -> bool:
-    """Whether a claim ends sooner than it would have ended before."""
-    return job is not None and job.expires_at is not None and (before is None or job.expires_at < before)
+def _extended(transaction: Transaction, job: StoredJob | None, renewal: Extension) -> _Change:
+    """Extend a claim; others wait for its end, so they must learn of it if it comes sooner now."""
+    before = None if job is None else job.expires_at
+    change = lifecycle.extend(job, renewal, transaction.now)
+    if job is not None and job.expires_at is not None and (before is None or job.expires_at < before):
+        transaction.notifies = True
+    return job, change
+
+
+def _rewrite(transaction: Transaction, statement: Statement, changes: Sequence[_Change]) -> list[Verdict]:
+    """Write jobs that stay claimed; the journal keeps only the last such change of each."""
+    rewritten = [{"id": job.sequence} for job, change in changes if job is not None and change.told]
+    transaction.run_many(job_statements.DROP_UNRECORDED, rewritten)
+    return carry_out(transaction, statement, changes)

@@ -20,7 +20,7 @@ from jobboard.backends.sql.dialect import Dialect
 
 
 class Statement:
-    """A Core construct, and its text for the tongues that ran it; ``:board`` and ``:now`` are the transaction's.
+    """A Core construct, and its text in each dialect that ran it; ``:board`` and ``:now`` are the transaction's.
 
     :param otherwise: what says the same to a kind of database that needs other words, by the dialect's name.
     """

@@ -33,7 +33,7 @@ class StoredJob(JobRow):
     """A job as a transaction has read it, without what may be large."""
 
     transaction: Transaction
-    #: What this transaction has made of it, and may not have written yet.
+    #: What this transaction tells of it, and may not have written yet.
     told: tuple[Note, ...] = ()
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
@@ -62,8 +62,13 @@ class LockedJobs:
         listed = transaction.list_of(dict.fromkeys(uuids))
         return cls(transaction, transaction.rows(job_statements.LOCK_MANY, uuids=listed) if uuids else [])
 
-    def __contains__(self, uuid: str) -> bool:
-        return uuid in self._jobs
+    @classmethod
+    def lock_free(cls, transaction: Transaction, uuids: Sequence[str]) -> tuple[LockedJobs, LockedJobs]:
+        """Lock the jobs that no other transaction has locked; return them, and then the others, which are only read."""
+        free = cls(transaction, transaction.rows(job_statements.LOCK_FREE, uuids=transaction.list_of(uuids)))
+        others = [uuid for uuid in uuids if uuid not in free._jobs]
+        rows = transaction.rows(job_statements.READ_LOCKED, uuids=transaction.list_of(others)) if others else []
+        return free, cls(transaction, rows)
 
     def get(self, uuid: str) -> StoredJob | None:
         return self._jobs.get(uuid)
@@ -99,7 +104,7 @@ def carry_out(
             moved.append(job)
     transaction.run_many(statement, rows)
     transaction.run_many(job_statements.WRITE_HISTORY, lines)
-    transaction.notifies = transaction.notifies or bool(moved)
+    transaction.notifies |= bool(moved)
     long = [{"id": job.sequence} for job in moved if number_of_claims(job.token) > _FEW_CLAIMS]
     transaction.run_many(job_statements.TRIM_HISTORY, long)
     return answers
@@ -123,7 +128,7 @@ def journal_event(
 
 def write_events(transaction: Transaction, events: Sequence[dict[str, Any]]) -> None:
     """Write lines that belong to no job, all at once."""
-    transaction.notifies = transaction.notifies or bool(events)
+    transaction.notifies |= bool(events)
     transaction.run_many(job_statements.WRITE_EVENT, events)
 
 
@@ -152,7 +157,7 @@ def expire_and_promote_due(transaction: Transaction) -> None:
 def _promote(transaction: Transaction) -> int:
     """Promote by one statement, which does what ``lifecycle.promote`` does to one job."""
     promoted = transaction.change(job_statements.PROMOTE)
-    transaction.notifies = transaction.notifies or bool(promoted)
+    transaction.notifies |= bool(promoted)
     note = Note(EventKind.DUE, None, transaction.now)
     transaction.run_many(job_statements.WRITE_HISTORY, [journal_line(job, note) for (job,) in promoted])
     return len(promoted)

@@ -1,7 +1,7 @@
 """What consumers do most, in two round trips on MariaDB and MySQL: the first one begins, and the last one commits.
 
-The server's time stays in a variable of the connection, since it is not known here before the first statement. What is
-unusual goes the long way. The differential test holds these statements to ``jobboard.backends.lifecycle``.
+The server's time stays in a variable of the connection, since it is not known here before the first statement. Unusual
+requests take the long path. The differential test holds these statements to ``jobboard.backends.lifecycle``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ WHERE board = :board AND uuid IN :uuids AND ROW_COUNT() = :count
 )
 
 
-#: These transactions learn the server's time with their first answer, and don't use it otherwise.
+#: These transactions learn the server's time with their first answer; before that they have none.
 UNKNOWN_TIME = 0.0
 
 
@@ -157,7 +157,7 @@ def _claim(transaction: Transaction, claim: ClaimRequest, rows: list[Row]) -> li
     transaction.do(CLAIM_LINES, ids=ids)
     jobs = [job_of(row[:-1]) for row in rows]
     for job, row in zip(jobs, rows, strict=True):
-        # The rows are locked, so they become what the statements make of them.
+        # The rows are locked, so the statements make of them just what this does.
         lifecycle.claim(job, claim, float(row[-1]), next_token(job.sequence, job.token))
     return jobs
 
