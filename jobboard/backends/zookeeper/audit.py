@@ -20,14 +20,14 @@ from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.stored_job import Newer, StoredJob
+from jobboard.backends.zookeeper.stored_job import NO_VALUE, Newer, StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
 MAX_READS = 500
 
-#: A younger blob, in seconds, may belong to a post or an end that is under way.
+#: A blob that is younger, in seconds, may belong to a post or an end that is under way.
 MIN_BLOB_AGE = 60.0
 
 
@@ -43,7 +43,7 @@ class _Suspect(NamedTuple):
 
 
 class Auditor:
-    """Reads the whole board twice, if the first time anything seems wrong.
+    """Reads the whole board, and once more if anything seems wrong.
 
     Others change the board meanwhile, and its znodes are read one after the other. If both rounds read the same of a
     suspect, from the same transactions, it was so at one moment in between; only that is a fault.
@@ -78,7 +78,7 @@ class Auditor:
         found = dict(self._all_jobs())
         jobs = {uuid: job for uuid, job in found.items() if isinstance(job, StoredJob)}
         newer = {uuid for uuid, job in found.items() if isinstance(job, Newer)}
-        # The log that is read now has everything that the jobs were read from.
+        # Read after the jobs, the log tells of every write that they were read from.
         self._change_log.refresh()
         return [
             *self._of_jobs(jobs),
@@ -107,10 +107,7 @@ class Auditor:
         found: dict[str, Data] = {}
         for start in range(0, len(paths), MAX_READS):
             part = paths[start : start + MAX_READS]
-            request = self._connection.new_read()
-            for path in part:
-                request.get(path)
-            for path, data in zip(part, self._connection.read(request, is_fresh=False), strict=True):
+            for path, data in zip(part, self._connection.read_many(part, is_fresh=False), strict=True):
                 if data is not None:
                     found[path] = data
         return found
@@ -129,27 +126,24 @@ class Auditor:
             yield "it is delayed, but for no moment"
         with self._listing.lock:
             item = self._listing.items.get(job.uuid)
-            is_behind = item is None or item.zxid < job.zxid
-            if is_behind or (item is not None and item.zxid == job.zxid and item.state is not job.state):
+            if item is None or item.zxid < job.zxid or (item.zxid == job.zxid and item.state is not job.state):
                 yield f"it is {job.state}, but not listed as such"
 
     def _of_keys(self, jobs: dict[str, StoredJob], newer: set[str]) -> Iterator[_Suspect]:
-        held = self._data(self._children(self._children([self._layout.keys])))
-        theirs = {path for path, holder in held.items() if uuid_in(holder) in newer}
+        read = self._data(self._children(self._children([self._layout.keys])))
+        held = {path: (uuid_in(holder), holder.stat.mzxid) for path, holder in read.items()}
+        known = set()
         for job in jobs.values():
             if job.key is not None and job.is_live:
                 path = self._layout.key(job.name, job.key)
-                holder = held.pop(path, None)
-                if path not in theirs and (holder is None or uuid_in(holder) != job.uuid):
-                    seen = (job.zxid, 0 if holder is None else holder.stat.mzxid)
-                    yield _Suspect(job.uuid, "its key leads to another job, or nowhere", seen, path)
-        for path, holder in held.items():
-            if path in theirs:
-                continue
-            problem = (
-                f"the key {path.rpartition('/')[2]} leads to {uuid_in(holder)}, which is not live or does not have it"
-            )
-            yield _Suspect(None, problem, (holder.stat.mzxid,), path)
+                known.add(path)
+                uuid, zxid = held.get(path, (None, 0))
+                if uuid != job.uuid and uuid not in newer:
+                    yield _Suspect(job.uuid, "its key leads to another job, or nowhere", (job.zxid, zxid), path)
+        for path, (uuid, zxid) in held.items():
+            if path not in known and uuid not in newer:
+                problem = f"the key {path.rpartition('/')[2]} leads to {uuid}, which is not live or does not have it"
+                yield _Suspect(None, problem, (zxid,), path)
 
     def _of_blobs(self, jobs: dict[str, StoredJob]) -> Iterator[_Suspect]:
         there = set(self._children(self._children([self._layout.blobs])))
@@ -181,7 +175,7 @@ class Auditor:
             return self._give_back_key(suspect.uuid, suspect.path)
         request = self._connection.new_write()
         if suspect.path.startswith(self._layout.blobs):
-            # Its writer may have gone on after all, so that it belongs to a job since.
+            # Its writer may have gone on after all, and it may belong to a job by now.
             request.check(self._layout.blobs, counted)
             request.delete(suspect.path)
         else:
@@ -199,7 +193,7 @@ class Auditor:
         return found.stat.version
 
     def _rewrite(self, suspect: _Suspect) -> bool:
-        """Write a job again, as it is now and with a line of the log, so that every client lists it so."""
+        """Write a job again as it is, with a line of the log, so that every client lists it like that."""
 
         def write(job: StoredJob | None, now: float) -> tuple[bool, Write]:
             if job is None or (job.zxid,) != suspect.seen:
@@ -209,21 +203,20 @@ class Auditor:
             if suspect.field is not None:
                 # A posting without a body can't be read, and goes to the trash as such.
                 del job.blobs[suspect.field]
-                setattr(job, suspect.field, b"" if suspect.field == "body" else None)
+                setattr(job, suspect.field, NO_VALUE[suspect.field])
             return True, Write.UPDATE
 
         assert suspect.uuid is not None
         return self._jobs.edit([(suspect.uuid, write)])[0]
 
     def _give_back_key(self, uuid: str, path: str) -> bool:
-        """Let a key lead to the job that has it; of two that have it, the one that it leads to keeps it."""
+        """Let a key lead to the job that has it; of two jobs that have it, the one that it leads to keeps it."""
         holder = self._connection.read_one(path)
-        rival_uuid = uuid if holder is None else uuid_in(holder)
-        job, rival = self._jobs.current([uuid, rival_uuid])
+        held_by = uuid if holder is None else uuid_in(holder)
+        job, rival = self._jobs.current([uuid, held_by])
         if job is None or job.key is None or not job.is_live:
             return False
-        is_rival = rival is not None and rival_uuid != uuid and rival.is_live
-        if is_rival and rival is not None and (rival.name, rival.key) == (job.name, job.key):
+        if rival is not None and held_by != uuid and rival.is_live and (rival.name, rival.key) == (job.name, job.key):
             return self._take_key(job)
         self._transactions.create_parents([path])
         request = self._connection.new_write()

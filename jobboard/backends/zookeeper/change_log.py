@@ -27,13 +27,13 @@ KEPT = 4096
 BLOCK = 64
 
 MAX_READS = 200
-#: At most so many changes of others are read on the chance that they exist, along with what tells how many there are.
+#: At most so many changes of others are read by guess, in the same request that tells how many there are.
 MAX_GUESSED = 16
 MAX_RETRIES = 10
 
 
 class _Look(NamedTuple):
-    """The stats of the log and of ``ready``, changes that were read with them, and what else was.
+    """The stats of the log and of ``ready``; the changes, and what else, that the same request read.
 
     ``first`` is the number of the change that came next when the look began.
     """
@@ -46,7 +46,7 @@ class _Look(NamedTuple):
 
 
 class ChangeLogReader:
-    """Knows how far in the log the listing has come.
+    """Knows how far the listing has followed the log.
 
     A client's own changes need no reading. A gap between them says that others have changed something, so that a client
     that is alone on a board reads nothing at all.
@@ -66,7 +66,7 @@ class ChangeLogReader:
         #: The versions of the znodes ``ready`` and ``paused``, as far as they are known.
         self.ready_version: int | None = None
         self.paused_version = 0
-        #: Is called with every change, in their order.
+        #: Is called with every change, in order.
         self.on_change: Callable[[LoggedChange], None] | None = None
 
     @property
@@ -108,7 +108,7 @@ class ChangeLogReader:
                 if self._next is None:
                     self._load()
                 if self._next is not None:
-                    look = self._look(also)
+                    look = self._look(self._next, also)
                     if look is not None and self._advance(look.first, look.log.creations, look.guessed):
                         self._learn_ready(look.ready)
                         return look.found
@@ -126,15 +126,10 @@ class ChangeLogReader:
         if self.ready_version is None or stat.version > self.ready_version:
             self.ready_version = stat.version
 
-    def _look(self, also: Sequence[str]) -> _Look | None:
-        request = self._connection.new_read()
-        first = self._next or 0
+    def _look(self, first: int, also: Sequence[str]) -> _Look | None:
         guessed = [number for number in range(first, first + self._guess) if number not in self._own]
-        for path in (self.path, self._layout.sessions, self._layout.paused, self._layout.ready, *also):
-            request.get(path)
-        for number in guessed:
-            request.get(self._path_of(number))
-        log, sessions, paused, ready, *found = self._connection.read(request)
+        paths = [self.path, self._layout.sessions, self._layout.paused, self._layout.ready, *also]
+        log, sessions, paused, ready, *found = self._connection.read_many([*paths, *map(self._path_of, guessed)])
         if log is None or sessions is None or paused is None or ready is None:
             self._find_log()
             return None
@@ -169,46 +164,48 @@ class ChangeLogReader:
             numbers = range(self._next, min(head, self._next + MAX_READS))
             missing = [number for number in numbers if number not in self._own]
             others += len(missing)
-            changes = {change.number: change for change in self._read(missing, guessed)}
+            changes = self._read(missing, guessed)
             if len(changes) < len(missing):
                 return False
-            with self._listing.lock:
-                for number in numbers:
-                    change = self._own.pop(number, None) or changes.get(number)
-                    if change is not None and number == self._next:
-                        self._apply(change)
-                        self._next += 1
+            self._apply_in_order(numbers, changes)
         with self._listing.lock:
             if not self._own:
                 self._listing.forget_deleted()
         self._guess = min(others, MAX_GUESSED) if others else self._guess // 2
         return True
 
-    def _read(self, numbers: Sequence[int], guessed: dict[int, Data]) -> list[LoggedChange]:
+    def _read(self, numbers: Sequence[int], guessed: dict[int, Data]) -> dict[int, LoggedChange]:
+        """Return the changes of these numbers, up to the first that does not exist or can't be decoded."""
         found: dict[int, Data | None] = dict(guessed)
         unread = [number for number in numbers if number not in found]
         if unread:
-            request = self._connection.new_read()
-            for number in unread:
-                request.get(self._path_of(number))
-            found |= dict(zip(unread, self._connection.read(request, is_fresh=False), strict=True))
-        changes = []
+            found |= zip(unread, self._connection.read_many(map(self._path_of, unread), is_fresh=False), strict=True)
+        changes = {}
         for number in numbers:
             data = found[number]
             if data is None:
                 break
             try:
-                changes.append(decode_change(data.data, number, data.stat.czxid, data.stat.ctime))
+                changes[number] = decode_change(data.data, number, data.stat.czxid, data.stat.ctime)
             except ValueError as error:
-                # It may have said anything, so the board must be listed anew.
+                # Nobody knows what it said, so the board must be listed anew.
                 logger.warning("change %s of board %s: %s", number, self._layout.root, error)
                 break
         return changes
 
+    def _apply_in_order(self, numbers: Sequence[int], others: dict[int, LoggedChange]) -> None:
+        with self._listing.lock:
+            for number in numbers:
+                change = self._own.pop(number, None) or others.get(number)
+                if change is not None and number == self._next:
+                    self._apply(change)
+
     def _apply(self, change: LoggedChange) -> None:
+        """Apply the change that comes next."""
         self._list(change)
         if self.on_change is not None and change.told:
             self.on_change(change)
+        self._next = change.number + 1
 
     def _list(self, change: LoggedChange) -> None:
         for item in change.items:
@@ -238,7 +235,7 @@ class ChangeLogReader:
             self._next = log.stat.creations
 
     def correct(self, uuid: str, job: StoredJob | None) -> None:
-        """Learn how a job is that was read: if the listing knows it otherwise, the log has not told of it."""
+        """Learn a job as it was read: where the listing differs, the log has not told of a change."""
         with self._listing.lock:
             item = self._listing.items.get(uuid)
             if job is not None:
@@ -272,9 +269,8 @@ class ChangeLogReader:
                 own = logged(change, number, stat.mzxid, stat.mtime)
                 if number == self._next:
                     self._apply(own)
-                    self._next += 1
                 else:
-                    # Those before it are still to be read: the listing keeps the newer of two, the events their order.
+                    # Those before it are still to be read: the listing keeps the newer of two, and events their order.
                     self._list(own)
                     self._own[number] = own
         if number % BLOCK == 0 and number >= KEPT + BLOCK:
@@ -292,9 +288,7 @@ class ChangeLogReader:
 
     def tidy(self) -> None:
         """Delete what is left of the log where a block could not be deleted."""
-        request = self._connection.new_read()
-        request.get(self.path)
-        (log,) = self._connection.read(request, is_fresh=False)
+        (log,) = self._connection.read_many([self.path], is_fresh=False)
         if log is None or log.stat.numChildren <= KEPT + 16 * BLOCK:
             return
         request = self._connection.new_read()

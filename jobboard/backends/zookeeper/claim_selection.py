@@ -29,10 +29,10 @@ READ_AHEAD, MAX_BYTES_AHEAD = 32, 64_000
 MAX_WIDTH = 32
 #: After so many claims without a race, a claim chooses among half as many jobs.
 CALM_CLAIMS = 16
-#: After so many seconds without a lost race the best job is the one that is claimed, as before.
+#: After so many seconds without a lost race, a claim takes the best job again.
 CALM_SECONDS = 1.0
 
-#: A job as it was read, and how many times jobs had been deleted before.
+#: A job as it was read, and how many jobs had been deleted from the board before.
 _Known = tuple[Data, int]
 
 
@@ -57,7 +57,7 @@ class ClaimSelection:
         self._width, self._calm, self._lost_at = 1, 0, 0.0
         #: When others were last found to have made a job claimable that this client knew nothing of.
         self._crowded_at = -CALM_SECONDS
-        #: Jobs as they were read ahead; if one is not so any more, the transaction fails.
+        #: Jobs as they were read ahead; if one has changed since, the transaction fails.
         self._ahead: dict[str, _Known] = {}
         #: Jobs that a thread of this client is about to claim.
         self._busy: set[str] = set()
@@ -80,12 +80,12 @@ class ClaimSelection:
         """Claim the best jobs, and add them to ``found``."""
         must_look = False
         for _ in range(MAX_RETRIES):
-            # Alone, with nothing that others could have added, the transaction itself makes sure of that.
+            # A client that seems to be alone need not look: the transaction itself makes sure that nobody added a job.
             ready = None if must_look or not self._is_alone() else self._change_log.ready_version
             wanted = min(limit - len(found), MAX_JOBS)
             count = self._claim_best(claim, names, wanted, ready, found)
             must_look = count is None
-            # If there are fewer, these are all: the look said so, or the transaction, since nothing was added.
+            # Fewer than wanted are all there are: the look said so, or the transaction did, since nothing was added.
             if count is not None and (len(found) >= limit or count < wanted):
                 return
         if not found:
@@ -175,12 +175,7 @@ class ClaimSelection:
 
     def _jobs_of(self, chosen: Sequence[Item], data: dict[str, _Known]) -> list[StoredJob]:
         """Return the chosen jobs as they were read; those that can't be claimed any more are left out."""
-        known: dict[str, _Known] = {}
-        for item in chosen:
-            one = data.get(item.uuid) or self._ahead.pop(item.uuid, None)
-            # What the listing knows to be older than the job is now would only fail.
-            if one is not None and one[0].stat.mzxid >= item.zxid:
-                known[item.uuid] = one
+        known = self._known(chosen, data)
         missing = [item.uuid for item in chosen if item.uuid not in known]
         if missing:
             known |= self._read_ahead(chosen, missing)
@@ -194,25 +189,28 @@ class ClaimSelection:
             self._change_log.correct(item.uuid, job if isinstance(job, StoredJob) else None)
         return jobs
 
+    def _known(self, chosen: Sequence[Item], data: dict[str, _Known]) -> dict[str, _Known]:
+        """Return what was read of these jobs, but for those of which the listing knows a newer write."""
+        read = ((item, data.get(item.uuid) or self._ahead.pop(item.uuid, None)) for item in chosen)
+        return {item.uuid: one for item, one in read if one is not None and one[0].stat.mzxid >= item.zxid}
+
     def _read_ahead(self, chosen: Sequence[Item], missing: list[str]) -> dict[str, _Known]:
-        """Read what is missing, and of the jobs that come after a single one some more."""
+        """Read what is missing; for a single job, also some of those that come after it."""
         wanted = dict.fromkeys(missing)
         if len(chosen) == 1 and self._width == 1:
             with self._listing.lock:
                 next_items = self._listing.ready(frozenset({chosen[0].name}), READ_AHEAD)
                 wanted |= dict.fromkeys(item.uuid for item in next_items)
-        request = self._connection.new_read()
-        for uuid in wanted:
-            request.get(self._layout.job(uuid))
         deletions = self._reader.deletions
-        found = dict(zip(wanted, self._connection.read(request, is_fresh=False), strict=True))
+        found = self._connection.read_many(map(self._layout.job, wanted), is_fresh=False)
+        known = {uuid: (data, deletions) for uuid, data in zip(wanted, found, strict=True) if data is not None}
         self._ahead.clear()
         size = 0
-        for uuid, data in found.items():
-            size += 0 if data is None else len(data.data)
-            if data is not None and uuid not in missing and size < MAX_BYTES_AHEAD:
-                self._ahead[uuid] = (data, deletions)
-        return {uuid: (found[uuid], deletions) for uuid in missing if found[uuid] is not None}
+        for uuid, one in known.items():
+            size += len(one[0].data)
+            if uuid not in missing and size < MAX_BYTES_AHEAD:
+                self._ahead[uuid] = one
+        return known
 
     def _note_conflict(self, conflict: Conflict, *, is_race: bool) -> None:
         """Choose among more jobs after a lost race; a client that knew too little of the board has met no race."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
@@ -265,9 +265,14 @@ class Connection:
 
     def read_one(self, path: str) -> Any:
         """Return the :class:`~jobboard.backends.zookeeper.requests.Data` under a path, or None."""
+        return self.read_many([path])[0]
+
+    def read_many(self, paths: Iterable[str], *, is_fresh: bool = True) -> list[Any]:
+        """Return the same for each of many paths, by one request."""
         request = self.new_read()
-        request.get(path)
-        return self.read(request)[0]
+        for path in paths:
+            request.get(path)
+        return self.read(request, is_fresh=is_fresh)
 
     def _sync(self) -> Pending:
         self.wait_until_connected()

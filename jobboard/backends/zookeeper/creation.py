@@ -51,10 +51,7 @@ class BoardCreation:
             raise from_kazoo(self._connection.where, error) from None
 
     def _create_missing(self) -> None:
-        request = self._connection.new_read()
-        for path in self._layout.fixed:
-            request.get(path)
-        found = dict(zip(self._layout.fixed, self._connection.read(request), strict=True))
+        found = dict(zip(self._layout.fixed, self._connection.read_many(self._layout.fixed), strict=True))
         missing = [path for path, data in found.items() if data is None]
         if self._layout.logs not in missing and self._layout.log(0) in missing:
             # A log that began anew has another generation.

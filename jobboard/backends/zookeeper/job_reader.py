@@ -26,12 +26,8 @@ class JobReader:
         found: list[StoredJob | Newer | str | None] = []
         for start in range(0, len(uuids), MAX_READS):
             part = uuids[start : start + MAX_READS]
-            request = self._connection.new_read()
-            request.get(self._layout.sessions)
-            request.get(self._layout.deleted)
-            for uuid in part:
-                request.get(self._layout.job(uuid))
-            sessions, deleted, *data = self._connection.read(request, is_fresh=is_fresh)
+            paths = [self._layout.sessions, self._layout.deleted, *map(self._layout.job, part)]
+            sessions, deleted, *data = self._connection.read_many(paths, is_fresh=is_fresh)
             if sessions is None or deleted is None:
                 raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
             if not self._sessions.are_known_at(sessions.stat):
@@ -56,10 +52,8 @@ class JobReader:
         wanted = [(job, field, blob) for job in jobs for field, blob in job.blobs.items() if not getattr(job, field)]
         for start in range(0, len(wanted), MAX_BLOB_READS):
             part = wanted[start : start + MAX_BLOB_READS]
-            request = self._connection.new_read()
-            for _, _, blob in part:
-                request.get(self._layout.blob(blob))
-            for (job, field, _), data in zip(part, self._connection.read(request, is_fresh=False), strict=True):
+            found = self._connection.read_many((self._layout.blob(blob) for _, _, blob in part), is_fresh=False)
+            for (job, field, _), data in zip(part, found, strict=True):
                 if data is None:
                     torn[job.uuid] = job
                 else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
@@ -47,7 +47,7 @@ class Listing:
         self.lock = threading.RLock()
         self.waiters: set[ConditionWaiter] = set()
         self.schedules = ScheduleIndex()
-        #: Every look at the board tells it, so that :meth:`clear` may keep it.
+        #: Every look at the board reads it again, so that :meth:`clear` keeps it.
         self.paused: frozenset[str | None] = frozenset()
         self.clear()
 
@@ -98,7 +98,7 @@ class Listing:
     def _link(self, item: Item, due: float | None) -> None:
         state = item.state
         while item.place in self.by_place:
-            # A damaged job may claim the place of another one.
+            # A damaged job may have the place of another one.
             item.place += 1
         item.index = index = self.indexes[state]
         index.add(item.place, item.name)
@@ -113,8 +113,10 @@ class Listing:
             self.timers.add((due, item.place), item.name)
         if state is JobState.CLAIMED and item.presence is not None:
             self.by_presence.setdefault(item.presence, set()).add(item.uuid)
-        if state is JobState.UNCLAIMED or due is not None:
-            self.notify(item.name, 0.0 if state is JobState.UNCLAIMED else due or 0.0)
+        if state is JobState.UNCLAIMED:
+            self.notify(item.name, 0.0)
+        elif due is not None:
+            self.notify(item.name, due)
 
     def _unlink(self, item: Item) -> None:
         if item.index is not None:
@@ -156,6 +158,13 @@ class Listing:
         """Put back what :meth:`forgettable` took out and could not be deleted."""
         for uuid in uuids:
             heapq.heappush(self.remembered, (now, uuid))
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, after: int | None, size: int
+    ) -> dict[int, str]:
+        """Return the places and uuids of the next jobs in these states, in claim order."""
+        orders = [order for state in states for order in self.indexes[state].orders(names)]
+        return {place: self.by_place[place].uuid for place in islice(walk(orders, after), size)}
 
     def due(self, now: float, limit: int | None = None) -> list[str]:
         """Return jobs whose moment has come."""

@@ -39,10 +39,7 @@ class ListingLoader:
             yield names[start : start + MAX_READS]
 
     def _load_jobs(self, uuids: Sequence[str]) -> None:
-        request = self._connection.new_read()
-        for uuid in uuids:
-            request.get(self._layout.job(uuid))
-        found = self._connection.read(request, is_fresh=False)
+        found = self._connection.read_many(map(self._layout.job, uuids), is_fresh=False)
         with self._listing.lock:
             for uuid, data in zip(uuids, found, strict=True):
                 job = None if data is None else decode(uuid, data.data, data.stat)
@@ -51,10 +48,7 @@ class ListingLoader:
 
     def _load_schedules(self, names: Sequence[str]) -> None:
         ids = [unquote(name) for name in names]
-        request = self._connection.new_read()
-        for id in ids:
-            request.get(self._layout.schedule(id))
-        found = self._connection.read(request, is_fresh=False)
+        found = self._connection.read_many(map(self._layout.schedule, ids), is_fresh=False)
         with self._listing.lock:
             for id, data in zip(ids, found, strict=True):
                 if data is not None:

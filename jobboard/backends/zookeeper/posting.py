@@ -21,10 +21,11 @@ from jobboard.backends.zookeeper.transactions import MAX_BYTES, Conflict, Transa
 from jobboard.errors import BoardUnavailable
 
 MAX_RETRIES = 200
-#: What a batch may hold in the jobs' own znodes, in bytes, so that it fits a transaction.
+#: Above so many bytes of bodies, a batch leaves only those up to the second size in the jobs' own znodes, so that it
+#: fits a transaction.
 MAX_INLINE_BATCH, SMALL_INLINE = 150_000, 256
 
-#: What becomes of a posting, and of which job.
+#: What becomes of a posting, and the job that it is about.
 _Step = tuple[PostOutcome, StoredJob]
 
 
@@ -131,10 +132,8 @@ class Poster:
         keys = sorted({(new.name, new.key) for new in rows if new.key is not None})
         if not keys:
             return {}
-        request = self._connection.new_read()
-        for name, key in keys:
-            request.get(self._layout.key(name, key))
-        return dict(zip(keys, self._connection.read(request), strict=True))
+        found = self._connection.read_many(self._layout.key(name, key) for name, key in keys)
+        return dict(zip(keys, found, strict=True))
 
     def _take_in(self, plan: Plan, holders: dict[tuple[str, str], Data | None]) -> None:
         """Add to a plan the jobs that its uuids and keys lead to."""
@@ -148,15 +147,14 @@ class Poster:
                 plan.by_key[key] = holder
 
     def _current(self, uuids: Sequence[str]) -> dict[str, StoredJob]:
-        """Return the jobs under these uuids as they are now, aliases followed."""
+        """Return the jobs under these uuids as they are now; an alias leads to the job that it stands for."""
         found = {uuid: self._readable(uuid, one) for uuid, one in zip(uuids, self._reader.read(uuids), strict=True)}
         jobs = {uuid: one for uuid, one in found.items() if isinstance(one, StoredJob)}
         aliases = {uuid: one for uuid, one in found.items() if isinstance(one, str)}
-        again = [*self._jobs.write_due(jobs.values()), *{target for target in aliases.values() if target not in jobs}]
-        if again:
-            latest = dict(zip(again, self._jobs.current(again), strict=True))
-            jobs = {uuid: job for uuid, job in (jobs | latest).items() if job is not None}
-        return jobs | {alias: jobs[uuid] for alias, uuid in aliases.items() if uuid in jobs}
+        again = [*self._jobs.write_due(jobs.values()), *(set(aliases.values()) - jobs.keys())]
+        latest = {**jobs, **dict(zip(again, self._jobs.current(again), strict=True))}
+        current = ((uuid, latest.get(aliases.get(uuid, uuid))) for uuid in uuids)
+        return {uuid: job for uuid, job in current if job is not None}
 
     @staticmethod
     def _readable(uuid: str, found: StoredJob | Newer | str | None) -> StoredJob | str | None:
@@ -177,25 +175,23 @@ class Poster:
         self._transactions.move_out_long_values(jobs, max_inline, max_bytes)
 
     def _add(self, transaction: Transaction, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
-        replacements = [(new, job) for new, outcome, job in changed if outcome is PostOutcome.REPLACED]
-        replaced = {job.uuid: job for _, job in replacements}
+        replaced = {new.uuid: job for new, outcome, job in changed if outcome is PostOutcome.REPLACED}
         # Those without a zxid are new in this very batch.
-        known = [job for job in replaced.values() if job.zxid]
+        known = {job.uuid: job for job in replaced.values() if job.zxid}
         if known:
-            self._transactions.check_not_deleted(transaction, known)
+            self._transactions.check_not_deleted(transaction, list(known.values()))
+        # Before the jobs, which delete the oldest of too many aliases.
+        for alias, job in replaced.items():
+            transaction.create(self._layout.job(alias), encode_alias(job.uuid))
         for _, outcome, job in changed:
             if outcome is PostOutcome.POSTED:
                 self._transactions.write_job(transaction, job, was_live=False, is_new=True)
-        for job in known:
+        for job in known.values():
             self._transactions.write_job(transaction, job, was_live=True)
-        for new, job in replacements:
-            transaction.create(self._layout.job(new.uuid), encode_alias(job.uuid))
-        for alias in {alias for job in replaced.values() for alias in job.forgotten_aliases}:
-            transaction.delete(self._layout.job(alias))
 
 
 def _changed(rows: Sequence[NewJob], steps: Sequence[_Step]) -> list[tuple[NewJob, PostOutcome, StoredJob]]:
-    """Return the postings that change something, with what they make of which job."""
+    """Return the postings that change something, with their outcomes and the jobs that they change."""
     return [
         (new, outcome, job)
         for new, (outcome, job) in zip(rows, steps, strict=True)

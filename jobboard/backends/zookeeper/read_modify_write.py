@@ -95,13 +95,13 @@ class ReadModifyWrite:
     def current(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Return the jobs of these uuids as they are now, with their long values; None for those that don't exist."""
         found = self._reader.read_jobs(uuids)
-        if self.write_due(job for job in found if job is not None):
+        if self.write_due(filter(None, found)):
             found = self._reader.read_jobs(uuids)
         return self._with_long_values(found)
 
     def _with_long_values(self, found: list[StoredJob | None]) -> list[StoredJob | None]:
         """Return the jobs with their long values; those that were written meanwhile are read again for that."""
-        torn = self._reader.read_long_values([job for job in found if job is not None])
+        torn = self._reader.read_long_values(list(filter(None, found)))
         for _ in range(MAX_RETRIES):
             if not torn:
                 break
@@ -109,7 +109,7 @@ class ReadModifyWrite:
             again = dict(zip(versions, self._reader.read_jobs(list(versions)), strict=True))
             found = [again.get(job.uuid, job) if job is not None else None for job in found]
             # What is missing although nobody has written since is gone for good.
-            changed = [job for uuid, job in again.items() if job and job.zxid != versions[uuid]]
+            changed = [job for job in filter(None, again.values()) if job.zxid != versions[job.uuid]]
             torn = self._reader.read_long_values(changed)
         return found
 
@@ -130,8 +130,8 @@ class ReadModifyWrite:
     def edit(self, steps: Sequence[Step[Answer]], *, use_held: bool = False) -> list[Answer]:
         """Carry the steps out, each atomically; two for the same job one after the other.
 
-        :param use_held: decide on what this client remembers of the jobs that it holds, if that leads to a write, which
-            then fails if it was not so any more.
+        :param use_held: decide on the jobs that this client holds as it remembers them, if that leads to a write; the
+            write fails if a job has changed since.
         """
         answers: dict[int, Answer] = {}
         pending = list(enumerate(steps))
@@ -181,17 +181,21 @@ class ReadModifyWrite:
     def _write(self, decided: Sequence[_Decided[Answer]], gone: set[str]) -> list[_Decided[Answer]]:
         """Write what was decided, and return what is done.
 
-        :param gone: what need not be removed with a job, since somebody has done so by hand; is added to.
+        :param gone: what need not be removed with a job, since somebody has done so by hand; this adds to it.
         """
         done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
         changed = [(one, one.job) for one in decided if one.write is not Write.NOTHING and one.job is not None]
         if not changed:
             return done
-        self._transactions.create_parents_of_keys([job for one, job in changed if job.is_live and not one.was_live])
-        self._transactions.move_out_long_values([job for one, job in changed if one.write is Write.UPDATE])
+        self._prepare(changed)
         done += self._carry_out(changed, gone)
         self._remember(done)
         return done
+
+    def _prepare(self, changed: Sequence[tuple[_Decided[Answer], StoredJob]]) -> None:
+        """Make what the transactions need: the parents of new keys, and znodes for long values."""
+        self._transactions.create_parents_of_keys([job for one, job in changed if job.is_live and not one.was_live])
+        self._transactions.move_out_long_values([job for one, job in changed if one.write is Write.UPDATE])
 
     def _carry_out(
         self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]
@@ -254,7 +258,7 @@ def _leave(job: StoredJob | None, _now: float) -> tuple[StoredJob | None, Write]
 def _first_of_each(
     pending: Sequence[tuple[int, Step[Answer]]],
 ) -> tuple[list[tuple[int, Step[Answer]]], list[tuple[int, Step[Answer]]]]:
-    """Part the first step of each job from those that come after it."""
+    """Separate the first step of each job from those that come after it."""
     first: list[tuple[int, Step[Answer]]] = []
     later: list[tuple[int, Step[Answer]]] = []
     seen: set[str] = set()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from itertools import islice
 
-from jobboard.backends.ordered import walk
 from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.clock import Clock
@@ -25,7 +23,7 @@ _COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRA
 
 
 class BoardReader:
-    """A page begins above the place of the last entry of the page before."""
+    """Reads what callers ask about a board. A page begins after the place of the last job of the page before."""
 
     def __init__(
         self,
@@ -79,16 +77,14 @@ class BoardReader:
             raise TypeError(f"not a cursor of this backend: {cursor!r}")
         self._upkeep.catch_up()
         with self._listing.lock:
-            orders = [order for state in states for order in self._listing.indexes[state].orders(names)]
-            places = list(islice(walk(orders, cursor), size))
-            uuids = [self._listing.by_place[place].uuid for place in places]
-        jobs = self._jobs.current(uuids)
-        for uuid, job in zip(uuids, jobs, strict=True):
+            listed = self._listing.page(states, names, cursor, size)
+        jobs = self._jobs.current(list(listed.values()))
+        for uuid, job in zip(listed.values(), jobs, strict=True):
             if job is None:
                 # It was deleted by hand, or is of a newer format, and would be listed as ready for ever.
                 self._change_log.correct(uuid, None)
         rows = [job.copy() for job in self._shown(jobs) if job is not None and job.state in states]
-        return Page(rows, places[-1] if len(places) == size else None)
+        return Page(rows, list(listed)[-1] if len(listed) == size else None)
 
     def stats(self) -> BoardStats:
         now = self._upkeep.catch_up()

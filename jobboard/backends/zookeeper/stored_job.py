@@ -51,7 +51,7 @@ MAX_INLINE = 1024
 #: Reasons come from error messages, which can be of any length, and a job must stay small enough to be written.
 MAX_REASON, MAX_EVENT_REASON, MAX_ERROR = 4_000, 500, 400_000
 
-#: What is hidden at once is so too for clients whose clocks are behind by less than this, in seconds.
+#: What is hidden at once is hidden also from clients whose clocks are behind by less than this, in seconds.
 MAX_CLOCK_ERROR = 1.0
 
 #: Whether the client of this presence still exists.
@@ -90,11 +90,15 @@ _LONG_FIELDS: dict[str, tuple[type, ...]] = {
     "result": BYTES,
     "last_error": TEXT,
 }
-LONG_FIELDS = tuple(_LONG_FIELDS)
+LONG_FIELDS, _LONG_TYPES = tuple(_LONG_FIELDS), tuple(_LONG_FIELDS.values())
 _STORED_FIELDS = (*_FIELDS, *LONG_FIELDS)
 
 _row_values = attrgetter(*(field.name for field in fields(JobRow)))
 _plain_values = attrgetter(*_FIELDS)
+_long_values = attrgetter(*LONG_FIELDS)
+
+#: What a long field has that was not read, or does not exist.
+NO_VALUE: dict[str, Any] = dict.fromkeys(LONG_FIELDS) | {"body": b""}
 
 #: Stands for a long value that was not read while a transition decides whether it is replaced.
 _UNREAD: Any = object()
@@ -203,7 +207,15 @@ class StoredJob(JobRow):
         if getattr(self, field) is not before:
             self.orphans.append(self.blobs.pop(field))
         elif before is _UNREAD:
-            setattr(self, field, b"" if field == "body" else None)
+            setattr(self, field, NO_VALUE[field])
+
+    def _name_blobs(self, is_blob: list[Any]) -> None:
+        """Take what was read into these long fields for the names of the znodes that hold their values."""
+        for field, blob in zip(LONG_FIELDS, is_blob, strict=True):
+            if blob:
+                self.blobs[field] = getattr(self, field)
+                setattr(self, field, NO_VALUE[field])
+        check_ids(self.blobs.values())
 
     def _take_notes(self, transition: Transition[Any]) -> None:
         self.told += map(_line_of, transition.told)
@@ -227,7 +239,7 @@ class StoredJob(JobRow):
             self.forgotten_aliases.append(self.aliases.pop(0))
 
     def learn_write(self, stat: Stat, *, is_new: bool = False) -> None:
-        """Learn what the write that has just succeeded made of it."""
+        """Learn what the write that has just succeeded, or was read, made of it."""
         if is_new:
             self.sequence = sequence_of(stat.mzxid, self.index)
             self.created_on = stat.mtime / 1000
@@ -341,13 +353,12 @@ def _warn_once(format: int) -> None:
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     check_types(parts, _TYPES)
     format, *plain, lines, aliases, is_blob, longs = parts
-    long_types = list(_LONG_FIELDS.values())
-    if is_blob:
-        long_types = [(str,) if blob else types for blob, types in zip(is_blob, long_types, strict=True)]
-    check_types(longs, long_types)
     job = StoredJob(uuid, "", 0, b"")
     for field, value in zip(_STORED_FIELDS, (*plain, *longs), strict=True):
         setattr(job, field, value)
+    if is_blob:
+        job._name_blobs(is_blob)
+    check_types(_long_values(job), _LONG_TYPES)
     job.state = _STATES[job.state]
     check_moments(job.run_at, job.expires_at, job.until)
     check_ids(aliases)
@@ -356,15 +367,8 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     if format != _JOB or not 0 <= job.index < 1 << PLACE_BITS:
         raise ValueError("not a job")
     job.sequence, job.created_on = sequence_of(stat.czxid, job.index), stat.ctime / 1000
-    job.version, job.zxid, job.last_modified = stat.version, stat.mzxid, stat.mtime / 1000
-    job.token = stat.mzxid if job.token == THIS else job.token
-    job.aliases = aliases
-    job.lines = [_with_stat((_KINDS[kind], *rest), stat) for kind, *rest in lines]
-    for field, blob, id in zip(LONG_FIELDS, is_blob, longs, strict=True) if is_blob else ():
-        if blob:
-            check_ids([id])
-            job.blobs[field] = id
-            setattr(job, field, b"" if field == "body" else None)
+    job.aliases, job.lines = aliases, [(_KINDS[kind], *rest) for kind, *rest in lines]
+    job.learn_write(stat)
     return job
 
 

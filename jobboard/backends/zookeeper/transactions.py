@@ -125,6 +125,8 @@ class Transactions:
                 self._check_blob(transaction, blob)
             else:
                 transaction.create(layout.blob(blob), content)
+        for alias in job.forgotten_aliases:
+            transaction.delete(layout.job(alias))
         transaction.change.add_written(job)
 
     def _check_blob(self, transaction: Transaction, blob: str) -> None:
