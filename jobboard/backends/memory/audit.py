@@ -40,16 +40,20 @@ def _misplacements_of(store: MemoryStore, row: StoredJob) -> Iterator[str]:
         yield "its sequence leads to another job, or nowhere"
     if row.index is not None and (row.index is not _index_of(store, row) or not row.index.has(row.place, row.name)):
         yield f"it is {row.state}, but not listed as such"
-    if row.due != store.due_of(row) or (
-        row.due is not None and not store.timers.has((row.due, row.sequence), row.name)
-    ):
+    if not _has_its_timer(store, row):
         yield "its timer is missing, or set for another moment"
     if store.is_live(row) and row.key is not None and store.keys.get((row.name, row.key)) is not row:
         yield "its key leads to another job, or nowhere"
 
 
+def _has_its_timer(store: MemoryStore, row: StoredJob) -> bool:
+    if row.due != store.due_of(row):
+        return False
+    return row.due is None or store.timers.has((row.due, row.sequence), row.name)
+
+
 def _strays_on(store: MemoryStore) -> Iterator[str]:
-    """What the indexes hold beyond the rows, or lack."""
+    """Which indexes hold more than the rows, or less."""
     rows = store.rows.values()
     for state, index in store.indexes():
         if not _holds_just(index, sum(1 for row in rows if row.index is index)):
@@ -112,7 +116,7 @@ def _repair_row(row: StoredJob) -> None:
 
 
 def _enter_anew(store: MemoryStore, row: StoredJob, is_remembered: bool) -> None:
-    """Of two with one sequence or one key, the one that was posted first keeps it."""
+    """Of two rows with the same sequence or key, the one that was posted first keeps it."""
     if row.sequence in store.by_sequence:
         store.last_sequence += 1
         row.sequence = store.last_sequence
