@@ -32,7 +32,7 @@ CALM_CLAIMS = 16
 #: After so many seconds without a lost race, a claim takes the best job again.
 CALM_SECONDS = 1.0
 
-#: A job as it was read, and how many jobs had been deleted from the board before.
+#: A job as it was read, and how many times jobs had been deleted from the board before.
 _Known = tuple[Data, int]
 
 

@@ -47,7 +47,7 @@ class Listing:
         self.lock = threading.RLock()
         self.waiters: set[ConditionWaiter] = set()
         self.schedules = ScheduleIndex()
-        #: Every look at the board reads it again, so that :meth:`clear` keeps it.
+        #: Every look at the board reads it again, so :meth:`clear` leaves it.
         self.paused: frozenset[str | None] = frozenset()
         self.clear()
 
