@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg.sql
 import pytest
 from harnesses.sql_site import Site
 
+import jobboard
 from jobboard import Every, JobBoard, JobState, Schedule
 from jobboard.backends.sql import audit, job_statements, schedule_statements
 from jobboard.backends.sql.mysql import fast_path as mysql
@@ -134,6 +138,50 @@ def test_an_index_finds_the_rows_and_nothing_is_scanned_or_sorted(site: Site, bo
         if f"jobboard_{index}" not in used or done & (_DEAR - _HARMLESS.get(what, set())):
             wrong.append(f"{what}: {sorted(used)} {sorted(done)}")
     assert not wrong, "\n".join(wrong)
+
+
+#: The conditions by which the index is to find the rows, in the words of the plan.
+PLANNED_ONCE: dict[str, tuple[Statement, str]] = {
+    "claim_next": (postgresql.CLAIM_NEXT, "state = 1"),
+    "claim_next of a name": (postgresql.CLAIM_NEXT_OF_NAME, "name >= "),
+    "whether to wait for a name": (postgresql.READY_IN_OF_NAME, "name >= "),
+    "consume": (postgresql.CONSUME, "uuid = ends.uuid"),
+    "post": (postgresql.POST, "key = given"),
+}
+
+
+@pytest.mark.parametrize("what", PLANNED_ONCE)
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_a_plan_that_was_made_for_an_empty_board_serves_a_full_one(site: Site, what: str, jobs: int) -> None:
+    if not site.is_postgresql:
+        pytest.skip("each statement is planned anew there")
+    prefix = f"p{uuid.uuid4().hex[:8]}_"
+    with jobboard.fetch("b", site.server.uri, prefix=prefix) as board:
+        if jobs:
+            board.post("keyed", key="k")
+        site.run(f"ANALYZE {prefix}jobs, {prefix}journal")
+        statement, condition = PLANNED_ONCE[what]
+        conditions, done = _generic_plan(board, statement)
+    assert [found for found in conditions if condition in found], conditions
+    # An index without a condition is read from end to end.
+    assert "" not in conditions and not done & (_DEAR - {"Sort"}), (conditions, done)
+
+
+def _generic_plan(board: JobBoard, statement: Statement) -> tuple[list[str], set[str]]:
+    """Return the conditions on indexes, and what is done, in a plan that is made before the values are known."""
+    database: Any = board._backend.database  # type: ignore[attr-defined]
+    sql, constants = statement.on(database.driver.dialect)
+    values = {**_VALUES, **constants, "board": database.board}
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+    numbered = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", sql)
+    with database._borrow() as connection:
+        connection.execute(f"PREPARE planned AS {numbered}".encode())
+        given = psycopg.sql.SQL(", ").join(psycopg.sql.Literal(values[name]) for name in names)
+        execute = psycopg.sql.SQL("EXPLAIN (FORMAT JSON) EXECUTE planned({})").format(given)
+        (plan,) = connection.execute(execute).fetchone()
+    nodes = list(_nodes(plan))
+    conditions = [str(node.get("Index Cond", "")) for node in nodes if "Index Name" in node]
+    return conditions, {str(node["Node Type"]) for node in nodes if "Node Type" in node}
 
 
 def test_lines_of_no_job_are_found_by_a_look_at_an_index_for_each(site: Site, board: JobBoard) -> None:

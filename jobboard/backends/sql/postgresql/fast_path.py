@@ -27,10 +27,13 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 
 _COLUMNS = ", ".join(f"job.{name}" for name in JOB_COLUMNS)
 
-# `state + 0` keeps the planner off an index with the state, whatever the statistics say.
+# A connection plans each statement once, and perhaps while the board is nearly empty. So a statement leaves the planner
+# one way: `OFFSET 0` keeps a lookup from becoming a join, which a plan for few jobs does by reading them all, and a row
+# that was found is changed by its place (ctid). `state + 0` keeps the planner off an index with the state.
 # The time is read once, so that an index can serve a comparison with it.
 _MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
 
+# A head that another transaction has changed and left UNCLAIMED since this statement began is locked, but not claimed.
 _CLAIM = f"""
 WITH {_MOMENT}, status AS MATERIALIZED (
     SELECT now,
@@ -39,7 +42,7 @@ WITH {_MOMENT}, status AS MATERIALIZED (
         OR EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)) AS is_due_or_paused
     FROM moment
 ), heads AS MATERIALIZED (
-    SELECT id FROM jobboard_jobs
+    SELECT ctid FROM jobboard_jobs
     WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s AND NOT (SELECT is_due_or_paused FROM status)
     ORDER BY %s rank, id LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED
 ), claimed AS (
@@ -48,13 +51,14 @@ WITH {_MOMENT}, status AS MATERIALIZED (
         owner = CAST(:who AS text),
         claim_id = CAST(:claim_id AS text), due_at = status.now + CAST(:expiry AS float8), last_modified = status.now,
         progress = NULL
-    FROM status, heads WHERE job.id = heads.id
+    FROM status, heads WHERE job.ctid = heads.ctid
     RETURNING {_COLUMNS}
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, who, token, at)
     SELECT CAST(:board AS int), id, 'CLAIMED', owner, token, last_modified FROM claimed
 )
-SELECT job.*, status.is_due_or_paused FROM status LEFT JOIN claimed AS job ON true
+SELECT job.*, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT FROM heads))
+FROM status LEFT JOIN claimed AS job ON true
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 CLAIM_NEXT = Statement(text(_CLAIM % ("", "")))
 _OF_NAME = ("AND name BETWEEN CAST(:name AS text) AND CAST(:name AS text)", "name,")
@@ -69,8 +73,10 @@ WITH {_MOMENT}, done AS (
     FROM moment, unnest(
         CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
         CAST(:retentions AS float8[])
-    ) AS ends (uuid, who, token, result, retention)
-    WHERE job.board = CAST(:board AS int) AND job.uuid = ends.uuid AND job.state + 0 = {CLAIMED}
+    ) AS ends (uuid, who, token, result, retention), LATERAL (
+        SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid OFFSET 0
+    ) AS found
+    WHERE job.ctid = found.ctid AND job.state + 0 = {CLAIMED}
         AND job.token = ends.token AND job.owner = ends.who AND (job.due_at IS NULL OR job.due_at > now)
     RETURNING job.id, job.uuid, job.owner, job.token, job.last_modified
 ), lines AS (
@@ -91,9 +97,10 @@ WITH {_MOMENT}, given AS (
         CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
     ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n)
 ), clash AS MATERIALIZED (
-    SELECT FROM given JOIN jobboard_jobs AS job ON job.board = CAST(:board AS int) AND job.name = given.name
-        AND job.key = given.key AND job.key IS NOT NULL AND job.state < {COMPLETE}
-    WHERE given.key IS NOT NULL LIMIT 1
+    SELECT FROM given WHERE key IS NOT NULL AND EXISTS (
+        SELECT FROM jobboard_jobs WHERE board = CAST(:board AS int) AND name = given.name AND key = given.key
+            AND state < {COMPLETE} OFFSET 0
+    ) LIMIT 1
 ), posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
         due_at, run_at, last_modified, cancel_asked)
