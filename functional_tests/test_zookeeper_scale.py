@@ -20,6 +20,7 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Conductor, Handlers, JobBoard, Posting
+from jobboard.backends.zookeeper.stored_job import PLACE_BITS
 from jobboard.board import client_of
 from jobboard.testing import eventually
 
@@ -126,6 +127,23 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_sends_only_pings(
     # A line that is idle says so every now and then: the last thing that the server heard is a ping.
     assert after["lop"] == "PING"
     assert int(after["recved"]) - int(before["recved"]) <= 4.0 / (6.0 / 3 / 2) + 2
+
+
+def test_the_posts_of_a_new_producer_are_one_transaction_each(harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    zxids = [board.post("resize").sequence >> PLACE_BITS for _ in range(20)]
+    # The server counts its transactions; sessions of earlier tests may end meanwhile.
+    assert zxids[-1] - zxids[0] <= 19 + 3, zxids
+
+
+def test_buckets_that_are_missing_are_made_again(harness: ZooKeeperHarness) -> None:
+    """As on a board of an earlier version."""
+    board = harness.board()
+    backend: Any = board._backend
+    for bucket in backend._layout.buckets:
+        backend._connection.call("delete", bucket)
+    jobs = [board.post("resize") for _ in range(5)] + board.post_many([Posting("resize") for _ in range(100)])
+    assert {job.uuid for job in board.iterjobs()} == {job.uuid for job in jobs}
 
 
 def requests_of(server: ZooKeeperServer, backend: Any) -> dict[str, str]:

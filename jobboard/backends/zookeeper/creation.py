@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
@@ -56,16 +57,19 @@ class BoardCreation:
         if self._layout.logs not in missing and self._layout.log(0) in missing:
             # A log that began anew has another generation.
             missing.remove(self._layout.log(0))
-        if len(missing) < len(self._layout.fixed) or not self._create_all():
+        layout = self._layout
+        if len(missing) < len(layout.fixed) or not self._create_at_once([layout.root, *layout.fixed, *layout.buckets]):
             for path in missing:
                 self._create(path)
+            if layout.jobs in missing:
+                self._create_at_once(layout.buckets)
         deleted = found[self._layout.deleted]
         self._reader.deletions = 0 if deleted is None else deleted.stat.version
 
-    def _create_all(self) -> bool:
-        """Create a whole board at once, which usually works; False if another client does so too, or without a root."""
+    def _create_at_once(self, paths: Sequence[str]) -> bool:
+        """Create all of these, which usually works; False if another client does so too, or without a root."""
         request = self._connection.new_write()
-        for path in (self._layout.root, *self._layout.fixed):
+        for path in paths:
             request.create(path, b"")
         fault = fault_in(self._connection.write(request))
         if fault is not None and fault[1] not in (NODE_EXISTS, NO_NODE):

@@ -62,6 +62,11 @@ class Layout:
         kinds = [self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready]
         return [*kinds, self.deleted, self.entities, self.books, self.schedules]
 
+    @property
+    def buckets(self) -> list[str]:
+        """What the jobs' znodes stand in."""
+        return [f"{self.jobs}/{number:02x}" for number in range(_SPREAD)]
+
     def job(self, uuid: str) -> str:
         return f"{self.jobs}/{_bucket(uuid)}/{uuid}"
 

@@ -15,7 +15,7 @@ from jobboard.backends.zookeeper.errors import reply_lost_if
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
-from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.requests import NO_NODE, Data
 from jobboard.backends.zookeeper.stored_job import MAX_INLINE, Newer, StoredJob, encode_alias, new_job
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, Conflict, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
@@ -85,7 +85,10 @@ class Poster:
                 transaction = self._transactions.begin()
                 self._add(transaction, changed)
                 self._transactions.commit(transaction)
-            except Conflict:
+            except Conflict as conflict:
+                if conflict.code == NO_NODE:
+                    # Of a board that an earlier version made, or that somebody has taken apart.
+                    self._create_buckets(changed)
                 plan = self.certain_plan(rows)
                 continue
             try:
@@ -108,6 +111,7 @@ class Poster:
         if is_taken(steps):
             return
         changed = _changed(plan.rows, steps)
+        self._create_buckets(changed)
         self._prepare(changed, MAX_BYTES - transaction.size)
         self._add(transaction, changed)
 
@@ -165,14 +169,18 @@ class Poster:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def _prepare(self, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]], max_bytes: int = MAX_BYTES) -> None:
+        """See to what must exist before; a board has its buckets of jobs from the beginning."""
         layout = self._layout
-        paths = [layout.job(new.uuid) for new, _, _ in changed]
-        paths += [layout.key(new.name, new.key) for new, _, _ in changed if new.key is not None]
-        self._transactions.create_parents(paths)
+        self._transactions.create_parents(
+            [layout.key(new.name, new.key) for new, _, _ in changed if new.key is not None]
+        )
         jobs = [job for _, _, job in changed]
         size = sum(min(len(job.body), MAX_INLINE) for job in jobs)
         max_inline = MAX_INLINE if size <= MAX_INLINE_BATCH else SMALL_INLINE
         self._transactions.move_out_long_values(jobs, max_inline, max_bytes)
+
+    def _create_buckets(self, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
+        self._transactions.create_parents([self._layout.job(new.uuid) for new, _, _ in changed])
 
     def _add(self, transaction: Transaction, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
         replaced = {new.uuid: job for new, outcome, job in changed if outcome is PostOutcome.REPLACED}
