@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from jobboard.backends import lifecycle
 from jobboard.backends.etcd.connection import Connection, Deadline
@@ -13,6 +14,9 @@ from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob, claims_in
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, absent, delete, modified_at, put, scan, scan_prefix
 from jobboard.backends.etcd.worker import Worker
+
+Jobs = TypeVar("Jobs", bound=Sequence[VersionedJob | None])
+Rest = TypeVar("Rest")
 
 #: For how many seconds a read is repeated while more jobs become due.
 EXPIRE_TIMEOUT = 60.0
@@ -29,11 +33,15 @@ class Expiry:
 
     def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
         """Read jobs while no claim or delay of them is over."""
+        return self.repeat_while_due(lambda: (self._reader.read(uuids), None))[0]
+
+    def repeat_while_due(self, read: Callable[[], tuple[Jobs, Rest]]) -> tuple[Jobs, Rest]:
+        """Repeat a read until no claim or delay of the jobs that it returns is over."""
         deadline = Deadline(EXPIRE_TIMEOUT)
         while True:
-            jobs = self._reader.read(uuids)
+            jobs, rest = read()
             if not self.expire_and_promote(jobs):
-                return jobs
+                return jobs, rest
             deadline.check("jobs become due all the time")
 
     def read_board(self, ops: Sequence[Op]) -> list[Found]:

@@ -186,10 +186,7 @@ class HttpClient:
 
         def begin(client: Etcd3Client) -> Stream:
             response = client.session.post(
-                client.get_url(path),
-                data=json.dumps(payload),
-                headers=_WITH_LEADER,
-                stream=True,
+                client.get_url(path), data=json.dumps(payload), headers=_WITH_LEADER, stream=True
             )
             if response.status_code != requests.codes.ok:
                 text = response.text

@@ -40,6 +40,15 @@ def moment_of(seconds: float) -> bytes:
     return b"%018d" % min(max(0, round(seconds * 1_000_000)), 10**18 - 1)
 
 
+def behind(cursor: object | None, start: bytes) -> bytes:
+    """Return the first key of the page behind a cursor; ``start`` if there is no cursor."""
+    if cursor is None:
+        return start
+    if not isinstance(cursor, bytes):
+        raise TypeError(f"not a cursor of this backend: {cursor!r}")
+    return cursor + b"\0"
+
+
 class Keys:
     """The keys of one board, below ``/PREFIX/BOARD/``; ``order`` is what :func:`order_of` returns."""
 

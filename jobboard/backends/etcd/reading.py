@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from functools import partial
 
-from jobboard.backends.etcd.connection import Connection, Deadline
-from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
-from jobboard.backends.etcd.keys import decoded, is_order
+from jobboard.backends.etcd.keys import behind, decoded, is_order
 from jobboard.backends.etcd.layout import VersionedJob, is_hidden
 from jobboard.backends.etcd.stored import Hint, readable_claim
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, behind, count_prefix, get, kvs_of, scan, scan_prefix
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, kvs_of, scan, scan_prefix
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
 from jobboard.states import LIVE, JobState
@@ -47,41 +48,30 @@ class Reading:
         return [] if job is None else job.row.history_entries()
 
     def find(self, name: str, key: str) -> JobRow | None:
-        deadline = Deadline(EXPIRE_TIMEOUT)
-        while True:
-            (pointer,) = self._connection.read([get(self._keys.key(name, key))])
-            if pointer.first is None:
-                return None
-            (job,) = jobs = self._reader.read_at([pointer.first.value])
-            if not self._expiry.expire_and_promote(jobs):
-                is_it = job is not None and job.row.is_live and (job.row.name, job.row.key) == (name, key)
-                return job.row.view() if job is not None and is_it else None
-            deadline.check(f"the job {name!r} with the key {key!r} is due all the time")
+        def read() -> tuple[list[VersionedJob | None], None]:
+            pointers = self._connection.read([get(self._keys.key(name, key))])
+            return self._reader.read_at([pointer.value for pointer in kvs_of(pointers)]), None
+
+        for job in self._expiry.repeat_while_due(read)[0]:
+            if job is not None and job.row.is_live and (job.row.name, job.row.key) == (name, key):
+                return job.row.view()
+        return None
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        jobs, end = self._jobs_of_page(states, names, behind(cursor, b""), size)
+        start = behind(cursor, b"")
+        if names is None or JobState.COMPLETE in states:
+            read = partial(self._page_of_all, states, start, size)
+        else:
+            read = partial(self._page_of_names, states, names, start, size)
+        jobs, end = self._expiry.repeat_while_due(read)
         now = self._connection.now()
         rows = [job.row.view() for job in jobs if not is_hidden(job, now)]
         shown = [row for row in rows if row.state in states and (names is None or row.name in names)]
         return Page(shown, end)
-
-    def _jobs_of_page(
-        self, states: Collection[JobState], names: frozenset[str] | None, start: bytes, size: int
-    ) -> tuple[list[VersionedJob], bytes | None]:
-        """Read the jobs of a page while nothing of them is due, also some that ``page`` drops, and where it ends."""
-        deadline = Deadline(EXPIRE_TIMEOUT)
-        while True:
-            if names is None or JobState.COMPLETE in states:
-                jobs, end = self._page_of_all(states, start, size)
-            else:
-                jobs, end = self._page_of_names(states, names, start, size)
-            if not self._expiry.expire_and_promote(jobs):
-                return jobs, end
-            deadline.check("jobs become due all the time")
 
     def _page_of_all(
         self, states: Collection[JobState], start: bytes, size: int

@@ -32,13 +32,7 @@ _MAX_PROBES = 8
 class Subscriptions:
     """Opens the watch when the first of them waits or listens; it stays open until the client closes."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        worker: Worker,
-        queue: ReadyQueue,
-        lost_leases: LostLeases,
-    ) -> None:
+    def __init__(self, connection: Connection, worker: Worker, queue: ReadyQueue, lost_leases: LostLeases) -> None:
         self._connection = connection
         self._http = connection.http
         self._keys = connection.keys

@@ -93,15 +93,6 @@ def after(prefix: bytes) -> bytes:
     return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
-def behind(cursor: object | None, start: bytes) -> bytes:
-    """Return the first key of the page behind a cursor; ``start`` if there is no cursor."""
-    if cursor is None:
-        return start
-    if not isinstance(cursor, bytes):
-        raise TypeError(f"not a cursor of this backend: {cursor!r}")
-    return cursor + b"\0"
-
-
 # -- operations ----------------------------------------------------------------------------------------------------
 
 
