@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -142,11 +143,10 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_asks_less_than_once_a_seco
     conductor.start()
     try:
         eventually(holder.entities)
-        requests_of = Requests(server)
-        span = 4.0
-        counted = requests_of.of(lambda: _heartbeat(holder, held, span))
-        # The holder's own renewals are not the idle one's.
-        assert sum(counted.values()) - len(held) // 50 < span
+        requests_of, began = Requests(server), time.monotonic()
+        counted = requests_of.of(lambda: _heartbeat(holder, held, 4.0))
+        # The holder's own renewals are not the idle one's; on a busy machine they take seconds.
+        assert sum(counted.values()) - len(held) // 50 < time.monotonic() - began
     finally:
         conductor.stop()
 
