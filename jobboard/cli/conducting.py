@@ -37,6 +37,12 @@ EXIT_STUCK = 75
 @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
 @click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
 @click.option(
+    "--prefetch/--no-prefetch",
+    default=True,
+    envvar="JOBBOARD_PREFETCH",
+    help="Claim one batch ahead while all slots run quick jobs; on by default.",
+)
+@click.option(
     "--max-stuck",
     type=click.IntRange(min=0),
     default=None,

@@ -19,11 +19,14 @@ _MIN_PAUSE, _MAX_PAUSE = 0.1, 5.0
 _RETRY_DELAY = 0.01
 #: Seconds between two looks whether there is a name to claim again.
 _NO_NAMES_POLL = 0.5
+#: How many requests in a row must get what they ask for before one claims ahead.
+_FULL_CLAIMS = 2
 
 
 class Claimer:
     """One thread that claims as many jobs as there are free slots.
 
+    :param prefetch: claim also for slots that will soon be free, while the board has jobs enough.
     :param names: returns the names that may be claimed now; :meth:`refresh_names` says that they have changed.
     :param held: returns the uuids of the jobs whose claims this conductor knows of.
     :param on_claimed: gets the claimed jobs, and the monotonic time before the request was sent; returns at once.
@@ -35,6 +38,7 @@ class Claimer:
         who: str,
         expiry: float,
         slots: Slots,
+        prefetch: bool,
         names: Callable[[], frozenset[str]],
         held: Callable[[], set[str]],
         on_claimed: Callable[[list[Job], float], None],
@@ -43,6 +47,9 @@ class Claimer:
         self._who = who
         self._expiry = expiry
         self._slots = slots
+        self._prefetch = prefetch
+        #: How many requests in a row got as many jobs as they asked for.
+        self._full_claims = 0
         self._names = names
         self._held = held
         self._on_claimed = on_claimed
@@ -119,16 +126,24 @@ class Claimer:
 
     def _claim_until_stopped(self, waiter: Waiter, names: frozenset[str]) -> None:
         """Claim until there is a stop, or the names have changed."""
-        while (free := self._slots.wait_for_free()) and not self._stopping.is_set():
+        while (free := self._slots.wait_for_free(ahead=self._may_prefetch())) and not self._stopping.is_set():
             if self._names_changed or self._names() != names:
                 return
             jobs = self._claim(free, names)
-            if not jobs and not self._stopping.is_set():
+            if not jobs and not self._stopping.is_set() and self._slots.has_free():
                 due = waiter.ready_in()
                 if due is None or due > 0 or not self._stopping.wait(_RETRY_DELAY):
                     self._slots.set_idle(True)
                     waiter.wait(due)
                     self._slots.set_idle(False)
+
+    def _may_prefetch(self) -> bool:
+        """Whether the board probably has more jobs.
+
+        After a request that got fewer than it asked for, a slot must be free before the next one. For then this thread
+        waits on the board, and who is woken for a new job must have a slot for it.
+        """
+        return self._prefetch and self._full_claims >= _FULL_CLAIMS
 
     def _claim(self, free: int, names: frozenset[str]) -> list[Job]:
         if self._unanswered:
@@ -137,6 +152,7 @@ class Claimer:
         sent = time.monotonic()
         jobs = self._board.claim_next(self._who, names, free, self._expiry)
         self._unanswered = frozenset()
+        self._full_claims = self._full_claims + 1 if len(jobs) == free else 0
         self._pause = _MIN_PAUSE
         if jobs:
             self._on_claimed(jobs, sent)

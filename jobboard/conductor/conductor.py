@@ -46,6 +46,10 @@ class Conductor:
     :param expiry: seconds that a claim lasts without renewal; it is renewed three times in that time.
     :param grace: seconds that a handler has to end after a cancel, before its claim ends and an executor that can kill
         it does so; and to return once its claim is over (lost, timed out), before its slot counts as stuck.
+    :param prefetch: while all slots are busy and the board has more jobs, claim one job ahead for each handler that,
+        by the durations of its name, ends within 50 ms; so requests and handlers overlap. What has not begun after half
+        a second is given back with its attempt uncounted, and at a stop all that has not begun. False: claim only for
+        free slots.
     :param max_stuck: how many stuck slots are replaced by new ones; None: as many as ``concurrency``. When more are
         stuck, jobs of their names are claimed no more, and the conductor is not ``healthy``.
     :param on_stuck: what it does then: ``"stay"`` keeps it at work for the other names; ``"exit"`` stops it, after 30 s
@@ -64,6 +68,7 @@ class Conductor:
         executor: str = "thread",
         expiry: float = 30.0,
         grace: float = 5.0,
+        prefetch: bool = True,
         max_stuck: int | None = None,
         on_stuck: str = "stay",
     ) -> None:
@@ -74,6 +79,8 @@ class Conductor:
             raise TypeError(f"handlers must be Handlers, not {type(handlers).__name__}")
         if not handlers.names:
             raise ValueError("there are no handlers; register one with @handlers.handler(name)")
+        if not isinstance(prefetch, bool):
+            raise TypeError(f"prefetch must be True or False, not {prefetch!r}")
         self._board = board
         self._handlers = handlers
         self._options = ConductorOptions(
@@ -82,6 +89,7 @@ class Conductor:
             expiry=check_expiry(expiry),
             grace=check_delay(grace, "grace"),
             max_stuck=concurrency if max_stuck is None else check_count("max_stuck", max_stuck, 0),
+            prefetch=prefetch,
             executor=check_text("executor", executor),
             executor_class=_load_executor(executor),
         )

@@ -1,4 +1,4 @@
-"""Watches the clock for all executions: timeouts, ignored cancels, and claims that no renewal has reached in time."""
+"""Watches the clock for all executions: timeouts, ignored cancels, claims without renewal, long waits for a slot."""
 
 from __future__ import annotations
 
@@ -77,4 +77,6 @@ def next_deadline(execution: Execution) -> float:
         soonest = execution.deadline
     if execution.kill_at is not None and execution.kill_at < soonest:
         soonest = execution.kill_at
+    if execution.start_by is not None and execution.start_by < soonest:
+        soonest = execution.start_by
     return soonest

@@ -36,6 +36,8 @@ class Execution:
     deadline: float | None = None
     #: When the claim ends, once a cancel was asked for and the handler goes on.
     kill_at: float | None = None
+    #: When the claim ends if no slot is free before; None unless it waits for one.
+    start_by: float | None = None
     #: When the slot counts as stuck, once the claim is over.
     stuck_at: float | None = None
     stuck = False

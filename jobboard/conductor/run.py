@@ -44,6 +44,7 @@ class ConductorOptions:
     expiry: float
     grace: float
     max_stuck: int
+    prefetch: bool
 
 
 class ConductorRun:
@@ -81,7 +82,9 @@ class ConductorRun:
         self._renewer = LeaseRenewer(board, who, expiry, self.lost, self._cancelled, self._heartbeat)
         self._completer = Completer(board, who, self._slots, self._ended)
         self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
-        self._claimer = Claimer(board, who, expiry, self._slots, self._names, self._renewer.uuids, self._claimed)
+        self._claimer = Claimer(
+            board, who, expiry, self._slots, options.prefetch, self._names, self._renewer.uuids, self._claimed
+        )
         self._lock = threading.Lock()
         self._stopping = False
         self._stop_timeout = _STOP_TIMEOUT
@@ -136,6 +139,12 @@ class ConductorRun:
     def stop_claiming(self) -> None:
         """Run what is claimed, and no more; returns at once."""
         self._claimer.request_stop()
+        self._return_waiting()
+
+    def _return_waiting(self) -> None:
+        """Give back what was claimed ahead and has not begun."""
+        for execution in self._slots.withdraw_all():
+            self._decide(execution, Returned("its conductor stopped"))
 
     def stop(self, drain: bool, timeout: float | None) -> bool:
         """Claim no more; let handlers finish for ``timeout`` seconds, and give the other jobs back.
@@ -159,6 +168,7 @@ class ConductorRun:
 
     def _stop(self) -> bool:
         begun = time.monotonic()
+        self.stop_claiming()
         self._claimer.stop(self._stop_timeout / 2)
         claiming = time.monotonic() - begun
         finished = self._slots.wait_until_free()
@@ -200,6 +210,7 @@ class ConductorRun:
         return self._all_names - refused if refused else self._all_names
 
     def _stuck_changed(self) -> None:
+        self._submit(self._slots.start_waiting())
         self._claimer.refresh_names()
         self._heartbeat.register_again()
         self._renewer.renew_soon()
@@ -213,10 +224,12 @@ class ConductorRun:
         self._renewer.add(executions)
         runnable = [execution for execution in executions if self._may_run(execution)]
         if runnable:
-            self._slots.take(len(runnable))
-            # All claims of one request end at the same time.
-            self._deadlines.watch(runnable[0])
-            self._executor.submit_many(runnable)
+            started = self._slots.add(runnable)
+            # All claims of one request end at the same time, and the last one waits for a slot if any does.
+            self._deadlines.watch(runnable[-1])
+            self._submit(started)
+        if self._claimer.stopping:
+            self._return_waiting()
 
     def _execution_of(self, job: Job, sent: float) -> Execution | None:
         try:
@@ -260,7 +273,11 @@ class ConductorRun:
             outcome = Returned(f"it was cancelled: {outcome.reason}")
         self._decide(execution, outcome)
         self._stuck.returned(execution)
-        self._slots.free()
+        self._submit(self._slots.free(execution))
+
+    def _submit(self, executions: Sequence[Execution]) -> None:
+        if executions:
+            self._executor.submit_many(executions)
 
     def _decide(self, execution: Execution, outcome: Outcome) -> bool:
         """End the claim as the outcome says; False if there is an outcome already."""
@@ -284,7 +301,9 @@ class ConductorRun:
             self._interrupt(execution)
 
     def _cancelled(self, execution: Execution) -> None:
-        if not execution.running_job.cancelled:
+        if self._slots.withdraw(execution):
+            self._decide(execution, Returned("it was cancelled"))
+        elif not execution.running_job.cancelled:
             execution.running_job.cancelled = True
             execution.kill_at = time.monotonic() + self._options.grace
             self._deadlines.watch(execution)
@@ -294,13 +313,19 @@ class ConductorRun:
         if execution.outcome is not None:
             self._stuck.declare_stuck(execution)
             return
+        is_late = execution.start_by is not None and execution.start_by <= now
+        if is_late and self._slots.withdraw(execution):
+            self._decide(execution, Returned("no slot was free for it in time"))
+            return
         if execution.kill_at is not None and execution.kill_at <= now:
             outcome: Outcome = Returned("it was cancelled, and its handler ignored that")
         elif execution.deadline is not None and execution.deadline <= now:
             outcome = Failed(f"timed out after {execution.handler.timeout:g} s")
-        else:
+        elif execution.held_until <= now:
             # No renewal got through in time. The store may still keep the claim, but that is not certain.
             outcome = Dropped()
+        else:
+            return
         if self._decide(execution, outcome):
             if isinstance(outcome, Dropped):
                 logger.warning("conductor %s could not renew its claim of job %s", self._who, execution.job.uuid)
@@ -309,6 +334,8 @@ class ConductorRun:
 
     def _interrupt(self, execution: Execution, *, at_once: bool = False) -> None:
         execution.running_job.lost = True
+        if self._slots.withdraw(execution):
+            return
         self._stuck.expect_return(execution, at_once=at_once)
         self._deadlines.watch(execution)
         self._executor.interrupt(execution)

@@ -1,30 +1,35 @@
-"""The slots of a conductor: how many handlers may run at a time, and which of them are stuck."""
+"""The slots of a conductor: how many handlers may run at a time, which jobs wait for one, and which slots are stuck."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.log import logger
+from jobboard.conductor.prefetch import MAX_WAIT, RunningHandlers
 
 
 class Slots:
     """Counts running handlers and claims that have not ended; one thread claims, any thread may free.
 
     A slot is free as soon as its handler has ended, so that the next handler runs while the end of the claim is sent.
-    When too many ends wait to be sent, no slot counts as free.
+    When too many ends wait to be sent, no slot counts as free. A job that was claimed ahead waits here for a slot; it
+    gets the first that is free, in the order of the claims.
     """
 
     def __init__(self, number: int) -> None:
         self._lock = threading.RLock()
         # Handlers end in threads that must not wake another one for each of them.
         self._freed, self._filled, self._emptied = (threading.Condition(self._lock) for _ in range(3))
-        self._claimer_waits = False
+        self._claimer_waits = self._completer_waits = False
         self._number = number
-        self._max_claims = 2 * number + 16
+        self._max_claims = max(2 * number + 16, 3 * number)
+        self._running = RunningHandlers()
+        self._waiting: deque[Execution] = deque()
         self._taken = 0
         self._claims = 0
         self._stuck = 0
@@ -45,13 +50,32 @@ class Slots:
             self._lost = number - replaced
             self._notify_all()
 
-    def wait_for_free(self) -> int:
-        """Block until a slot is free, and return how many are; 0 once closed."""
+    def wait_for_free(self, *, ahead: bool = False) -> int:
+        """Block until a slot is free, and return how many are; 0 once closed.
+
+        :param ahead: while none is free, those count that soon will be, and for which no job waits yet.
+        """
         with self._lock:
             self._claimer_waits = True
-            self._freed.wait_for(lambda: self._closed or self._free() > 0)
+            # What will be free soon depends on the time, so it is asked once.
+            while not self._closed and (wanted := self._wanted(ahead)) <= 0:
+                self._freed.wait()
             self._claimer_waits = False
-            return 0 if self._closed else self._free()
+            return 0 if self._closed else wanted
+
+    def has_free(self) -> bool:
+        with self._lock:
+            return self._free() > 0
+
+    def _wanted(self, ahead: bool) -> int:
+        free = self._free()
+        if free > 0 or not ahead or not self._may_claim_ahead():
+            return free
+        return min(self._running.ending_soon() - len(self._waiting), self._max_claims - self._claims)
+
+    def _may_claim_ahead(self) -> bool:
+        """Whether so few jobs wait that it is worth a request."""
+        return 2 * len(self._waiting) <= self._number
 
     def _free(self) -> int:
         return min(self._number - self._lost - self.taken, self._max_claims - self._claims)
@@ -65,26 +89,80 @@ class Slots:
     def yield_to_claimer(self, timeout: float) -> None:
         """Block while the claimer has a slot to fill; the ends that come in meanwhile make a larger batch."""
         with self._lock:
-            self._filled.wait_for(lambda: self._idle or self._closed or self._free() <= 0, timeout)
+            self._completer_waits = True
+            self._filled.wait_for(
+                lambda: self._idle or self._closed or self._free() <= 0 or self._has_many_ends(), timeout
+            )
+            self._completer_waits = False
 
-    def take(self, number: int) -> None:
-        """Put claimed jobs into slots."""
+    def _has_many_ends(self) -> bool:
+        """Whether the ends make a batch that is worth a request of its own, beside the claimer's."""
+        return self._claims - self._taken - len(self._waiting) > self._number // 2 + 1
+
+    def add(self, executions: Sequence[Execution]) -> list[Execution]:
+        """Count the claims, and return the executions that have a slot now; the others wait for one."""
         with self._lock:
-            self._taken += number
-            self._claims += number
-            if self._free() <= 0:
-                self._filled.notify_all()
+            self._claims += len(executions)
+            self._waiting.extend(executions)
+            started = self._start_waiting()
+            if self._waiting:
+                start_by = time.monotonic() + MAX_WAIT
+                for execution in self._waiting:
+                    execution.start_by = execution.start_by or start_by
+            return started
+
+    def start_waiting(self) -> list[Execution]:
+        """Return the waiting executions that have a slot now."""
+        with self._lock:
+            return self._start_waiting()
+
+    def _start_waiting(self) -> list[Execution]:
+        number = min(self._number - self._lost - self.taken, len(self._waiting))
+        if number <= 0:
+            return []
+        started = [self._waiting.popleft() for _ in range(number)]
+        for execution in started:
+            execution.start_by = None
+        self._taken += number
+        self._running.add(started)
+        if self._free() <= 0:
+            self._filled.notify_all()
+        return started
+
+    def withdraw(self, execution: Execution) -> bool:
+        """Return whether the execution waited for a slot; it does no longer."""
+        with self._lock:
+            try:
+                self._waiting.remove(execution)
+            except ValueError:
+                return False
+            execution.start_by = None
+            return True
+
+    def withdraw_all(self) -> list[Execution]:
+        """Return the executions that waited for a slot; they do no longer."""
+        with self._lock:
+            withdrawn = list(self._waiting)
+            self._waiting.clear()
+            for execution in withdrawn:
+                execution.start_by = None
+            return withdrawn
 
     def add_claim(self) -> None:
         """Count a claim that ends without a run of its handler."""
         with self._lock:
             self._claims += 1
 
-    def free(self) -> None:
-        """A handler has ended."""
+    def free(self, execution: Execution) -> list[Execution]:
+        """A handler has ended; return the waiting executions that have a slot now."""
         with self._lock:
             self._taken -= 1
+            self._running.remove(execution)
+            started = self._start_waiting() if self._waiting else []
             self._notify_freed()
+            if self._completer_waits and self._has_many_ends():
+                self._filled.notify_all()
+            return started
 
     def remove_claims(self, number: int) -> None:
         """Claims have ended."""
@@ -93,7 +171,7 @@ class Slots:
             self._notify_freed()
 
     def _notify_freed(self) -> None:
-        if self._claimer_waits:
+        if self._claimer_waits and self._may_claim_ahead():
             self._freed.notify_all()
         if self.taken <= 0 or self._claims <= 0:
             self._emptied.notify_all()

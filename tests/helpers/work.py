@@ -142,3 +142,19 @@ def journal(job: RunningJob) -> int:
 @handlers.handler("sleep")
 def sleep(job: RunningJob) -> None:
     time.sleep(job.details["seconds"])
+
+
+@handlers.handler("nap")
+def nap(job: RunningJob) -> float:
+    """Return when it began."""
+    began = time.time()
+    while not job.lost and time.time() - began < job.details["seconds"]:
+        time.sleep(0.005)
+    return began
+
+
+@handlers.handler("nap later")
+async def nap_later(job: RunningJob) -> float:
+    began = time.time()
+    await asyncio.sleep(job.details["seconds"])
+    return began

@@ -22,10 +22,14 @@ class HandoffQueue(Generic[T]):
         self._sleeping: list[threading.Lock] = []
         self._is_waking = False
 
-    def put(self, items: Iterable[T]) -> None:
-        """Add items; returns at once."""
+    def put(self, items: Iterable[T], *, wake: bool = True) -> None:
+        """Add items; returns at once.
+
+        :param wake: False if the caller takes one itself.
+        """
         self._items.extend(items)
-        self._wake_one()
+        if wake:
+            self.wake_one()
 
     def get(self) -> T:
         """Block until there is an item, and take it."""
@@ -37,7 +41,7 @@ class HandoffQueue(Generic[T]):
                 continue
             # A thread that was woken and has not come here yet wakes the next one itself.
             if self._items and not self._is_waking:
-                self._wake_one()
+                self.wake_one()
             return item
 
     def _sleep(self) -> None:
@@ -46,11 +50,12 @@ class HandoffQueue(Generic[T]):
         self._sleeping.append(lock)
         if self._items:
             # They were added before this thread could be woken for them.
-            self._wake_one()
+            self.wake_one()
         lock.acquire()
         self._is_waking = False
 
-    def _wake_one(self) -> None:
+    def wake_one(self) -> None:
+        """Wake a sleeping thread, if there is one."""
         try:
             lock = self._sleeping.pop()
         except IndexError:

@@ -116,7 +116,8 @@ class LoopThread:
         loop = self._loop
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(self._catch_up, cancelled)
+                is_inside = threading.current_thread() is self._thread
+                (loop.call_soon if is_inside else loop.call_soon_threadsafe)(self._catch_up, cancelled)
         except RuntimeError:
             # The loop is closed; the next one calls it when it begins.
             pass

@@ -43,7 +43,8 @@ class ThreadExecutor(Executor):
         self.submit_many([execution])
 
     def submit_many(self, executions: Sequence[Execution]) -> None:
-        self._queue.put(executions)
+        # A thread of a slot, which submits the next execution when one has ended, comes for it by itself.
+        self._queue.put(executions, wake=threading.current_thread() not in self._threads)
 
     def request_cancel(self, execution: Execution) -> None:
         """The handler sees ``job.cancelled``."""
@@ -89,6 +90,7 @@ class ThreadExecutor(Executor):
                 self._replaced.discard(execution)
         with self._lock:
             del self._threads[thread]
+        self._queue.wake_one()
 
 
 def stack_of_thread(thread: threading.Thread) -> str:
