@@ -16,6 +16,7 @@ import click
 
 import jobboard
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.supervising import ChildProcess, Supervisor
 from jobboard.validation import check_delay
 
 #: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
@@ -26,12 +27,20 @@ EXIT_STUCK = 75
     "conductor",
     "jobboard --board sqlite:///jobs.db conductor mywork.jobs:handlers",
     "jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --drain 60",
-    "jobboard conductor mywork.jobs:handlers --with-scheduler",
+    "jobboard conductor mywork.jobs:handlers --processes 4 --with-scheduler",
 )
 @click.argument("handlers", metavar="MODULE:HANDLERS")
 @click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="How many handlers run at a time."
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    envvar="JOBBOARD_PROCESSES",
+    show_default=True,
+    help="How many conductors to run, each in a process that is started again if it ends.",
 )
 @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
 @click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
@@ -55,7 +64,7 @@ EXIT_STUCK = 75
     show_default=True,
     help="When more are stuck: go on with other names, or exit with status 75.",
 )
-@click.option("--with-scheduler", is_flag=True, help="Run a scheduler in the same process.")
+@click.option("--with-scheduler", is_flag=True, help="Run a scheduler in the (first) process.")
 @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
 @pass_session
 def conductor(
@@ -64,6 +73,7 @@ def conductor(
     handlers: str,
     label: str,
     drain: float,
+    processes: int,
     with_scheduler: bool,
     until_eof: bool,
     **options: Any,
@@ -74,8 +84,9 @@ def conductor(
     """
     check_delay(drain, "--drain")
     _log_to_stderr()
+    child = _supervised(processes, until_eof)
     board = session.board(create=True)
-    clock = jobboard.Scheduler(board, label) if with_scheduler else None
+    clock = jobboard.Scheduler(board, label) if with_scheduler and (child is None or child.number == 0) else None
     worker = jobboard.Conductor(label, board, load_handlers(handlers), **options)
 
     def start() -> None:
@@ -88,7 +99,7 @@ def conductor(
             clock.stop()
         worker.stop(timeout=drain)
 
-    with _until_a_signal(start, stop, lambda: click.echo(worker.describe(), err=True)):
+    with _until_a_signal(start, stop, lambda: click.echo(worker.describe(), err=True), child):
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
         session.output.say(f"{worker.who} works on board {session.name!r}")
@@ -106,9 +117,15 @@ def _log_to_stderr() -> None:
 
 @contextmanager
 def _until_a_signal(
-    start: Callable[[], object], stop: Callable[[], object], describe: Callable[[], object] | None = None
+    start: Callable[[], object],
+    stop: Callable[[], object],
+    describe: Callable[[], object] | None = None,
+    child: ChildProcess | None = None,
 ) -> Iterator[None]:
-    """Start, and stop at a signal, also at one that comes before there is anything to stop."""
+    """Start, and stop at a signal, also at one that comes before there is anything to stop.
+
+    :param child: hears of signals from the process above.
+    """
     from jobboard.conductor import stop_on_signals
 
     asked = threading.Event()
@@ -117,11 +134,21 @@ def _until_a_signal(
         asked.set()
         stop()
 
-    with stop_on_signals(note_and_stop, describe):
+    listen = stop_on_signals if child is None else child.stop_when_told
+    with listen(note_and_stop, describe):
         start()
         if asked.is_set():
             stop()
         yield
+
+
+def _supervised(processes: int, until_eof: bool) -> ChildProcess | None:
+    """Return in each of the processes; in the one above them, exit when they have ended."""
+    if processes == 1:
+        return None
+    if until_eof:
+        raise click.UsageError("--until-eof is for one process")
+    return Supervisor(processes).run()
 
 
 def _stop_at_eof(stop: Callable[[], None]) -> None:

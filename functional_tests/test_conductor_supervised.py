@@ -1,0 +1,116 @@
+"""``jobboard conductor --processes``: started, watched, started again, drained and stopped as one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jobboard import Job, JobBoard, JobState, fetch
+from jobboard.testing import eventually
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def board(uri: str) -> Iterator[JobBoard]:
+    with fetch("crew", uri) as board:
+        yield board
+
+
+@pytest.fixture
+def crew(start: Start, uri: str, board: JobBoard) -> subprocess.Popen[str]:
+    """Two conductors that are at work."""
+    process = conductors(start, uri)
+    eventually(lambda: len(board.entities()) == 2, 60)
+    return process
+
+
+def conductors(start: Start, uri: str, handlers: str = "harnesses.crew_work:handlers") -> subprocess.Popen[str]:
+    return start(
+        "--board", uri, "--name", "crew", "conductor", handlers, "--processes", "2", "--expiry", "1", "--drain", "30"
+    )
+
+
+def post_step(board: JobBoard, tmp_path: Path, seconds: float) -> Job:
+    """Post a job, and wait until it runs."""
+    job = board.post("step", details={"diary": str(tmp_path / "diary"), "seconds": seconds})
+    eventually(lambda: job.state is JobState.CLAIMED, 20)
+    eventually((tmp_path / "diary").exists, 20)
+    return job
+
+
+def pids_of(board: JobBoard) -> set[int]:
+    return {entity.metadata["pid"] for entity in board.entities() if entity.alive}
+
+
+def test_one_that_is_killed_is_started_again_and_its_job_done(
+    crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path
+) -> None:
+    before = pids_of(board)
+    job = post_step(board, tmp_path, 0.5)
+    owner = next(entity for entity in board.entities() if entity.name == job.owner)
+    psutil.Process(owner.metadata["pid"]).kill()
+    assert job.wait(30)
+    eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 20)
+    eventually(lambda: len(pids_of(board) - before) == 1, 30)
+    crew.send_signal(signal.SIGTERM)
+    text = crew.communicate(timeout=40)[0]
+    assert f"conductor process {owner.metadata['pid']} ended with signal 9; another one starts in 1 s" in text
+    assert crew.returncode == 0
+
+
+def test_a_service_manager_that_signals_every_process_drains_them(
+    crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path
+) -> None:
+    job = post_step(board, tmp_path, 1.0)
+    for process in [psutil.Process(crew.pid), *psutil.Process(crew.pid).children()]:
+        process.terminate()
+    assert crew.wait(40) == 0
+    assert job.state is JobState.COMPLETE
+    assert board.entities() == []
+
+
+def test_a_second_signal_ends_all_at_once(crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path) -> None:
+    post_step(board, tmp_path, 60)
+    children = psutil.Process(crew.pid).children()
+    crew.send_signal(signal.SIGTERM)
+    threading.Event().wait(0.3)  # two signals at once would be one
+    crew.send_signal(signal.SIGTERM)
+    assert crew.wait(20) == 128 + signal.SIGTERM
+    assert not any(child.is_running() for child in children)
+
+
+def test_none_outlives_the_process_above_them(crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path) -> None:
+    job = post_step(board, tmp_path, 0.5)
+    children = psutil.Process(crew.pid).children()
+    crew.kill()
+    eventually(lambda: not any(child.is_running() for child in children), 30)
+    assert job.state is JobState.COMPLETE, "it was drained"
+
+
+def test_sigusr1_prints_the_slots_of_all(crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path) -> None:
+    job = post_step(board, tmp_path, 2.0)
+    crew.send_signal(signal.SIGUSR1)
+    assert job.wait(30)
+    crew.send_signal(signal.SIGTERM)
+    text = crew.communicate(timeout=40)[0]
+    assert text.count("<Conductor ") == 2
+
+
+def test_what_can_never_start_is_not_started_again(start: Start, uri: str) -> None:
+    process = conductors(start, uri, "nowhere.at.all:handlers")
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 2
+    assert "there is no module 'nowhere'" in text
+    assert "another one starts" not in text
