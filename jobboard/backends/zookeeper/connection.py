@@ -122,7 +122,7 @@ class Connection:
 
     @staticmethod
     def _stop(internals: KazooInternals, *, keep_session: bool) -> None:
-        """Stop a client. kazoo may wait for the server far longer than anybody should, so that a thread does it."""
+        """Stop a client. kazoo may wait for the server far longer than anybody should, so a thread does it."""
         thread = threading.Thread(
             target=internals.stop, kwargs={"keep_session": keep_session}, name="jobboard-zookeeper-close", daemon=True
         )

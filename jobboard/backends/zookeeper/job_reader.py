@@ -37,7 +37,7 @@ class JobReader:
         return found
 
     def read_jobs(self, uuids: Sequence[str]) -> list[StoredJob | None]:
-        """Return the jobs of these uuids; None for what is none, or can't be read."""
+        """Return the jobs of these uuids; None where there is none, or none that this client reads."""
         return [job if isinstance(job, StoredJob) else None for job in self.read(uuids)]
 
     def read_deletions(self) -> None:

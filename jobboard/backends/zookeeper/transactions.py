@@ -45,7 +45,7 @@ class Transaction:
     sets: list[int] = field(default_factory=list)
     #: What was written ahead for this transaction.
     ahead: list[str] = field(default_factory=list)
-    #: Keys, blobs and aliases that it deletes; and those of them that a try before found to be gone.
+    #: Keys, blobs and aliases that it deletes; and those of them that an earlier try found to be gone.
     removed: set[str] = field(default_factory=set)
     gone: Collection[str] = ()
 
@@ -102,11 +102,11 @@ class Transactions:
     # -- parts -----------------------------------------------------------------------------------------------------
 
     def check_not_deleted(self, transaction: Transaction, jobs: Sequence[StoredJob]) -> None:
-        """Add that none of these jobs was deleted since it was read; the versions say the rest. Comes first of all."""
+        """Add that none of these jobs was deleted since it was read; the versions say the rest. Comes first."""
         transaction.check(self._layout.deleted, min(job.deletions for job in jobs))
 
     def write_job(self, transaction: Transaction, job: StoredJob, *, was_live: bool, is_new: bool = False) -> None:
-        """Add what writes a job, and what goes with it: its key, its long values, its line of the log."""
+        """Add what writes a job, and what goes with it: its key, its long values, its aliases, its line of the log."""
         layout = self._layout
         path = layout.job(job.uuid)
         data = encode(job)
@@ -140,7 +140,7 @@ class Transactions:
         transaction.ahead.append(blob)
 
     def delete_job(self, transaction: Transaction, job: StoredJob) -> None:
-        """Add what deletes a job without a trace, which must not be live."""
+        """Add what deletes a job without a trace; it must not be live."""
         layout = self._layout
         transaction.delete(layout.job(job.uuid), job.version)
         for alias in job.aliases:
@@ -159,7 +159,7 @@ class Transactions:
 
     def send(self, transaction: Transaction) -> SentTransaction:
         """Send a transaction, with its line of the log."""
-        # Only the stat of something that is set tells of the transaction, so that something must be set.
+        # Only the stat of something that is set tells of the transaction, so something must be set.
         if transaction.change.makes_claimable or not transaction.sets:
             transaction.ready = transaction.set(self._layout.ready, b"")
         log = self._change_log.path
