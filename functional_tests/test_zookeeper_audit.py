@@ -18,6 +18,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard import JobBoard, JobState, Posting
 from jobboard.backends.zookeeper import audit
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
+from jobboard.events import HISTORY_LENGTH
 
 LONG = 600.0
 #: Together too large for one transaction, so that they are written before their jobs are.
@@ -42,8 +43,12 @@ def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
 
 
 def blobs_of(board: JobBoard, operator: KazooClient) -> list[str]:
-    root = f"/jobboard/{board.name}/blobs"
-    return [blob for bucket in operator.get_children(root) for blob in operator.get_children(f"{root}/{bucket}")]
+    return znodes_of(board, operator, "blobs")
+
+
+def znodes_of(board: JobBoard, operator: KazooClient, folder: str) -> list[str]:
+    root = f"/jobboard/{board.name}/{folder}"
+    return [name for bucket in operator.get_children(root) for name in operator.get_children(f"{root}/{bucket}")]
 
 
 def held_back(proxy: Proxy, meanwhile: Callable[[], Any]) -> threading.Event:
@@ -175,3 +180,15 @@ def test_a_job_whose_posting_is_gone_goes_to_the_trash(harness: ZooKeeperHarness
 
 def _behind(proxy: Proxy, name: str) -> Any:
     return ZooKeeperHarness(f"zookeeper://127.0.0.1:{proxy.port}").backend(name)
+
+
+def test_the_oldest_aliases_of_a_job_that_is_replaced_again_and_again_go(
+    harness: ZooKeeperHarness, operator: KazooClient
+) -> None:
+    board = harness.board()
+    replacement = Posting("resize", key="cat.png", if_exists="replace")
+    # The transaction of this batch creates some aliases and deletes them again.
+    [job] = set(board.post_many([replacement] * (HISTORY_LENGTH + 5)))
+    assert board.post_many([replacement]) == [job]
+    assert len(znodes_of(board, operator, "jobs")) == 1 + HISTORY_LENGTH
+    assert board.audit() == []
