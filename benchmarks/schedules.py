@@ -86,7 +86,7 @@ def _cost_of_look_ups(store: str, space: Space, scale: float) -> Iterator[Figure
 
 def _time_of_look_up(board: JobBoard) -> float:
     begin = time.perf_counter()
-    due = board._backend.due_schedules(_AT_ONCE)
+    due = board._backend.schedules.due(_AT_ONCE)
     took = time.perf_counter() - begin
     assert [row.id for row in due.rows] == ["due"]
     return took
@@ -115,4 +115,4 @@ def put(board: JobBoard, schedules: Iterable[Schedule], since: float | None = No
         steps = [
             change_of(schedule, None, Progress(now, first_fire_time(schedule, now)), now, "added") for schedule in part
         ]
-        assert set(board._backend.step_schedules(steps)) == {Verdict.DONE}
+        assert set(board._backend.schedules.step(steps)) == {Verdict.DONE}

@@ -105,7 +105,7 @@ def check_that_others_work(harness: EtcdHarness, board: JobBoard) -> None:
     assert other.paused() == {"others"}
     assert isinstance(other.entities(), list)
     assert isinstance(list(other.schedules), list)
-    other._backend.due_schedules(9)
+    other._backend.schedules.due(9)
     posted = other.post("zebra", key="z", priority="very_high", details={"n": 1})
     assert posted in list(other.iterjobs(states=list(JobState)))
     assert posted in list(other.iterjobs(names=["zebra"]))
@@ -128,7 +128,7 @@ def test_a_schedule_of_garbage_can_be_seen_and_removed(harness: EtcdHarness, boa
     other = harness.board(board.name)
     assert [schedule.id for schedule in other.schedules] == ["hourly"]
     assert [broken.id for broken in other.schedules.unreadable()] == ["nightly"]
-    assert not other._backend.due_schedules(9).rows
+    assert not other._backend.schedules.due(9).rows
     assert [broken.id for broken in other.schedules.unreadable()] == ["nightly"]
     other.schedules.remove("nightly")
     assert other.schedules.unreadable() == []
@@ -140,7 +140,7 @@ def test_a_schedule_whose_place_is_garbage_is_put_back_into_the_line(harness: Et
     before = board.schedules.get("nightly").next_fire_time
     spoil(board, lambda key: key.startswith(b"due/"))
     other = harness.board(board.name)
-    assert other._backend.due_schedules(9).next_in is not None
+    assert other._backend.schedules.due(9).next_in is not None
     assert [schedule.next_fire_time for schedule in other.schedules] == [before]
 
 

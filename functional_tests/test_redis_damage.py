@@ -199,7 +199,7 @@ def look_everywhere(board: JobBoard) -> None:
     board.stats()
     list(board.iterjobs(states=list(JobState)))
     list(board.wait(0.1))
-    board._backend.tidy(100)
+    board._backend.maintenance.tidy(100)
     list(board.trashed())
 
 
@@ -319,7 +319,7 @@ def test_a_job_of_a_newer_format_is_left_to_newer_readers(
         for _ in range(2):
             assert [job.uuid for job in board.claim_next("bob", limit=3, expiry=LONG)] in ([old.uuid], [])
             assert list(board.wait(0.1)) == []
-            board._backend.tidy(100)
+            board._backend.maintenance.tidy(100)
             assert board.audit(repair=True) == []
     [warning] = [record for record in caplog.records if "newer jobboard" in record.message]
     assert "left alone" in warning.message

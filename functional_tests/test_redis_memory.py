@@ -123,7 +123,7 @@ FREEING: dict[str, Callable[[JobBoard], object]] = {
     "extend": lambda board: board.extend(claimed(board), "alice", LONG),
     "checkpoint": lambda board: board.checkpoint(claimed(board), "alice", {"page": 7}),
     "pause and resume": lambda board: (board.pause("resize"), board.resume("resize")),
-    "tidy": lambda board: board._backend.tidy(100),
+    "tidy": lambda board: board._backend.maintenance.tidy(100),
     "audit": lambda board: board.audit(repair=True),
     "stop schedules": lambda board: (board.schedules.pause("hourly"), board.schedules.remove("hourly")),
     "wait": lambda board: list(board.wait(0.1, {"nothing"})),

@@ -211,7 +211,7 @@ def test_names_without_jobs_are_forgotten_whatever_comes_before_them(
         board.cancel(next(iter(board.iterjobs(names=[f"name {number:03}"]))))
     backend.open(5.0)
     for _ in range(3):
-        backend.tidy(1000)
+        backend.maintenance.tidy(1000)
     backend.close()
     with server.client() as client:
         names = {name.decode() for name in client.zrange("{jobboard:names}:names", 0, -1)}
@@ -235,7 +235,7 @@ def test_schedules_are_paged_in_byte_order_in_every_locale(tmp_path: Path) -> No
         backend = RedisHarness(server.uri).backend("paged")
         backend.open(5.0)
         while True:
-            page = backend.page_schedules(cursor, 2)
+            page = backend.schedules.page(cursor, 2)
             found += [row.id for row in page.rows]
             if (cursor := page.cursor) is None:
                 break

@@ -126,8 +126,14 @@ def _live_a_life(board: JobBoard, shown: list[object]) -> None:
     again = board.get(fired.uuid)
     rows = board._backend.read([job.uuid, fired.uuid])
     shown += [refused.value, again, again.record, again.history, again.book, board.load_book(book.uuid), rows]
-    shown += [board.schedules.get("nightly"), board._backend.read_schedules(["nightly"]), board.entities()]
-    shown += [board._backend.entities(), list(board.iterjobs(states=["COMPLETE"])), board, board._backend, conductor]
+    shown += [board.schedules.get("nightly"), board._backend.schedules.read(["nightly"]), board.entities()]
+    shown += [
+        board._backend.entities.all(),
+        list(board.iterjobs(states=["COMPLETE"])),
+        board,
+        board._backend,
+        conductor,
+    ]
     shown += [board._backend.address, board.audit(), board.stats(), done]
 
 

@@ -177,7 +177,7 @@ def test_entities_of_any_bytes(harness: ZooKeeperHarness, operator: KazooClient)
         operator.create(f"{root_of(board)}/entities/conductor:{number}", raw)
     assert [entity.name for entity in board.entities() if entity.alive].count("good") >= 1
     board.remove_entity(good)
-    board._backend.tidy(100)
+    board._backend.maintenance.tidy(100)
 
 
 def test_books_of_any_bytes(harness: ZooKeeperHarness, operator: KazooClient) -> None:

@@ -298,7 +298,7 @@ class TestTheStoresFaults:
 
     def test_it_starts_without_its_store_and_finds_it_later(self, handlers: Handlers) -> None:
         with lossy_board() as (board, backend):
-            for primitive in ("claim_next", "waiter", "listen", "put_entity"):
+            for primitive in ("claim_next", "waiter", "listen", "entities.put"):
                 backend.lose(primitive, "refused", times=1)
             with conducting(board, handlers, expiry=0.3) as conductor:
                 assert board.post("echo").wait(10)

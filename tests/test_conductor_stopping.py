@@ -212,7 +212,7 @@ def test_a_stop_comes_to_its_end_without_the_store(handlers: Handlers, monkeypat
         with conducting(board, handlers, expiry=60) as conductor:
             job = board.post("gate")
             eventually(lambda: state_of(board, job) is JobState.CLAIMED)
-            for primitive in ("claim_next", "abandon", "consume", "extend", "remove_entity", "waiter"):
+            for primitive in ("claim_next", "abandon", "consume", "extend", "entities.remove", "waiter"):
                 backend.lose(primitive, "refused", times=100_000)
             began = time.monotonic()
             assert conductor.stop(drain=False) is False

@@ -8,7 +8,10 @@ import pytest
 from helpers.embedded import MemoryHarness
 
 from jobboard import JobBoard, Schedules
+from jobboard.backends.address import Address
 from jobboard.backends.base import Backend
+from jobboard.backends.memory.backend import MemoryBackend
+from jobboard.backends.roles import ROLES
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.schedules.firing import Firing
 from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
@@ -45,10 +48,12 @@ def test_every_public_call_of_schedules_is_tried_after_a_close() -> None:
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
     source = inspect.getsource(retries) + inspect.getsource(schedules)
     reads = {
-        "open", "close", "connected", "now", "refresh", "waiter", "listen", "tidy", "audit", "claimed_under",
-        "load_book",
+        "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimed_under", "maintenance.tidy",
+        "maintenance.audit", "books.load",
     }  # fmt: skip
-    assert {name for name in Backend.__abstractmethods__ - reads if f'"{name}"' not in source} == set()
+    of_roles = {f"{name}.{method}" for name, role in ROLES.items() for method in role.__abstractmethods__}
+    primitives = Backend.__abstractmethods__ | of_roles
+    assert {name for name in primitives - reads if f'"{name}"' not in source} == set()
 
 
 def test_two_cases_of_one_name_are_refused() -> None:
@@ -71,8 +76,16 @@ def test_a_lossy_backend_loses_what_it_is_told_to() -> None:
                 board.post("resize")
             assert isinstance(caught.value, ReplyLost) == (fault != "refused")
             assert (lossy.armed, board.job_count) == (False, posted)
-        with pytest.raises(LookupError):
-            lossy.lose("no such primitive")
+        for unknown in ("no such primitive", "schedules.post", "nobody.post"):
+            with pytest.raises(LookupError):
+                lossy.lose(unknown)
+
+
+def test_a_backend_without_one_of_its_roles_is_refused() -> None:
+    backend = MemoryBackend("thumbnails", Address("memory"))
+    del backend.books
+    with pytest.raises(TypeError, match=r"MemoryBackend\.books must be a BookStore"):
+        JobBoard("thumbnails", backend)
 
 
 SUITE = """

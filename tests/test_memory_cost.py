@@ -71,7 +71,7 @@ def test_paused_jobs_are_not_skipped_one_by_one(backend: MemoryBackend) -> None:
     few = calls_of(lambda: claim_next(backend))
     fill(backend, 5_000, "paused", priority=5)
     post(backend, "free")
-    backend.pause("paused")
+    backend.maintenance.pause("paused")
     claimed: list[JobRow] = []
     assert calls_of(lambda: claimed.extend(claim_next(backend))) <= few + 30
     assert [row.name for row in claimed] == ["free"]
@@ -116,7 +116,7 @@ def test_renewals_leave_nothing_behind(backend: MemoryBackend, clock: HandClock)
         clock.time += 1.0
         backend.extend([Extension(hold_of(row), expiry) for row in held])
         assert len(backend.store.timers) == (0 if math.isinf(expiry) else 50)
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 def test_used_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBackend, clock: HandClock) -> None:
@@ -143,9 +143,9 @@ def test_nothing_is_left_of_jobs_that_are_forgotten(backend: MemoryBackend, cloc
     clock.time += 1.0
     consume(backend, claim_next(backend, limit=99))
     clock.time += 3600.0 + RETRY_WINDOW
-    assert backend.tidy(3) == 3
-    assert backend.tidy(99) == 4
-    assert backend.tidy(99) == 0
+    assert backend.maintenance.tidy(3) == 3
+    assert backend.maintenance.tidy(99) == 4
+    assert backend.maintenance.tidy(99) == 0
     store = backend.store
     leftovers = (store.rows, store.by_sequence, store.keys, store.aliases, store.retained, store.remembered)
     assert [len(part) for part in (*leftovers, store.timers)] == [0] * 7

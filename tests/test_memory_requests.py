@@ -52,11 +52,11 @@ def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: Memor
     assert backend.history(new.uuid) == []
     assert backend.claim(new.uuid, ClaimRequest("bob", "b", 30.0)) is None
     clock.time += RETRY_WINDOW - 0.1
-    backend.tidy(9)
+    backend.maintenance.tidy(9)
     assert consume(backend, held) == [Verdict.REPEATED]
     assert backend.post([new])[0].outcome is PostOutcome.SAME
     clock.time += 0.1
-    backend.tidy(9)
+    backend.maintenance.tidy(9)
     assert consume(backend, held) == [Verdict.LOST]
     assert backend.post([new])[0].outcome is PostOutcome.POSTED
     (again,) = claim_next(backend)
@@ -69,7 +69,7 @@ def test_a_cancel_is_remembered_for_a_while(backend: MemoryBackend, clock: HandC
     assert backend.cancel([job.uuid, job.uuid]) == [CancelOutcome.CANCELLED, CancelOutcome.REPEATED]
     assert (state_of(backend, job), backend.find("resize", "k")) == (None, None)
     clock.time += RETRY_WINDOW
-    backend.tidy(9)
+    backend.maintenance.tidy(9)
     assert backend.cancel([job.uuid]) == [CancelOutcome.MISSING]
 
 
@@ -133,7 +133,7 @@ def test_a_batch_with_one_taken_key_leaves_no_trace(backend: MemoryBackend) -> N
     assert outcomes[2].outcome is PostOutcome.TAKEN
     assert outcomes[2].row.uuid == held.uuid
     assert [line for part in LIVE for line in backend.page([part], None, None, 9).rows] == before
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 def test_a_job_restored_before_its_delay_was_over_stays_claimable(backend: MemoryBackend, clock: HandClock) -> None:
@@ -146,11 +146,11 @@ def test_a_job_restored_before_its_delay_was_over_stays_claimable(backend: Memor
 
 
 def test_entities_are_forgotten_a_day_after_they_went(backend: MemoryBackend, clock: HandClock) -> None:
-    backend.put_entity(EntityRow("conductor", "a", b"", 60.0))
-    backend.put_entity(EntityRow("conductor", "b", b"", math.inf))
+    backend.entities.put(EntityRow("conductor", "a", b"", 60.0))
+    backend.entities.put(EntityRow("conductor", "b", b"", math.inf))
     clock.time += 60.0 + 86_399.0
-    assert backend.tidy(9) == 0
-    assert [entity.expires_in < 0 for entity in backend.entities()] == [True, False]
+    assert backend.maintenance.tidy(9) == 0
+    assert [entity.expires_in < 0 for entity in backend.entities.all()] == [True, False]
     clock.time += 1.0
-    assert backend.tidy(9) == 1
-    assert [entity.name for entity in backend.entities()] == ["b"]
+    assert backend.maintenance.tidy(9) == 1
+    assert [entity.name for entity in backend.entities.all()] == ["b"]

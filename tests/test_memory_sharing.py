@@ -46,11 +46,11 @@ def test_what_the_last_client_leaves_is_found_by_the_next() -> None:
     first = client_of(name)
     job = post(first)
     (held,) = claim_next(first)
-    first.pause("crop")
+    first.maintenance.pause("crop")
     first.close()
     again = client_of(name)
     assert state_of(again, job) is JobState.CLAIMED
-    assert again.paused() == {"crop"}
+    assert again.maintenance.paused() == {"crop"}
     assert consume(again, [held]) == [Verdict.DONE]
 
 
@@ -140,13 +140,13 @@ def test_all_that_is_due_is_settled_first_by_every_primitive(backend: MemoryBack
     looks: list[Callable[[MemoryBackend], object]] = [
         MemoryBackend.count,
         MemoryBackend.stats,
-        MemoryBackend.paused,
-        MemoryBackend.entities,
+        lambda backend: backend.maintenance.paused(),
+        lambda backend: backend.entities.all(),
         lambda backend: backend.read([]),
         lambda backend: backend.find("resize", "k"),
         lambda backend: backend.page(LIVE, None, None, 9),
         lambda backend: backend.history(""),
-        lambda backend: backend.tidy(9),
+        lambda backend: backend.maintenance.tidy(9),
         lambda backend: backend.post([]),
         lambda backend: backend.restore([]),
         lambda backend: backend.waiter(None).ready_in(),

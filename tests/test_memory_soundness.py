@@ -128,7 +128,7 @@ def test_the_ready_order_is_that_of_a_sorted_list(steps: list[tuple[Callable[[Mo
         step(model, number)
         assert ready_order(backend) == model.best()
     assert all(ready_order(backend, frozenset({name})) == model.best(name) for name in NAMES)
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 @pytest.mark.parametrize("names", [None, frozenset({"resize", "crop"})])
@@ -213,13 +213,13 @@ def test_every_job_meets_one_end_and_the_store_stays_sound_while_all_do_everythi
                     ended.append(held.uuid)
             client.waiter(None).ready_in()
             if turn % 10 == 0:
-                assert client.audit(False) == []
+                assert client.maintenance.audit(False) == []
 
     in_threads(6, work)
     shown = backend.page({JobState.COMPLETE, JobState.TRASHED}, None, None, 9_999).rows
     assert ended
     assert sorted(ended) == sorted(entry.uuid for entry in shown)
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 def _end_somehow(backend: MemoryBackend, held: JobRow, dice: random.Random) -> bool:
@@ -286,7 +286,7 @@ def _fork_and_look(backend: MemoryBackend) -> int:
     try:
         signal.alarm(int(DEADLINE))
         post(backend, key="of a child")
-        code = 0 if backend.audit(False) == [] else 2
+        code = 0 if backend.maintenance.audit(False) == [] else 2
     finally:
         os._exit(code)
 
@@ -371,29 +371,29 @@ def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Me
         elif end == "trash":
             backend.trash([Trashing(held[0].uuid, hold_of(held[0]))])
     backend.cancel([post(backend).uuid])
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
     damage(backend.store)
-    found = backend.audit(False)
+    found = backend.maintenance.audit(False)
     assert found
-    assert backend.audit(False) == found
+    assert backend.maintenance.audit(False) == found
     assert all(finding.problem and not finding.repaired for finding in found)
-    mended = backend.audit(True)
+    mended = backend.maintenance.audit(True)
     assert [(finding.uuid, finding.problem) for finding in mended] == [(each.uuid, each.problem) for each in found]
     assert all(finding.repaired for finding in mended)
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
     # Two jobs that were held or ready are claimable or held still, and everything can be used as before.
     assert state_of(backend, unclaimed) in (JobState.UNCLAIMED, JobState.TRASHED)
     assert backend.count() + backend.stats().trashed == 4
     consume(backend, claim_next(backend, limit=9), retention=0.0)
     post(backend, key="another")
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 def test_of_two_live_jobs_with_one_key_the_first_keeps_it(backend: MemoryBackend) -> None:
     first, second = post(backend, key="a"), post(backend, key="b")
     backend.store.rows[second.uuid].key = "a"
-    assert backend.audit(True) != []
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(True) != []
+    assert backend.maintenance.audit(False) == []
     found = backend.find("resize", "a")
     assert found is not None
     assert (found.uuid, backend.find("resize", "b"), backend.count()) == (first.uuid, None, 2)

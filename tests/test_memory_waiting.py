@@ -58,11 +58,11 @@ def test_the_next_moment_is_that_of_the_wanted_names(backend: MemoryBackend, clo
 
     assert [ready_in("crop", "later"), ready_in("resize", "later"), ready_in("rotate", "resize")] == [0, 60, 20]
     assert (ready_in("never"), ready_in(), backend.waiter(None).ready_in()) == (None, None, 0.0)
-    backend.pause("crop")
+    backend.maintenance.pause("crop")
     assert (backend.waiter(None).ready_in(), ready_in("crop")) == (20.0, None)
-    backend.pause("rotate")
+    backend.maintenance.pause("rotate")
     assert (backend.waiter(None).ready_in(), ready_in("rotate", "later")) == (60.0, 90.0)
-    backend.pause(None)
+    backend.maintenance.pause(None)
     assert (backend.waiter(None).ready_in(), ready_in("resize")) == (None, None)
 
 
@@ -89,9 +89,9 @@ def test_what_happens_between_asking_and_waiting_is_not_missed(backend: MemoryBa
 @pytest.mark.parametrize("name", [None, "wanted"])
 def test_a_wait_ends_with_a_resume(backend: MemoryBackend, threads: ThreadPoolExecutor, name: str | None) -> None:
     post(backend, "wanted")
-    backend.pause(name)
+    backend.maintenance.pause(name)
     waiting = begin_to_wait(threads, backend.waiter(WANTED))
-    backend.resume(name)
+    backend.maintenance.resume(name)
     waiting.result(DEADLINE)
 
 
@@ -136,8 +136,8 @@ def test_what_others_wait_for_wakes_nobody(backend: MemoryBackend, delay: float 
     waiter = backend.waiter(WANTED)
     assert waiter.ready_in() is None
     post(backend, "unwanted", delay=delay)
-    backend.pause("unwanted")
-    backend.resume("unwanted")
+    backend.maintenance.pause("unwanted")
+    backend.maintenance.resume("unwanted")
     assert seconds_of(waiter, 0.05) >= 0.05
 
 
@@ -234,7 +234,7 @@ def test_a_listener_that_fails_harms_neither_the_change_nor_the_others(
     assert seen is not None
     assert (heard, seen.state) == ([EventKind.POSTED, EventKind.CLAIMED], JobState.CLAIMED)
     assert "a listener failed" in caplog.text
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 def test_a_listener_that_ends_itself_skips_nobody(backend: MemoryBackend) -> None:

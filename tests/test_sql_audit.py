@@ -58,14 +58,14 @@ def test_a_contradiction_is_found_and_mended(
 ) -> None:
     good = post(backend, delay=300.0)
     row = make(backend, state)
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
     run_sql(path, f"UPDATE jobboard_jobs SET {damage} WHERE uuid = ?", row.uuid)
-    (found,) = backend.audit(False)
+    (found,) = backend.maintenance.audit(False)
     assert (found.uuid, found.repaired) == (row.uuid, False)
     assert problem in found.problem
-    assert backend.audit(False) == [found]
-    assert [finding.repaired for finding in backend.audit(True)] == [True]
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == [found]
+    assert [finding.repaired for finding in backend.maintenance.audit(True)] == [True]
+    assert backend.maintenance.audit(False) == []
     seen, other = backend.read([row.uuid, good.uuid])
     assert seen is not None
     assert seen.state is afterwards
@@ -76,18 +76,18 @@ def test_a_contradiction_is_found_and_mended(
 def test_a_complete_job_without_an_end_of_its_retention_is_let_go(path: Path, backend: SqliteBackend) -> None:
     row = make(backend, JobState.COMPLETE)
     run_sql(path, "UPDATE jobboard_jobs SET retain_until = NULL")
-    (found,) = backend.audit(True)
+    (found,) = backend.maintenance.audit(True)
     assert "remembered for ever" in found.problem
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
     assert backend.read([row.uuid]) == [None]
 
 
 def test_lines_of_no_job_are_found_and_dropped(path: Path, backend: SqliteBackend) -> None:
     row, gone = post(backend), post(backend)
     run_sql(path, "DELETE FROM jobboard_jobs WHERE uuid = ?", gone.uuid)
-    (found,) = backend.audit(True)
+    (found,) = backend.maintenance.audit(True)
     assert (found.uuid, found.problem) == (None, "1 lines of history belong to no job")
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
     assert len(backend.history(row.uuid)) == 1
 
 
@@ -99,12 +99,12 @@ def test_a_row_whose_state_is_none_holds_nobody_up_and_keeps_its_key_free(path: 
     (seen,) = backend.read([lost.uuid])
     assert seen is not None
     assert seen.state is JobState.TRASHED
-    assert backend.audit(False) == []
+    assert backend.maintenance.audit(False) == []
 
 
 def test_another_boards_rows_are_not_looked_at(path: Path, backend: SqliteBackend) -> None:
     with opened(path, "other") as other:
         post(other)
         run_sql(path, "UPDATE jobboard_jobs SET owner = 'ghost'")
-        assert backend.audit(True) == []
-        assert len(other.audit(False)) == 1
+        assert backend.maintenance.audit(True) == []
+        assert len(other.maintenance.audit(False)) == 1

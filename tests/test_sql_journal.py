@@ -102,12 +102,12 @@ def test_tidying_leaves_nothing_of_what_is_over(path: Path, backend: SqliteBacke
     rows = [post(backend, "gone") for _ in range(5)]
     for _ in range(5):
         backend.consume([consumption(claimed(backend, names={"gone"}), retention=0.0)])
-    backend.pause("x")
-    assert backend.tidy(100) == 0
+    backend.maintenance.pause("x")
+    assert backend.maintenance.tidy(100) == 0
     assert backend.read([rows[0].uuid]) == [None]
     let_time_pass(path)
-    assert (backend.tidy(3), backend.tidy(3), backend.tidy(3)) == (3, 2, 0)
-    assert backend.audit(False) == []
+    assert (backend.maintenance.tidy(3), backend.maintenance.tidy(3), backend.maintenance.tidy(3)) == (3, 2, 0)
+    assert backend.maintenance.audit(False) == []
     assert lines(path) == 1
     assert backend.count() == 1
 
@@ -118,7 +118,7 @@ def test_a_token_outlives_the_memory_of_its_job(path: Path, backend: SqliteBacke
     first = claimed(backend)
     backend.consume([consumption(first, retention=0.0)])
     let_time_pass(path)
-    assert backend.tidy(1) == 1
+    assert backend.maintenance.tidy(1) == 1
     backend.post([posting(uuid=row.uuid)])
     assert claimed(backend).token > first.token
     assert backend.consume([consumption(first)]) == [Verdict.LOST]

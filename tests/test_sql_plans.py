@@ -124,7 +124,7 @@ def test_a_claim_takes_as_many_steps_from_ten_thousand_as_from_a_hundred(
     if is_paused:
         # What is paused stands in front of everything else.
         fill(backend, 50, "paused")
-        backend.pause("paused")
+        backend.maintenance.pause("paused")
     fill(backend, 100, *ten)
 
     def cost() -> int:
@@ -146,7 +146,7 @@ def test_looking_whether_to_wait_takes_as_many_steps_with_ten_thousand_paused_an
         backend.post([posting("paused") for _ in range(count)])
         backend.post([posting("later", delay=60.0 + number) for number in range(count)])
 
-    backend.pause("paused")
+    backend.maintenance.pause("paused")
     with backend.waiter(frozenset({"paused", "later"})) as some, backend.waiter(None) as any_name:
         fill_both(10)
         few = [steps_of(backend.database._reader.get(), waiter.ready_in) for waiter in (some, any_name)]

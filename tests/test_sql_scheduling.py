@@ -29,57 +29,57 @@ def test_a_step_posts_tells_and_moves_on_once(backend: SqliteBackend, tmp_path: 
     fired = posting(key="nightly", if_exists=IfExists.KEEP)
     told = ScheduleEvent(EventKind.POSTED, fired.uuid, "resize", "nightly", "late")
     first = step("nightly", None, "a", 7.0, postings=(fired,), announcements=(told,))
-    assert backend.step_schedules([first]) == [Verdict.DONE]
-    assert backend.step_schedules([first]) == [Verdict.REPEATED]
-    assert (backend.count(), backend.read_schedules(["nightly", "none"])) == (1, [first.row, None])
+    assert backend.schedules.step([first]) == [Verdict.DONE]
+    assert backend.schedules.step([first]) == [Verdict.REPEATED]
+    assert (backend.count(), backend.schedules.read(["nightly", "none"])) == (1, [first.row, None])
     loose = "SELECT uuid, who, reason FROM jobboard_journal WHERE job IS NULL"
     assert run_sql(tmp_path / "jobs.db", loose) == [(fired.uuid, "nightly", "late")]
 
 
 def test_a_step_from_a_version_that_is_not_there_changes_nothing(backend: SqliteBackend) -> None:
-    backend.step_schedules([step("nightly", None, "a")])
+    backend.schedules.step([step("nightly", None, "a")])
     late = [step("nightly", "z", "b", postings=(posting(),)), step("nightly", None, "c"), step("none", "a", "b")]
-    assert backend.step_schedules(late) == [Verdict.LOST] * 3
-    assert (backend.count(), backend.read_schedules(["nightly"])[0]) == (0, step("nightly", None, "a").row)
+    assert backend.schedules.step(late) == [Verdict.LOST] * 3
+    assert (backend.count(), backend.schedules.read(["nightly"])[0]) == (0, step("nightly", None, "a").row)
 
 
 def test_a_deletion_is_repeated_harmlessly(backend: SqliteBackend) -> None:
-    backend.step_schedules([step("nightly", None, "a")])
+    backend.schedules.step([step("nightly", None, "a")])
     gone = step("nightly", "a", None)
-    assert backend.step_schedules([gone, gone]) == [Verdict.DONE, Verdict.REPEATED]
-    assert backend.read_schedules(["nightly"]) == [None]
+    assert backend.schedules.step([gone, gone]) == [Verdict.DONE, Verdict.REPEATED]
+    assert backend.schedules.read(["nightly"]) == [None]
 
 
 def test_a_job_that_cannot_be_replaced_does_not_hold_up_the_step(backend: SqliteBackend) -> None:
     post(backend, key="k")
     claimed(backend)
     fired = (posting(), posting(key="k", if_exists=IfExists.REPLACE))
-    assert backend.step_schedules([step("nightly", None, "a", postings=fired)]) == [Verdict.DONE]
+    assert backend.schedules.step([step("nightly", None, "a", postings=fired)]) == [Verdict.DONE]
     assert backend.count() == 1
 
 
 def test_what_is_due_comes_in_order_with_the_time_until_the_next(backend: SqliteBackend) -> None:
     now = backend.now()
     steps = [step("c", None, "1", 5.0), step("b", None, "1", 5.0), step("a", None, "1", 9.0), step("off", None, "1")]
-    backend.step_schedules([*steps, step("later", None, "1", now + 60)])
-    due = backend.due_schedules(10)
+    backend.schedules.step([*steps, step("later", None, "1", now + 60)])
+    due = backend.schedules.due(10)
     assert [row.id for row in due.rows] == ["b", "c", "a"]
     assert 50 < (due.next_in or 0) <= 60
     assert due.now >= now
-    few = backend.due_schedules(2)
+    few = backend.schedules.due(2)
     assert ([row.id for row in few.rows], (few.next_in or 0) < 0) == (["b", "c"], True)
-    backend.step_schedules([step(id, "1", None) for id in ("a", "b", "c", "later")])
-    assert (backend.due_schedules(1).rows, backend.due_schedules(1).next_in) == ([], None)
+    backend.schedules.step([step(id, "1", None) for id in ("a", "b", "c", "later")])
+    assert (backend.schedules.due(1).rows, backend.schedules.due(1).next_in) == ([], None)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_pages_go_by_time_then_id_and_those_without_a_time_come_last(backend: SqliteBackend, size: int) -> None:
     places = [(-1.0, "z"), (5.0, "b"), (5.0, "c"), (5.0, "d"), (9.0, "a"), (None, "a1"), (None, "b1"), (None, "c1")]
-    backend.step_schedules([step(id, None, "1", at) for at, id in reversed(places)])
+    backend.schedules.step([step(id, None, "1", at) for at, id in reversed(places)])
     seen: list[Any] = []
     cursor: object | None = None
     while True:
-        page = backend.page_schedules(cursor, size)
+        page = backend.schedules.page(cursor, size)
         seen += [(row.next_at, row.id) for row in page.rows]
         cursor = page.cursor
         if cursor is None:

@@ -59,7 +59,7 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) 
     with opened(path) as backend:
         assert backend.read([row.uuid]) == [row]
         step = ScheduleStep("nightly", None, ScheduleRow("nightly", "a", 0.0, b"body"))
-        assert backend.step_schedules([step]) == [Verdict.DONE]
+        assert backend.schedules.step([step]) == [Verdict.DONE]
     assert version_of(path) == "2"
 
 
@@ -75,8 +75,8 @@ def test_two_boards_of_one_file_share_nothing(path: Path) -> None:
     with opened(path, "one") as one, opened(path, "two") as two:
         row = post(one, key="k")
         assert post(two, key="k").uuid != row.uuid
-        one.pause(None)
-        assert (two.read([row.uuid]), two.paused(), two.count()) == ([None], frozenset(), 1)
+        one.maintenance.pause(None)
+        assert (two.read([row.uuid]), two.maintenance.paused(), two.count()) == ([None], frozenset(), 1)
 
 
 @pytest.mark.parametrize("change", ["state = 5", "state = -1", "state = 'gone'", "rank = 0", "rank = 'best'"])
@@ -113,4 +113,4 @@ def test_processes_that_make_the_file_at_the_same_time_all_succeed(path: Path) -
         assert [next_line(process) for process in crowd] == ["done"] * 6
     with opened(path) as backend:
         assert backend.count() == 6
-        assert backend.audit(False) == []
+        assert backend.maintenance.audit(False) == []

@@ -187,9 +187,9 @@ def test_another_boards_changes_wake_nobody_of_this_process(path: Path, backend:
 def test_what_changes_nothing_wakes_nobody(backend: SqliteBackend) -> None:
     told: list[None] = []
     backend.database.process_notifier.add("board", lambda: told.append(None))
-    backend.resume("resize")
-    backend.destroy_book("none")
-    backend.tidy(100)
+    backend.maintenance.resume("resize")
+    backend.books.destroy("none")
+    backend.maintenance.tidy(100)
     backend.cancel([posting().uuid])
     assert told == []
 
@@ -197,10 +197,10 @@ def test_what_changes_nothing_wakes_nobody(backend: SqliteBackend) -> None:
 def test_a_wholly_paused_board_foresees_nothing(backend: SqliteBackend) -> None:
     post(backend, delay=60.0)
     post(backend)
-    backend.pause(None)
+    backend.maintenance.pause(None)
     assert backend.waiter(None).ready_in() is None
-    backend.resume(None)
-    backend.pause("resize")
+    backend.maintenance.resume(None)
+    backend.maintenance.pause("resize")
     assert backend.waiter(frozenset({"resize"})).ready_in() is None
 
 
@@ -257,7 +257,7 @@ def test_own_events_and_those_of_others_are_told_once_and_in_order(path: Path, b
         backend.consume([consumption(claimed(backend))])
         row = claimed(backend)
         other.extend([renewal(row)])
-        other.pause("resize")
+        other.maintenance.pause("resize")
         other.cancel([row.uuid])
     eventually(lambda: len(events) >= 7)
     assert kinds_of(events) == ["POSTED", "CLAIMED", "CONSUMED", "CLAIMED", "EXTENDED", "PAUSED", "CANCEL_ASKED"]
@@ -282,7 +282,7 @@ def test_what_was_before_is_not_told_to_who_comes_later(backend: SqliteBackend) 
     backend.listen(early.append, EVERY)
     post(backend)
     backend.listen(late.append, EVERY)
-    backend.pause("resize")
+    backend.maintenance.pause("resize")
     eventually(lambda: late)
     eventually(lambda: len(early) == 2)
     assert kinds_of(late) == ["PAUSED"]

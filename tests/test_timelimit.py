@@ -47,9 +47,10 @@ def test_a_repeated_request_has_what_is_left_of_the_patience(monkeypatch: pytest
 def test_a_wait_has_its_time_and_a_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with lossy_board() as (board, backend):
         left: list[float] = []
-        tidy = backend.inner.tidy
+        maintenance = backend.inner.maintenance
+        tidy = maintenance.tidy
         board._client._tidied_at = -math.inf
-        monkeypatch.setattr(backend.inner, "tidy", lambda limit: left.append(seconds_left(60.0)) or tidy(limit))
+        monkeypatch.setattr(maintenance, "tidy", lambda limit: left.append(seconds_left(60.0)) or tidy(limit))
         assert list(board.wait(0.1)) == []
     assert 0 < left[0] <= 3.1
 

@@ -92,13 +92,14 @@ class GivesOldTokens(Planted):
 
 class Leaks(Planted):
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        self.inner.save_book(uuids[0], b"", "1", None)
+        self.inner.books.save(uuids[0], b"", "1", None)
         return super().purge(uuids)
 
 
 class SeesGhosts(Planted):
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        return [AuditFinding(None, "a ghost")]
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.maintenance.audit = lambda repair: [AuditFinding(None, "a ghost")]  # type: ignore[method-assign]
 
 
 #: What is planted, and the promise that the checker must see broken.

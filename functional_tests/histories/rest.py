@@ -84,7 +84,7 @@ def look_at_what_is_left(
 
     def is_as_good_as_new() -> bool:
         for board in boards:
-            board._backend.tidy(1000)
+            board._backend.maintenance.tidy(1000)
         rest.left, rest.left_of_new = (holds(board.name) for board in boards)
         return rest.left == rest.left_of_new
 

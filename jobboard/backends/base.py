@@ -23,14 +23,12 @@ from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
+from jobboard.backends.roles import BookStore, EntityStore, Maintenance, ScheduleStore
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     CancelOutcome,
     ClaimRequest,
     Consumption,
-    DueSchedules,
-    EntityRow,
     Extension,
     Fence,
     JobRow,
@@ -38,9 +36,6 @@ from jobboard.backends.rows import (
     NewJob,
     Page,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -112,6 +107,8 @@ class Waiter(abc.ABC):
 class Backend(abc.ABC):
     """One board's namespace in one store. Thread-safe between ``open`` and ``close``.
 
+    Its constructor also sets the four roles below.
+
     :param board: the board's name; two names share nothing.
     :param address: where the store is.
     :param options: those that :attr:`options` names, converted.
@@ -122,6 +119,11 @@ class Backend(abc.ABC):
     capabilities: ClassVar[Capabilities]
     #: Option name -> what makes its value of text; raises ValueError on a bad one. Anything else is refused.
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+
+    schedules: ScheduleStore
+    entities: EntityStore
+    books: BookStore
+    maintenance: Maintenance
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         self.board = board
@@ -317,80 +319,3 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         """Delete jobs from the trash for good, each atomically: DONE or MISSING."""
-
-    @abc.abstractmethod
-    def pause(self, name: str | None) -> None:
-        """Grant no more claims of this name (None: of any job) until resumed; idempotent."""
-
-    @abc.abstractmethod
-    def resume(self, name: str | None) -> None:
-        """Undo exactly that pause; idempotent; wakes who waits."""
-
-    @abc.abstractmethod
-    def paused(self) -> frozenset[str | None]:
-        """Return the paused names, and None among them if the whole board is paused."""
-
-    @abc.abstractmethod
-    def tidy(self, limit: int) -> int:
-        """Delete up to ``limit`` things that nobody can see any more, and return how many it were; idempotent."""
-
-    @abc.abstractmethod
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        """Look for records that contradict each other, and mend each atomically if told to."""
-
-    # -- participants and books ------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def put_entity(self, entity: EntityRow) -> None:
-        """Write a participant down as seen now; idempotent."""
-
-    @abc.abstractmethod
-    def remove_entity(self, kind: str, name: str) -> None:
-        """Forget a participant; idempotent."""
-
-    @abc.abstractmethod
-    def entities(self) -> list[EntityRow]:
-        """Return all participants, also those gone, until :meth:`tidy` forgets them a day later."""
-
-    @abc.abstractmethod
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        """Write a book if its stored version is ``after`` (None: there is none); False if not.
-
-        Atomic. A repeat finds its own ``version``, and is True.
-        """
-
-    @abc.abstractmethod
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        """Return a book's body and version."""
-
-    @abc.abstractmethod
-    def destroy_book(self, uuid: str) -> bool:
-        """Delete a book; False if there is none."""
-
-    # -- schedules -------------------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        """Take each step, atomically with its postings and announcements: DONE, REPEATED or LOST.
-
-        LOST: the stored version is not ``after``, and nothing was changed. A repeat finds its own version (or, for a
-        deletion, no schedule), posts nothing and tells nothing: REPEATED.
-        """
-
-    @abc.abstractmethod
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
-        """Return schedules by id; None for those that there are not."""
-
-    @abc.abstractmethod
-    def due_schedules(self, limit: int) -> DueSchedules:
-        """Return up to ``limit`` schedules whose ``next_at`` has come by the store's clock.
-
-        One request, which does not read what is not due, whatever the number of schedules.
-        """
-
-    @abc.abstractmethod
-    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        """Return the next schedules, beginning where ``cursor`` says; None is the head.
-
-        A schedule that stays as it is throughout an iteration is seen exactly once.
-        """

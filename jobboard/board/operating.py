@@ -88,18 +88,18 @@ class Operating:
 
         :param name: None for jobs of any name.
         """
-        self._client.call(self._backend.pause, None if name is None else check_text("name", name))
+        self._client.call(self._backend.maintenance.pause, None if name is None else check_text("name", name))
 
     def resume(self, name: str | None = None) -> None:
         """End exactly that pause. Atomic and idempotent.
 
         :param name: as it was given to :meth:`pause`.
         """
-        self._client.call(self._backend.resume, None if name is None else check_text("name", name))
+        self._client.call(self._backend.maintenance.resume, None if name is None else check_text("name", name))
 
     def paused(self) -> set[str | None]:
         """Return the paused names; None among them means the whole board."""
-        return set(self._client.call(self._backend.paused))
+        return set(self._client.call(self._backend.maintenance.paused))
 
     def audit(self, *, repair: bool = False) -> list[AuditFinding]:
         """Find records that contradict each other.
@@ -107,7 +107,7 @@ class Operating:
         :param repair: also mend them, each atomically.
         :returns: one finding for each; [] if all is well.
         """
-        return self._client.call(self._backend.audit, bool(repair))
+        return self._client.call(self._backend.maintenance.audit, bool(repair))
 
     def register_entity(self, entity: Entity) -> None:
         """Show a participant as alive for the seconds of its ``ttl``; register it again to stay. Idempotent.
@@ -118,16 +118,16 @@ class Operating:
             raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
         body = self._client.encode("metadata", entity.metadata)
         self._client.call(
-            self._backend.put_entity, EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER))
+            self._backend.entities.put, EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER))
         )
 
     def remove_entity(self, entity: Entity) -> None:
         """Remove a participant that stopped in good order. Idempotent."""
-        self._client.call(self._backend.remove_entity, entity.kind, entity.name)
+        self._client.call(self._backend.entities.remove, entity.kind, entity.name)
 
     def entities(self) -> list[Entity]:
         """Return every participant by kind and name, also those that were alive within a day."""
-        rows = sorted(self._client.call(self._backend.entities), key=lambda row: (row.kind, row.name))
+        rows = sorted(self._client.call(self._backend.entities.all), key=lambda row: (row.kind, row.name))
         return [entity for row in rows if (entity := _entity_of(row)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
@@ -136,7 +136,7 @@ class Operating:
         :raises NotFound: there is none.
         """
         known = check_uuid(uuid)
-        destroyed, repeated = self._client.call_until_certain(self._backend.destroy_book, known)
+        destroyed, repeated = self._client.call_until_certain(self._backend.books.destroy, known)
         if not destroyed and not repeated:
             raise NotFound(f"no logbook {known} on board {self._client.name!r}")
 

@@ -147,7 +147,7 @@ class Producing:
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
         body = self._client.encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries})
         version = str(uuids.uuid4())
-        if not self._client.call(backend.save_book, book.uuid, body, version, book.version):
+        if not self._client.call(backend.books.save, book.uuid, body, version, book.version):
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
         book.version = version
 

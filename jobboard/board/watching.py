@@ -142,7 +142,7 @@ class Watching:
         :raises NotFound: there is none.
         :raises BoardUnavailable: it can't be decoded, or the store can't be reached.
         """
-        found = self._client.call(self._backend.load_book, check_uuid(uuid))
+        found = self._client.call(self._backend.books.load, check_uuid(uuid))
         if found is None:
             raise NotFound(f"no logbook {uuid} on board {self._client.name!r}")
         body, version = found
@@ -154,7 +154,7 @@ class Watching:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
-        paused = self._client.call(self._backend.paused)
+        paused = self._client.call(self._backend.maintenance.paused)
         if None in paused:
             return iter(())
         jobs = self.iterjobs(only_unclaimed=True, names=names)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
@@ -58,6 +59,7 @@ class BackendClient:
         create: bool = True,
     ) -> None:
         self.name = check_text("a board's name", name)
+        check_roles(backend)
         self.backend = backend
         self.expiry = check_expiry(expiry)
         self.retention = check_delay(retention, "retention")
@@ -204,7 +206,7 @@ class BackendClient:
             return
         self._tidied_at = now
         try:
-            if self.backend.tidy(_TIDY_BATCH) >= _TIDY_BATCH:
+            if self.backend.maintenance.tidy(_TIDY_BATCH) >= _TIDY_BATCH:
                 # There is more than one batch; so that no call pays for all of it, a later one goes on.
                 self._tidied_at = now - _TIDY_INTERVAL + _TIDY_AGAIN_INTERVAL
         except BoardUnavailable as error:

@@ -358,7 +358,7 @@ class Schedules:
         raise self._too_busy(id)
 
     def _take_one(self, step: ScheduleStep) -> bool:
-        (verdict,) = self._client.call(self._backend.step_schedules, [step])
+        (verdict,) = self._client.call(self._backend.schedules.step, [step])
         return verdict is not Verdict.LOST
 
     def _remove_unreadable(self, id: str) -> None:
@@ -379,7 +379,7 @@ class Schedules:
         return stored
 
     def _row(self, id: str) -> ScheduleRow | None:
-        return self._client.call(self._backend.read_schedules, [check_schedule_id(id)])[0]
+        return self._client.call(self._backend.schedules.read, [check_schedule_id(id)])[0]
 
     def _stored(self, id: str) -> Stored | None:
         row = self._row(id)
@@ -398,7 +398,7 @@ class Schedules:
     def _rows(self) -> Iterator[ScheduleRow]:
         cursor: object | None = None
         while True:
-            page = self._client.call(self._backend.page_schedules, cursor, _PAGE)
+            page = self._client.call(self._backend.schedules.page, cursor, _PAGE)
             yield from page.rows
             cursor = page.cursor
             if cursor is None:

@@ -57,7 +57,7 @@ class Firing:
 
     def fire_due(self, limit: int) -> Round:
         """Post the jobs of up to ``limit`` schedules that are due."""
-        due = self._client.call(self._backend.due_schedules, limit)
+        due = self._client.call(self._backend.schedules.due, limit)
         made = self._fire(due.rows, due.now)
         # What was just stepped on may be the next one again, which a new look tells; what this host must leave to
         # others stays due, and is no reason to look at once.
@@ -66,7 +66,7 @@ class Firing:
 
     def fire_waiting(self, ids: Sequence[str]) -> Round:
         """Look again at schedules that wait for room; some of their jobs have ended."""
-        rows = self._client.call(self._backend.read_schedules, ids)
+        rows = self._client.call(self._backend.schedules.read, ids)
         # Those that have been paused, set aside or finished meanwhile are due no more.
         waiting = [row for row in rows if row is not None and row.next_at is not None]
         made = self._fire(waiting, self._client.call(self._backend.now))
@@ -105,7 +105,7 @@ class Firing:
         """Take steps; False if most of them were somebody else's by then, so that a new look tells more."""
         lost = made.lost
         for group in _by_size(steps, self._backend.capabilities.largest_step):
-            verdicts = self._client.call(self._backend.step_schedules, group)
+            verdicts = self._client.call(self._backend.schedules.step, group)
             for step, verdict in zip(group, verdicts, strict=True):
                 if verdict is Verdict.LOST:
                     made.lost += 1

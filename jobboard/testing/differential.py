@@ -205,10 +205,10 @@ class _Requests:
         return self.store.purge([self.world.uuid])
 
     def pause(self) -> None:
-        self.store.pause(self.world.name)
+        self.store.maintenance.pause(self.world.name)
 
     def resume(self) -> None:
-        self.store.resume(self.world.name)
+        self.store.maintenance.resume(self.world.name)
 
 
 # -- comparing ---------------------------------------------------------------------------------------------------------

@@ -5,26 +5,21 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.roles import ROLES, forward_roles
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     CancelOutcome,
     ClaimRequest,
     Consumption,
-    DueSchedules,
-    EntityRow,
     Extension,
     Fence,
     JobRow,
     NewJob,
     Page,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -62,6 +57,7 @@ class LossyBackend(Backend):
         #: Set while somebody blocks in a waiter.
         self.blocked = threading.Event()
         self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
+        forward_roles(self, self._send_to)
 
     def boards(self, timeout: float) -> list[str] | None:
         return self.inner.boards(timeout)
@@ -73,11 +69,12 @@ class LossyBackend(Backend):
         times: int = 1,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
-        """Break the next ``times`` calls of ``primitive``.
+        """Break the next ``times`` calls of ``primitive``, such as ``"post"`` or ``"schedules.step"``.
 
         :param meanwhile: what others do between the break and the next try.
         """
-        if not hasattr(Backend, primitive):
+        role, _, method = primitive.rpartition(".")
+        if not hasattr(ROLES[role] if role else Backend, method):
             raise LookupError(f"no such primitive: {primitive!r}")
         self._armed.setdefault(primitive, []).extend([(fault, meanwhile)] * times)
 
@@ -102,6 +99,9 @@ class LossyBackend(Backend):
         if fault == "refused":
             raise BoardUnavailable(f"{primitive}: refused")
         raise ReplyLost(f"{primitive}: the connection broke {_WHEN[fault]}")
+
+    def _send_to(self, role: str, method: str, *arguments: Any) -> Any:
+        return self._send(f"{role}.{method}", lambda: getattr(getattr(self.inner, role), method)(*arguments))
 
     def open(self, timeout: float) -> None:
         self._send("open", lambda: self.inner.open(timeout))
@@ -186,51 +186,6 @@ class LossyBackend(Backend):
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._send("purge", lambda: self.inner.purge(uuids))
-
-    def pause(self, name: str | None) -> None:
-        self._send("pause", lambda: self.inner.pause(name))
-
-    def resume(self, name: str | None) -> None:
-        self._send("resume", lambda: self.inner.resume(name))
-
-    def paused(self) -> frozenset[str | None]:
-        return self._send("paused", self.inner.paused)
-
-    def tidy(self, limit: int) -> int:
-        return self._send("tidy", lambda: self.inner.tidy(limit))
-
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        return self._send("audit", lambda: self.inner.audit(repair))
-
-    def put_entity(self, entity: EntityRow) -> None:
-        self._send("put_entity", lambda: self.inner.put_entity(entity))
-
-    def remove_entity(self, kind: str, name: str) -> None:
-        self._send("remove_entity", lambda: self.inner.remove_entity(kind, name))
-
-    def entities(self) -> list[EntityRow]:
-        return self._send("entities", self.inner.entities)
-
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return self._send("save_book", lambda: self.inner.save_book(uuid, body, version, after))
-
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        return self._send("load_book", lambda: self.inner.load_book(uuid))
-
-    def destroy_book(self, uuid: str) -> bool:
-        return self._send("destroy_book", lambda: self.inner.destroy_book(uuid))
-
-    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        return self._send("step_schedules", lambda: self.inner.step_schedules(steps))
-
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
-        return self._send("read_schedules", lambda: self.inner.read_schedules(ids))
-
-    def due_schedules(self, limit: int) -> DueSchedules:
-        return self._send("due_schedules", lambda: self.inner.due_schedules(limit))
-
-    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        return self._send("page_schedules", lambda: self.inner.page_schedules(cursor, size))
 
 
 class _WatchedWaiter(Waiter):

@@ -30,6 +30,19 @@ from jobboard.states import LIVE, JobState
 from jobboard.validation import moment
 
 
+class PlainPauses:
+    """The paused names."""
+
+    def __init__(self) -> None:
+        self.names: set[str | None] = set()
+
+    def pause(self, name: str | None) -> None:
+        self.names.add(name)
+
+    def resume(self, name: str | None) -> None:
+        self.names.discard(name)
+
+
 class PlainStore:
     """The primitives of :class:`~jobboard.backends.base.Backend` that change or read jobs, by the rules alone.
 
@@ -38,7 +51,7 @@ class PlainStore:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self.paused: set[str | None] = set()
+        self.maintenance = PlainPauses()
         #: All that was told of a job, by its uuid.
         self.told: dict[str, list[Note]] = {}
         self._rows: dict[str, JobRow] = {}
@@ -100,14 +113,16 @@ class PlainStore:
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         self._begin()
         rows = sorted(self._rows.values(), key=lambda row: (-row.priority, row.sequence))
-        ready = [row for row in rows if lifecycle.is_claimable(row, self.paused)]
+        ready = [row for row in rows if lifecycle.is_claimable(row, self.maintenance.names)]
         wanted = [row.uuid for row in ready if names is None or row.name in names][:limit]
         self._claim(claim, wanted)
         return [replace(self._rows[uuid]) for uuid in wanted]
 
     def _claim(self, claim: ClaimRequest, uuids: Iterable[str]) -> None:
         for uuid in uuids:
-            self._token += self._change(uuid, lifecycle.claim, claim, token=self._token + 1, paused=self.paused)
+            self._token += self._change(
+                uuid, lifecycle.claim, claim, token=self._token + 1, paused=self.maintenance.names
+            )
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         self._begin()
@@ -146,12 +161,6 @@ class PlainStore:
                 row = self._rows.pop(uuid)
                 self._aliases = {alias: its for alias, its in self._aliases.items() if its is not row}
         return outcomes
-
-    def pause(self, name: str | None) -> None:
-        self.paused.add(name)
-
-    def resume(self, name: str | None) -> None:
-        self.paused.discard(name)
 
     # -- readers ---------------------------------------------------------------------------------------------------
 

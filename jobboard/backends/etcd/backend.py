@@ -18,9 +18,9 @@ from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.jobs import Jobs
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.options import OPTIONS, Settings
 from jobboard.backends.etcd.participants import Books, Participants
-from jobboard.backends.etcd.pauses import Pauses
 from jobboard.backends.etcd.posting import MAX_POSTINGS, Posting
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.reading import Reading
@@ -68,17 +68,16 @@ class EtcdBackend(Backend):
         expiry = Expiry(connection, reader, writer)
         self._lost_leases = LostLeases(connection, self._leases, writer, expiry, self._worker)
         self._queue = ReadyQueue(connection, reader, expiry)
-        self._pauses = Pauses(connection)
+        self.entities = participants = Participants(connection)
+        self.maintenance = maintenance = Maintenance(connection, participants, Audit(connection, reader, expiry))
         self._posting = Posting(connection, reader, expiry)
         self._claiming = Claiming(
-            connection, self._queue, self._pauses, reader, writer, expiry, self._leases, self._lost_leases
+            connection, self._queue, maintenance, reader, writer, expiry, self._leases, self._lost_leases
         )
         self._jobs = Jobs(connection, self._leases, ReadModifyWrite(connection, expiry, writer, self._lost_leases))
         self._reading = Reading(connection, reader, expiry)
-        self._audit = Audit(connection, reader, expiry)
-        self._schedules = Schedules(connection, self._posting)
-        self._participants = Participants(connection)
-        self._books = Books(connection)
+        self.schedules = Schedules(connection, self._posting)
+        self.books = Books(connection)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases)
 
     def _lease_lost(self, lease: int) -> None:
@@ -188,49 +187,4 @@ class EtcdBackend(Backend):
     def purge(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
         return self._jobs.purge(uuids)
 
-    def pause(self, name: str | None) -> None:
-        self._pauses.pause(name)
-
-    def resume(self, name: str | None) -> None:
-        self._pauses.resume(name)
-
-    def paused(self) -> frozenset[str | None]:
-        return self._pauses.paused()
-
-    def tidy(self, limit: int) -> int:
-        return self._participants.tidy(limit)
-
-    def audit(self, repair: bool) -> list[data.AuditFinding]:
-        return self._audit.audit(repair)
-
     # -- participants, books and schedules -------------------------------------------------------------------------
-
-    def put_entity(self, entity: data.EntityRow) -> None:
-        self._participants.put(entity)
-
-    def remove_entity(self, kind: str, name: str) -> None:
-        self._participants.remove(kind, name)
-
-    def entities(self) -> list[data.EntityRow]:
-        return self._participants.all()
-
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return self._books.save(uuid, body, version, after)
-
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        return self._books.load(uuid)
-
-    def destroy_book(self, uuid: str) -> bool:
-        return self._books.destroy(uuid)
-
-    def step_schedules(self, steps: Sequence[data.ScheduleStep]) -> list[data.Verdict]:
-        return self._schedules.step(steps)
-
-    def read_schedules(self, ids: Sequence[str]) -> list[data.ScheduleRow | None]:
-        return self._schedules.read(ids)
-
-    def due_schedules(self, limit: int) -> data.DueSchedules:
-        return self._schedules.due(limit)
-
-    def page_schedules(self, cursor: object | None, size: int) -> data.SchedulePage:
-        return self._schedules.page(cursor, size)

@@ -13,7 +13,7 @@ from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.layout import is_hidden, under
 from jobboard.backends.etcd.leases import Leases
-from jobboard.backends.etcd.pauses import Pauses
+from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.ready_queue import Candidate, Candidates, ReadyQueue
 from jobboard.backends.etcd.stored import Hint, StoredClaim, claims_in
@@ -57,7 +57,7 @@ class Claiming:
         self,
         connection: Connection,
         queue: ReadyQueue,
-        pauses: Pauses,
+        maintenance: Maintenance,
         reader: JobReader,
         writer: JobWriter,
         expiry: Expiry,
@@ -67,7 +67,7 @@ class Claiming:
         self._connection = connection
         self._keys = connection.keys
         self._queue = queue
-        self._pauses = pauses
+        self._maintenance = maintenance
         self._reader = reader
         self._writer = writer
         self._expiry = expiry
@@ -88,7 +88,7 @@ class Claiming:
             claimed = self._claim(Candidates([candidate]), request, 1)
             if claimed:
                 return claimed[0]
-            if not self._pauses.paused().isdisjoint((None, row.name)):
+            if not self._maintenance.paused().isdisjoint((None, row.name)):
                 return row.view()
             self._lost_leases.check()
             deadline.check(f"job {uuid} changes all the time")

@@ -9,12 +9,13 @@ from jobboard.backends.etcd.codec import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.txn import KeyValue, Txn, delete, get, modified_at, present, put, scan_prefix
+from jobboard.backends.roles import BookStore, EntityStore
 from jobboard.backends.rows import EntityRow
 
 _DAY = 86_400.0
 
 
-class Participants:
+class Participants(EntityStore):
     """One key for each participant."""
 
     def __init__(self, connection: Connection) -> None:
@@ -45,7 +46,7 @@ class Participants:
         return self._connection.read([scan_prefix(self._keys.entities)])[0].kvs
 
 
-class Books:
+class Books(BookStore):
     """One key for each book."""
 
     def __init__(self, connection: Connection) -> None:

@@ -13,6 +13,7 @@ from jobboard.backends.etcd.keys import behind, decoded
 from jobboard.backends.etcd.posting import Existing, Posting
 from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, kvs_of, modified_at, put, scan
+from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 
 #: The event slot of a step's announcements; its postings use the first ones.
@@ -23,7 +24,7 @@ _LARGE = 50_000
 _READ_AT_ONCE = 20
 
 
-class Schedules:
+class Schedules(ScheduleStore):
     """A schedule has a key by its id, and one in the queue of moments; each holds all of it.
 
     The queue has a large one without its body: a request can't hold this twice, and a job of that size as well.

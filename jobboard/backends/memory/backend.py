@@ -8,7 +8,7 @@ from typing import Any
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.memory.client import MemoryClient
-from jobboard.backends.memory.entities import Entities
+from jobboard.backends.memory.entities import Books, Entities
 from jobboard.backends.memory.job_reader import JobReader
 from jobboard.backends.memory.jobs import Jobs
 from jobboard.backends.memory.maintenance import Maintenance
@@ -17,21 +17,15 @@ from jobboard.backends.memory.schedules import Schedules
 from jobboard.backends.memory.subscriptions import Subscriptions
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     CancelOutcome,
     ClaimRequest,
     Consumption,
-    DueSchedules,
-    EntityRow,
     Extension,
     Fence,
     JobRow,
     NewJob,
     Page,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -65,9 +59,10 @@ class MemoryBackend(Backend):
         self._client = client = MemoryClient(self.store)
         self._jobs = Jobs(client)
         self._job_reader = JobReader(client)
-        self._schedules = Schedules(client, self._jobs)
-        self._entities = Entities(client)
-        self._maintenance = Maintenance(client)
+        self.schedules = Schedules(client, self._jobs)
+        self.entities = Entities(client)
+        self.books = Books(client)
+        self.maintenance = Maintenance(client)
         self._subscriptions = Subscriptions(client)
 
     def open(self, timeout: float) -> None:
@@ -154,57 +149,6 @@ class MemoryBackend(Backend):
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self._subscriptions.listen(tell, kinds)
-
-    # -- operators -------------------------------------------------------------------------------------------------
-
-    def pause(self, name: str | None) -> None:
-        self._maintenance.pause(name)
-
-    def resume(self, name: str | None) -> None:
-        self._maintenance.resume(name)
-
-    def paused(self) -> frozenset[str | None]:
-        return self._maintenance.paused()
-
-    def tidy(self, limit: int) -> int:
-        return self._maintenance.tidy(limit)
-
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        return self._maintenance.audit(repair)
-
-    # -- participants and logbooks ---------------------------------------------------------------------------------
-
-    def put_entity(self, entity: EntityRow) -> None:
-        self._entities.put(entity)
-
-    def remove_entity(self, kind: str, name: str) -> None:
-        self._entities.remove(kind, name)
-
-    def entities(self) -> list[EntityRow]:
-        return self._entities.all()
-
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return self._entities.save_book(uuid, body, version, after)
-
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        return self._entities.load_book(uuid)
-
-    def destroy_book(self, uuid: str) -> bool:
-        return self._entities.destroy_book(uuid)
-
-    # -- schedules -------------------------------------------------------------------------------------------------
-
-    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        return self._schedules.step(steps)
-
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
-        return self._schedules.read(ids)
-
-    def due_schedules(self, limit: int) -> DueSchedules:
-        return self._schedules.due(limit)
-
-    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        return self._schedules.page(cursor, size)
 
 
 def _space_of(address: Address) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jobboard.backends.memory.client import MemoryClient
+from jobboard.backends.roles import BookStore, EntityStore
 from jobboard.backends.rows import EntityRow
 
 
-class Entities:
-    """A participant is listed until it has been gone for a day; a book is replaced as a whole."""
+class Entities(EntityStore):
+    """A participant is listed until it has been gone for a day."""
 
     def __init__(self, client: MemoryClient) -> None:
         self._store, self._lock, self._begin = client.store, client.lock, client.begin
@@ -29,7 +30,14 @@ class Entities:
             now = self._begin()
             return [replace(entity, expires_in=time_left(entity, now)) for entity in self._store.entities.values()]
 
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+
+class Books(BookStore):
+    """A book is replaced as a whole."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self._store, self._lock, self._begin = client.store, client.lock, client.begin
+
+    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
         with self._lock:
             self._begin()
             stored = self._store.books.get(uuid, (b"", None))[1]
@@ -40,12 +48,12 @@ class Entities:
             self._store.books[uuid] = (body, version)
             return True
 
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+    def load(self, uuid: str) -> tuple[bytes, str] | None:
         with self._lock:
             self._begin()
             return self._store.books.get(uuid)
 
-    def destroy_book(self, uuid: str) -> bool:
+    def destroy(self, uuid: str) -> bool:
         with self._lock:
             self._begin()
             return self._store.books.pop(uuid, None) is not None

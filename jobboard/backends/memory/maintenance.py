@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobboard.backends import roles
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import time_left
@@ -12,7 +13,7 @@ from jobboard.validation import moment
 _DAY = 86_400.0
 
 
-class Maintenance:
+class Maintenance(roles.Maintenance):
     """Pauses are told as events; ``tidy`` deletes what nobody can see any more."""
 
     def __init__(self, client: MemoryClient) -> None:

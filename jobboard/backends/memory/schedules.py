@@ -8,6 +8,7 @@ from typing import cast
 
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.jobs import Jobs
+from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.events import JobEvent
 from jobboard.validation import moment
@@ -18,7 +19,7 @@ _NEVER = float("inf")
 Place = tuple[float, str]
 
 
-class Schedules:
+class Schedules(ScheduleStore):
     """Posts by the same plan as ``post``, before it releases the lock."""
 
     def __init__(self, client: MemoryClient, jobs: Jobs) -> None:

@@ -13,7 +13,7 @@ from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalon
 from jobboard.backends.redis.boards import names_of
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.entities import Entities
+from jobboard.backends.redis.entities import Books, Entities
 from jobboard.backends.redis.errors import LOADING
 from jobboard.backends.redis.events import Subscriptions
 from jobboard.backends.redis.jobs import Jobs
@@ -26,21 +26,15 @@ from jobboard.backends.redis.topology import Topology
 from jobboard.backends.redis.waiting import Waiters
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     CancelOutcome,
     ClaimRequest,
     Consumption,
-    DueSchedules,
-    EntityRow,
     Extension,
     Fence,
     JobRow,
     NewJob,
     Page,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -87,9 +81,10 @@ class RedisBackend(Backend):
         self.client = RedisClient(self._pool, board, self.key, wanted, timeout)
         self._checks = ServerChecks(self.client, self._pool, wanted, allow_eviction)
         self._jobs = Jobs(self.client)
-        self._schedules = Schedules(self.client)
-        self._entities = Entities(self.client)
-        self._maintenance = Maintenance(self.client)
+        self.schedules = Schedules(self.client)
+        self.entities = Entities(self.client)
+        self.books = Books(self.client)
+        self.maintenance = Maintenance(self.client)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
         self._waiters = Waiters(self.client, self._subscriptions)
         self._is_open = False
@@ -218,57 +213,6 @@ class RedisBackend(Backend):
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self._subscriptions.listen(tell, kinds)
-
-    # -- operators -------------------------------------------------------------------------------------------------
-
-    def pause(self, name: str | None) -> None:
-        self._maintenance.pause(name)
-
-    def resume(self, name: str | None) -> None:
-        self._maintenance.resume(name)
-
-    def paused(self) -> frozenset[str | None]:
-        return self._maintenance.paused()
-
-    def tidy(self, limit: int) -> int:
-        return self._maintenance.tidy(limit)
-
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        return self._maintenance.audit(repair)
-
-    # -- participants and logbooks ---------------------------------------------------------------------------------
-
-    def put_entity(self, entity: EntityRow) -> None:
-        self._entities.put(entity)
-
-    def remove_entity(self, kind: str, name: str) -> None:
-        self._entities.remove(kind, name)
-
-    def entities(self) -> list[EntityRow]:
-        return self._entities.all()
-
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return self._entities.save_book(uuid, body, version, after)
-
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        return self._entities.load_book(uuid)
-
-    def destroy_book(self, uuid: str) -> bool:
-        return self._entities.destroy_book(uuid)
-
-    # -- schedules -------------------------------------------------------------------------------------------------
-
-    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        return self._schedules.step(steps)
-
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
-        return self._schedules.read(ids)
-
-    def due_schedules(self, limit: int) -> DueSchedules:
-        return self._schedules.due(limit)
-
-    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        return self._schedules.page(cursor, size)
 
 
 class RedisSentinelBackend(RedisBackend):

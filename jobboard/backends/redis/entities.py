@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import micros, text_of
+from jobboard.backends.roles import BookStore, EntityStore
 from jobboard.backends.rows import EntityRow
 
 
-class Entities:
-    """The participants of one board, and its logbooks."""
+class Entities(EntityStore):
+    """The participants of one board."""
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
@@ -29,12 +30,19 @@ class Entities:
             entities.append(EntityRow(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
         return entities
 
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+
+class Books(BookStore):
+    """The logbooks of one board."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+
+    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
         return bool(self._client.change("save_book", uuid, body, version, after or "")[0] == b"OK")
 
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
+    def load(self, uuid: str) -> tuple[bytes, str] | None:
         status, *book = self._client.read("load_book", uuid)
         return None if status == b"MISSING" else (book[0], text_of(book[1]))
 
-    def destroy_book(self, uuid: str) -> bool:
+    def destroy(self, uuid: str) -> bool:
         return bool(self._client.change("destroy_book", uuid)[0] == b"OK")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from jobboard.backends import roles
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import text_of
 from jobboard.backends.rows import AuditFinding
 
 
-class Maintenance:
+class Maintenance(roles.Maintenance):
     """Each method is one script; an audit calls its script for a part of the board at a time."""
 
     def __init__(self, client: RedisClient) -> None:

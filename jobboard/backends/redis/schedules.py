@@ -8,13 +8,14 @@ from typing import Any, cast
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import is_text, micros, pack
 from jobboard.backends.redis.jobs import VERDICTS, posting_parts
+from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 
 #: Where a page ended: the last schedule's moment as the sorted set has it, and its id.
 Cursor = tuple[bytes, bytes]
 
 
-class Schedules:
+class Schedules(ScheduleStore):
     """The schedules of one board."""
 
     def __init__(self, client: RedisClient) -> None:

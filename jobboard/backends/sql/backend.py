@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Waiter
+from jobboard.backends.roles import forward_roles
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     CancelOutcome,
     ClaimRequest,
     Consumption,
-    DueSchedules,
-    EntityRow,
     Extension,
     Fence,
     JobRow,
     NewJob,
     Page,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
 )
-from jobboard.backends.sql.administration import Administration
 from jobboard.backends.sql.change_notifier import ChangeNotifier, SqlWaiter
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.database import Database, Transactions
 from jobboard.backends.sql.entities import Books, Entities
+from jobboard.backends.sql.maintenance import Maintenance
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.schedules import Schedules
@@ -58,7 +54,7 @@ class Operations:
         self.claiming = Claiming(transactions)
         self.claimed_jobs = ClaimedJobs(transactions)
         self.reading = Reading(transactions)
-        self.administration = Administration(transactions)
+        self.maintenance = Maintenance(transactions)
         self.entities = Entities(transactions)
         self.books = Books(transactions)
         self.schedules = Schedules(transactions)
@@ -138,62 +134,13 @@ class OperationsBackend(Backend):
     # -- operators -------------------------------------------------------------------------------------------------
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._run(self.operations.administration.release, uuid, token, reason)
+        return self._run(self.operations.maintenance.release, uuid, token, reason)
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._run(self.operations.administration.restore, uuids)
+        return self._run(self.operations.maintenance.restore, uuids)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._run(self.operations.administration.purge, uuids)
-
-    def pause(self, name: str | None) -> None:
-        self._run(self.operations.administration.pause, name)
-
-    def resume(self, name: str | None) -> None:
-        self._run(self.operations.administration.resume, name)
-
-    def paused(self) -> frozenset[str | None]:
-        return self._run(self.operations.administration.paused)
-
-    def tidy(self, limit: int) -> int:
-        return self._run(self.operations.administration.tidy, limit)
-
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        return self._run(self.operations.administration.audit, repair)
-
-    # -- participants and books ------------------------------------------------------------------------------------
-
-    def put_entity(self, entity: EntityRow) -> None:
-        self._run(self.operations.entities.put, entity)
-
-    def remove_entity(self, kind: str, name: str) -> None:
-        self._run(self.operations.entities.remove, kind, name)
-
-    def entities(self) -> list[EntityRow]:
-        return self._run(self.operations.entities.all)
-
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return self._run(self.operations.books.save, uuid, body, version, after)
-
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        return self._run(self.operations.books.load, uuid)
-
-    def destroy_book(self, uuid: str) -> bool:
-        return self._run(self.operations.books.destroy, uuid)
-
-    # -- schedules -------------------------------------------------------------------------------------------------
-
-    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        return self._run(self.operations.schedules.step, steps)
-
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
-        return self._run(self.operations.schedules.read, ids)
-
-    def due_schedules(self, limit: int) -> DueSchedules:
-        return self._run(self.operations.schedules.due, limit)
-
-    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        return self._run(self.operations.schedules.page, cursor, size)
+        return self._run(self.operations.maintenance.purge, uuids)
 
 
 class SqlBackend(OperationsBackend, Generic[D]):
@@ -202,6 +149,7 @@ class SqlBackend(OperationsBackend, Generic[D]):
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         super().__init__(board, address, **options)
         self._opened: tuple[D, Operations, ChangeNotifier] | None = None
+        forward_roles(self, partial(_run_in_role, self))
 
     def _connect(self, timeout: float) -> D:
         """Return the database, open."""
@@ -258,6 +206,11 @@ class SqlBackend(OperationsBackend, Generic[D]):
         return self._run(self.change_notifier.listen, tell, kinds)
 
 
+def _run_in_role(backend: OperationsBackend, role: str, method: str, *arguments: Any) -> Any:
+    """Run one operation of the collaborator that has a role while the board is open."""
+    return backend._run(getattr(getattr(backend.operations, role), method), *arguments)
+
+
 class UserTransactionBackend(OperationsBackend):
     """The board inside a transaction of the user's: there is nothing to open, to close or to retry."""
 
@@ -267,7 +220,9 @@ class UserTransactionBackend(OperationsBackend):
         self.capabilities = backend.capabilities  # type: ignore[misc]
         self._backend = backend
         self._transactions = transactions
-        self._operations = Operations(transactions)
+        self._operations = operations = Operations(transactions)
+        self.schedules, self.entities = operations.schedules, operations.entities
+        self.books, self.maintenance = operations.books, operations.maintenance
 
     @property
     def operations(self) -> Operations:

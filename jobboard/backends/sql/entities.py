@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from jobboard.backends.roles import BookStore, EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.database import Transactions
 
 
-class Entities:
+class Entities(EntityStore):
     """Put, remove and list participants."""
 
     def __init__(self, transactions: Transactions) -> None:
@@ -34,7 +35,7 @@ class Entities:
         ]
 
 
-class Books:
+class Books(BookStore):
     """Save, load and destroy books."""
 
     def __init__(self, transactions: Transactions) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, IfExists, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql import schedule_statements
 from jobboard.backends.sql.database import Transactions
@@ -17,7 +18,7 @@ from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_event, write_events
 
 
-class Schedules:
+class Schedules(ScheduleStore):
     """Steps of schedules, and what is due."""
 
     def __init__(self, transactions: Transactions) -> None:

@@ -11,23 +11,18 @@ from kazoo.client import KazooClient, KazooState
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.roles import forward_roles
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     CancelOutcome,
     ClaimRequest,
     Consumption,
-    DueSchedules,
-    EntityRow,
     Extension,
     Fence,
     JobRow,
     NewJob,
     Page,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -45,6 +40,7 @@ from jobboard.backends.zookeeper.job_changes import JobChanges
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.maintenance import Maintenance
 from jobboard.backends.zookeeper.notifier import ChangeNotifier
 from jobboard.backends.zookeeper.options import OPTIONS, access, client_settings
 from jobboard.backends.zookeeper.pauses import Pauses
@@ -103,6 +99,7 @@ class ZooKeeperBackend(Backend):
         self._request_timeout = request_timeout
         self._layout = Layout(address.path.rstrip("/") or "/jobboard", board)
         self._assemble()
+        forward_roles(self, self._begin_in_role)
 
     def _assemble(self) -> None:
         """Build the collaborators; they belong to one process."""
@@ -120,15 +117,19 @@ class ZooKeeperBackend(Backend):
         claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses)
         poster = Poster(connection, layout, clock, reader, transactions, jobs)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
-        self._change_log, self._entities, self._upkeep, self._pauses = change_log, entities, upkeep, pauses
-        self._claimer, self._poster = claimer, poster
+        self._change_log, self._claimer, self._poster = change_log, claimer, poster
         self._creation = BoardCreation(connection, layout, sessions, reader)
         self._changes = JobChanges(connection, layout, sessions, jobs, held)
         self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
         self._reader = BoardReader(connection, layout, clock, listing, change_log, jobs, upkeep)
-        self._logbooks = Logbooks(connection, layout)
-        self._schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
-        self._auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
+        schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
+        auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
+        self._in_roles = {
+            "schedules": schedules,
+            "entities": entities,
+            "books": Logbooks(connection, layout),
+            "maintenance": Maintenance(pauses, upkeep, auditor),
+        }
         self._notifier = ChangeNotifier(
             connection, layout, clock, sessions, listing, change_log, held, upkeep, self.board
         )
@@ -206,6 +207,9 @@ class ZooKeeperBackend(Backend):
         self._sessions.begin()
         return collaborator
 
+    def _begin_in_role(self, role: str, method: str, *arguments: Any) -> Any:
+        return getattr(self._begin(self._in_roles[role]), method)(*arguments)
+
     # -- posting -----------------------------------------------------------------------------------------------------
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
@@ -281,51 +285,4 @@ class ZooKeeperBackend(Backend):
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._begin(self._changes).purge(uuids)
 
-    def pause(self, name: str | None) -> None:
-        self._begin(self._pauses).pause(name)
-
-    def resume(self, name: str | None) -> None:
-        self._begin(self._pauses).resume(name)
-
-    def paused(self) -> frozenset[str | None]:
-        return self._begin(self._pauses).paused()
-
-    def tidy(self, limit: int) -> int:
-        return self._begin(self._upkeep).tidy(limit)
-
-    def audit(self, repair: bool) -> list[AuditFinding]:
-        return self._begin(self._auditor).audit(repair)
-
-    # -- entities and logbooks ---------------------------------------------------------------------------------------
-
-    def put_entity(self, entity: EntityRow) -> None:
-        self._begin(self._entities).put(entity)
-
-    def remove_entity(self, kind: str, name: str) -> None:
-        self._begin(self._entities).remove(kind, name)
-
-    def entities(self) -> list[EntityRow]:
-        return self._begin(self._entities).all()
-
-    def save_book(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return self._begin(self._logbooks).save(uuid, body, version, after)
-
-    def load_book(self, uuid: str) -> tuple[bytes, str] | None:
-        return self._begin(self._logbooks).load(uuid)
-
-    def destroy_book(self, uuid: str) -> bool:
-        return self._begin(self._logbooks).destroy(uuid)
-
     # -- schedules ---------------------------------------------------------------------------------------------------
-
-    def step_schedules(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        return self._begin(self._schedules).step(steps)
-
-    def read_schedules(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
-        return self._begin(self._schedules).read(ids)
-
-    def due_schedules(self, limit: int) -> DueSchedules:
-        return self._begin(self._schedules).due(limit)
-
-    def page_schedules(self, cursor: object | None, size: int) -> SchedulePage:
-        return self._begin(self._schedules).page(cursor, size)

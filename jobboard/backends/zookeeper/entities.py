@@ -8,6 +8,7 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
+from jobboard.backends.roles import BookStore, EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import check_moments, check_types, pack, unpack
@@ -22,7 +23,7 @@ DAY = 86_400.0
 MAX_RETRIES = 50
 
 
-class Entities:
+class Entities(EntityStore):
     """An entity's znode stays when the entity is gone, for operators to see; it names its client's presence."""
 
     def __init__(self, connection: Connection, layout: Layout, clock: Clock, sessions: Sessions) -> None:
@@ -99,7 +100,7 @@ class Entities:
         return len(gone)
 
 
-class Logbooks:
+class Logbooks(BookStore):
     """Each logbook is one znode: its version and its body."""
 
     def __init__(self, connection: Connection, layout: Layout) -> None:

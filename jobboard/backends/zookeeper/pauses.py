@@ -24,9 +24,6 @@ class Pauses:
     def resume(self, name: str | None) -> None:
         self._change(name, is_paused=False)
 
-    def paused(self) -> frozenset[str | None]:
-        return self.read()[0]
-
     def read(self) -> tuple[frozenset[str | None], int]:
         """Return the paused names, and the version of their znode."""
         found = self._connection.read_one(self._layout.paused)

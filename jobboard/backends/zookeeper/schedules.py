@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
@@ -29,7 +30,7 @@ MAX_RETRIES = 200
 MAX_READS = 100
 
 
-class Schedules:
+class Schedules(ScheduleStore):
     """The listing has the order of the schedules, which the log keeps up to date; their bodies are read."""
 
     def __init__(

@@ -32,7 +32,7 @@ def hourly(id: str = "report", **options: Any) -> Schedule:
 def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
     """Set a schedule back, as if no scheduler had looked at it for ``seconds``; return its overdue fire times."""
     backend = board._backend
-    row = backend.read_schedules([id])[0]
+    row = backend.schedules.read([id])[0]
     assert row is not None
     schedule, now = unpack_schedule(row.id, row.body), backend.now()
     progress = schedule.progress
@@ -43,7 +43,7 @@ def rewind(board: JobBoard, id: str, seconds: float) -> list[datetime]:
     at = next_due(schedule, progress, now)
     written = ScheduleRow(id, f"rewound by {seconds} from {row.version}", at, pack_schedule(schedule, progress))
     told = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, id, "rewound")
-    assert backend.step_schedules([ScheduleStep(id, row.version, written, (), (told,))]) == [Verdict.DONE]
+    assert backend.schedules.step([ScheduleStep(id, row.version, written, (), (told,))]) == [Verdict.DONE]
     return [moment(time) for time in overdue]
 
 
@@ -98,7 +98,7 @@ def spoil(board: JobBoard, id: str, body: bytes = b"\xc1 garbage") -> ScheduleRo
 
 
 def stored(board: JobBoard, id: str) -> ScheduleRow:
-    row = board._backend.read_schedules([id])[0]
+    row = board._backend.schedules.read([id])[0]
     assert row is not None
     return row
 
@@ -107,7 +107,7 @@ def overwrite(board: JobBoard, row: ScheduleRow) -> None:
     """Replace the stored row by this one, under a new version."""
     before = stored(board, row.id).version
     step = ScheduleStep(row.id, before, replace(row, version=f"written over {before}"))
-    assert board._backend.step_schedules([step]) == [Verdict.DONE]
+    assert board._backend.schedules.step([step]) == [Verdict.DONE]
 
 
 def in_an_hour() -> datetime:

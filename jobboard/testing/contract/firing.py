@@ -226,7 +226,7 @@ class FiringCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
         times = overdue(board, hourly(coalesce="all", max_instances=None), hours=12)
-        lossy.lose("step_schedules", fault)
+        lossy.lose("schedules.step", fault)
         fire(board)
         assert fires_of(other.iterjobs()) == times
         assert board.schedules.get("report").progress.runs == 12  # type: ignore[union-attr]
@@ -236,7 +236,7 @@ class FiringCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
         overdue(board, hourly())
-        lossy.lose("step_schedules", fault, meanwhile=lambda: list(drain(other)))
+        lossy.lose("schedules.step", fault, meanwhile=lambda: list(drain(other)))
         fire(board)
         assert len(list(drain(other))) == (0 if fault == "reply" else 1)
 
@@ -327,7 +327,7 @@ class FiringCases(Case):
 
     def test_a_scheduler_survives_an_absent_store(self, board: JobBoard, lossy: LossyBackend) -> None:
         scheduler = Scheduler(board)
-        lossy.lose("due_schedules", "refused")
+        lossy.lose("schedules.due", "refused")
         scheduler.start()
         try:
             overdue(board, hourly())
@@ -339,7 +339,7 @@ class FiringCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         overdue(board, hourly())
-        lossy.lose("step_schedules", "request", meanwhile=lambda: other.schedules.remove("report"))
+        lossy.lose("schedules.step", "request", meanwhile=lambda: other.schedules.remove("report"))
         assert (fire(board), board.job_count) == (0, 0)
         with pytest.raises(NotFound):
             board.schedules.get("report")

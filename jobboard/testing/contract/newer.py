@@ -140,10 +140,10 @@ class NewerCases(Case):
     def test_a_book_of_a_newer_format_is_not_overwritten(self, board: JobBoard) -> None:
         uuid = "00000000-0000-4000-8000-000000000001"
         body = encode("book", {"name": "b", "meta": {}, "entries": [], "new": 1}).data
-        board._backend.save_book(uuid, body, "1", None)
+        board._backend.books.save(uuid, body, "1", None)
         with pytest.raises(BoardUnavailable, match="other fields"):
             board.load_book(uuid)
-        assert board._backend.load_book(uuid) == (body, "1")
+        assert board._backend.books.load(uuid) == (body, "1")
 
 
 def _is_gone(board: JobBoard, job: Job) -> bool:

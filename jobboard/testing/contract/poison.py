@@ -176,8 +176,8 @@ class PoisonCases(Case):
     @pytest.mark.parametrize("value", BAD_VALUES)
     def test_a_poisoned_book_harms_no_other(self, board: JobBoard, value: str) -> None:
         bad, good = str(uuids.uuid4()), str(uuids.uuid4())
-        board._backend.save_book(bad, BAD_VALUES[value] or b"\xc1", "1", None)
-        board._backend.save_book(good, encode("book", {"name": "b", "meta": {}, "entries": []}).data, "1", None)
+        board._backend.books.save(bad, BAD_VALUES[value] or b"\xc1", "1", None)
+        board._backend.books.save(good, encode("book", {"name": "b", "meta": {}, "entries": []}).data, "1", None)
         with pytest.raises(BoardUnavailable, match="decoded"):
             board.load_book(bad)
         assert board.load_book(good).name == "b"
@@ -185,8 +185,8 @@ class PoisonCases(Case):
 
     def test_poisoned_entities_can_be_seen(self, board: JobBoard) -> None:
         for number, raw in enumerate(BAD_VALUES.values()):
-            board._backend.put_entity(EntityRow("worker", f"w{number}", raw or b"\xc1", 60.0))
-        board._backend.put_entity(EntityRow("worker", "x", encode("metadata", [1]).data, 60.0))
+            board._backend.entities.put(EntityRow("worker", f"w{number}", raw or b"\xc1", 60.0))
+        board._backend.entities.put(EntityRow("worker", "x", encode("metadata", [1]).data, 60.0))
         seen = board.entities()
         assert len(seen) == len(BAD_VALUES) + 1
         assert all(entity.alive and entity.metadata == {} for entity in seen)

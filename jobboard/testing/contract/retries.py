@@ -246,10 +246,10 @@ class RetryCases(Case):
     def test_a_pause_and_its_end_are_made(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
-        lossy.lose("pause", fault)
+        lossy.lose("maintenance.pause", fault)
         board.pause("resize")
         assert other.paused() == {"resize"}
-        lossy.lose("resume", fault)
+        lossy.lose("maintenance.resume", fault)
         board.resume("resize")
         assert other.paused() == set()
 
@@ -258,7 +258,7 @@ class RetryCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
         book, entity = LogBook("journal"), Entity("conductor", "a")
-        for primitive in ("save_book", "put_entity", "remove_entity", "destroy_book"):
+        for primitive in ("books.save", "entities.put", "entities.remove", "books.destroy"):
             lossy.lose(primitive, fault)
         board.save_book(book)
         book.append(n=1)
@@ -274,7 +274,8 @@ class RetryCases(Case):
 
     def test_reads_are_repeated(self, board: JobBoard, lossy: LossyBackend) -> None:
         job = board.post("resize", key="k")
-        for primitive in ("read", "find", "page", "stats", "count", "paused", "entities", "history"):
+        reads = ("read", "find", "page", "stats", "count", "history", "maintenance.paused", "entities.all")
+        for primitive in reads:
             lossy.lose(primitive)
         assert board.get(job.uuid) == board.find("resize", "k") == job
         assert list(board.iterjobs()) == [job]

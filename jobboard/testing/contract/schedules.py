@@ -244,12 +244,12 @@ class ScheduleCases(Case):
     def test_a_change_whose_reply_is_lost_is_made_once(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
-        lossy.lose("step_schedules", fault)
+        lossy.lose("schedules.step", fault)
         board.schedules.add(hourly())
-        lossy.lose("step_schedules", fault)
+        lossy.lose("schedules.step", fault)
         board.schedules.modify("report", job="other")
         assert other.schedules.get("report").job == "other"
-        lossy.lose("step_schedules", fault)
+        lossy.lose("schedules.step", fault)
         board.schedules.remove("report")
         assert list(other.schedules) == []
 
@@ -258,12 +258,12 @@ class ScheduleCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
         board.schedules.add(hourly())
-        lossy.lose("step_schedules", fault)
+        lossy.lose("schedules.step", fault)
         job = board.schedules.fire_now("report")
         assert uuids_of(other.iterjobs()) == [job.uuid]
         assert kinds_of(other) == [(EventKind.FIRED, 1)]
 
-    @pytest.mark.parametrize("primitive", ["read_schedules", "page_schedules", "due_schedules"])
+    @pytest.mark.parametrize("primitive", ["schedules.read", "schedules.page", "schedules.due"])
     def test_a_read_whose_reply_is_lost_answers(self, board: JobBoard, lossy: LossyBackend, primitive: str) -> None:
         board.schedules.add(hourly())
         lossy.lose(primitive, "reply")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobboard.backends import lifecycle
+from jobboard.backends import lifecycle, roles
 from jobboard.backends.rows import AuditFinding, JobRow, TrashOutcome, Verdict
 from jobboard.backends.sql import admin_statements, job_statements
 from jobboard.backends.sql.audit import audit
@@ -18,7 +18,7 @@ from jobboard.events import EventKind
 ENTITY_TTL = 86_400.0
 
 
-class Administration:
+class Maintenance(roles.Maintenance):
     """Release, restore, purge, pause, resume, tidy, audit."""
 
     def __init__(self, transactions: Transactions) -> None:

@@ -1,19 +1,25 @@
-"""Pauses of names and of the whole board."""
+"""What operators and housekeeping do to a whole board."""
 
 from __future__ import annotations
 
+from jobboard.backends import roles
+from jobboard.backends.etcd.audit import Audit
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
+from jobboard.backends.etcd.participants import Participants
 from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
+from jobboard.backends.rows import AuditFinding
 from jobboard.events import EventKind
 
 
-class Pauses:
-    """Every claim compares that the key of its pause is not there."""
+class Maintenance(roles.Maintenance):
+    """Pauses are keys: every claim compares that the one of its pause is not there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, participants: Participants, audit: Audit) -> None:
         self._connection = connection
         self._keys = connection.keys
+        self._participants = participants
+        self._audit = audit
 
     def pause(self, name: str | None) -> None:
         key = self._keys.pause(name)
@@ -28,3 +34,9 @@ class Pauses:
     def paused(self) -> frozenset[str | None]:
         (found,) = self._connection.read([scan_prefix(self._keys.paused, keys_only=True)])
         return self._keys.paused_names(found)
+
+    def tidy(self, limit: int) -> int:
+        return self._participants.tidy(limit)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        return self._audit.audit(repair)

@@ -1,0 +1,138 @@
+"""The roles of a backend: parts of the seam that are objects of their own. The rules of the seam hold for them too."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from jobboard.backends.rows import (
+    AuditFinding,
+    DueSchedules,
+    EntityRow,
+    SchedulePage,
+    ScheduleRow,
+    ScheduleStep,
+    Verdict,
+)
+
+
+class ScheduleStore(abc.ABC):
+    """The schedules of a board."""
+
+    @abc.abstractmethod
+    def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        """Take each step, atomically with its postings and announcements: DONE, REPEATED or LOST.
+
+        LOST: the stored version is not ``after``, and nothing was changed. A repeat finds its own version (or, for a
+        deletion, no schedule), posts nothing and tells nothing: REPEATED.
+        """
+
+    @abc.abstractmethod
+    def read(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        """Return schedules by id; None for those that there are not."""
+
+    @abc.abstractmethod
+    def due(self, limit: int) -> DueSchedules:
+        """Return up to ``limit`` schedules whose ``next_at`` has come by the store's clock.
+
+        One request, which does not read what is not due, whatever the number of schedules.
+        """
+
+    @abc.abstractmethod
+    def page(self, cursor: object | None, size: int) -> SchedulePage:
+        """Return the next schedules, beginning where ``cursor`` says; None is the head.
+
+        A schedule that stays as it is throughout an iteration is seen exactly once.
+        """
+
+
+class EntityStore(abc.ABC):
+    """The participants of a board."""
+
+    @abc.abstractmethod
+    def put(self, entity: EntityRow) -> None:
+        """Write a participant down as seen now; idempotent."""
+
+    @abc.abstractmethod
+    def remove(self, kind: str, name: str) -> None:
+        """Forget a participant; idempotent."""
+
+    @abc.abstractmethod
+    def all(self) -> list[EntityRow]:
+        """Return all participants, also those gone, until :meth:`Maintenance.tidy` forgets them a day later."""
+
+
+class BookStore(abc.ABC):
+    """The logbooks of a board."""
+
+    @abc.abstractmethod
+    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
+        """Write a book if its stored version is ``after`` (None: there is none); False if not.
+
+        Atomic. A repeat finds its own ``version``, and is True.
+        """
+
+    @abc.abstractmethod
+    def load(self, uuid: str) -> tuple[bytes, str] | None:
+        """Return a book's body and version."""
+
+    @abc.abstractmethod
+    def destroy(self, uuid: str) -> bool:
+        """Delete a book; False if there is none."""
+
+
+class Maintenance(abc.ABC):
+    """What operators and housekeeping do to a whole board."""
+
+    @abc.abstractmethod
+    def pause(self, name: str | None) -> None:
+        """Grant no more claims of this name (None: of any job) until resumed; idempotent."""
+
+    @abc.abstractmethod
+    def resume(self, name: str | None) -> None:
+        """Undo exactly that pause; idempotent; wakes who waits."""
+
+    @abc.abstractmethod
+    def paused(self) -> frozenset[str | None]:
+        """Return the paused names, and None among them if the whole board is paused."""
+
+    @abc.abstractmethod
+    def tidy(self, limit: int) -> int:
+        """Delete up to ``limit`` things that nobody can see any more, and return how many it were; idempotent."""
+
+    @abc.abstractmethod
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        """Look for records that contradict each other, and mend each atomically if told to."""
+
+
+#: The attributes of a backend that hold its roles.
+ROLES: Mapping[str, type[abc.ABC]] = {
+    "schedules": ScheduleStore,
+    "entities": EntityStore,
+    "books": BookStore,
+    "maintenance": Maintenance,
+}
+
+
+def forward_roles(backend: object, call: Callable[..., Any]) -> None:
+    """Give a backend roles of which each method is ``call(role, method, *arguments)``, both by name."""
+    for name, role in ROLES.items():
+        methods = {method: _forwarding(partial(call, name, method)) for method in role.__abstractmethods__}
+        setattr(backend, name, type(role.__name__, (role,), methods)())
+
+
+def _forwarding(call: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _self, *arguments: call(*arguments)
+
+
+def check_roles(backend: object) -> None:
+    """Check that a backend has all of its roles.
+
+    :raises TypeError: one is missing, or something else is in its place.
+    """
+    for name, role in ROLES.items():
+        if not isinstance(getattr(backend, name, None), role):
+            kind = type(backend).__name__
+            raise TypeError(f"{kind}.{name} must be a {role.__name__} of {__name__}; set it in the constructor")

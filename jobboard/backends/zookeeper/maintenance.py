@@ -1,0 +1,31 @@
+"""What operators and housekeeping do to a whole board."""
+
+from __future__ import annotations
+
+from jobboard.backends import roles
+from jobboard.backends.rows import AuditFinding
+from jobboard.backends.zookeeper.audit import Auditor
+from jobboard.backends.zookeeper.pauses import Pauses
+from jobboard.backends.zookeeper.upkeep import Upkeep
+
+
+class Maintenance(roles.Maintenance):
+    """Pauses, upkeep and the audit."""
+
+    def __init__(self, pauses: Pauses, upkeep: Upkeep, auditor: Auditor) -> None:
+        self._pauses, self._upkeep, self._auditor = pauses, upkeep, auditor
+
+    def pause(self, name: str | None) -> None:
+        self._pauses.pause(name)
+
+    def resume(self, name: str | None) -> None:
+        self._pauses.resume(name)
+
+    def paused(self) -> frozenset[str | None]:
+        return self._pauses.read()[0]
+
+    def tidy(self, limit: int) -> int:
+        return self._upkeep.tidy(limit)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        return self._auditor.audit(repair)
