@@ -147,7 +147,7 @@ def interrupted(cwd: Path, number: int) -> tuple[int, str, list[psutil.Process]]
             found = psutil.Process(process.pid).children(recursive=True)
             return found if len(found) == 3 and all("conductor" in child.cmdline() for child in found) else []
 
-        children = eventually(conductors, 30)
+        children = eventually(conductors, 90)
         assert not any("cret.db" in argument for child in children for argument in child.cmdline()), "may hold secrets"
         process.send_signal(number)
         _, told = process.communicate(timeout=40)
@@ -174,7 +174,7 @@ def test_a_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     status, _, conductors = interrupted(tmp_path, signal.SIGKILL)
     assert status == -signal.SIGKILL
     try:
-        eventually(lambda: none_is_left(conductors), 30)
+        eventually(lambda: none_is_left(conductors), 90)
     finally:
         for conductor in conductors:
             with contextlib.suppress(psutil.NoSuchProcess):

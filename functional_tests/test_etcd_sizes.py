@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,8 @@ from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting
+from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.txn import Txn, TxnResult
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -77,6 +80,27 @@ def test_pages_and_batches_of_large_jobs_go_through(harness: EtcdHarness) -> Non
     assert claimed == posted
     assert board.consume_many(claimed, "alice") == [None] * 12
     assert board.audit() == []
+
+
+def test_a_batch_that_fails_after_its_first_part_is_repeated(
+    harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    board.post_many([Posting("resize", details=LARGE) for _ in range(6)])
+    jobs = board.claim_next("alice", limit=6, expiry=LONG)
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    send, numbers = backend.connection.send, itertools.count(1)
+
+    def fail_once(txn: Txn) -> TxnResult:
+        if next(numbers) == 2:
+            raise BoardUnavailable("the server can't be reached")
+        return send(txn)
+
+    monkeypatch.setattr(backend.connection, "send", fail_once)
+    assert board.consume_many(jobs, "alice") == [None] * 6
+    assert next(numbers) > 3
+    assert board.job_count == 0
 
 
 def test_ten_thousand_names_are_read_at_one_moment(harness: EtcdHarness) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
+from jobboard.backends.errors import reply_lost_if
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.expiry import Expiry, LostLeases, is_over
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
@@ -54,6 +55,21 @@ class ReadModifyWrite:
             read. The writer forgets a job as soon as a change of it fails.
         """
         outcomes: dict[int, Outcome] = {}
+        try:
+            self._change_all(items, uuid_of, decide, fence_of, outcomes)
+        except BoardUnavailable as error:
+            raise reply_lost_if(bool(outcomes), error) from error
+        return [outcomes[at] for at in range(len(items))]
+
+    def _change_all(
+        self,
+        items: Sequence[Item],
+        uuid_of: Callable[[Item], str],
+        decide: Decide[Item, Outcome],
+        fence_of: Callable[[Item], Fence | None],
+        outcomes: dict[int, Outcome],
+    ) -> None:
+        """Put the outcome of each item at its place, as soon as it is certain."""
         deadline = Deadline(CHANGE_TIMEOUT)
         while len(outcomes) < len(items):
             turn = _next_turn(items, uuid_of, outcomes)
@@ -71,7 +87,6 @@ class ReadModifyWrite:
             if False in done:
                 self._lost_leases.check()
             deadline.check(f"{len(items) - len(outcomes)} of {len(items)} jobs change all the time")
-        return [outcomes[at] for at in range(len(items))]
 
     def _jobs(self, fences: Mapping[str, Fence | None]) -> dict[str, VersionedJob | None]:
         """Return the jobs of a turn: those that this client remembers under these claims, the others as read."""

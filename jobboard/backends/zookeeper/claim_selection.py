@@ -6,12 +6,12 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
+from jobboard.backends.errors import reply_lost_if
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claiming import Claimer
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import reply_lost_if
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Item, Listing

@@ -58,10 +58,3 @@ def from_kazoo(where: str, error: Exception) -> BoardUnavailable:
     if isinstance(error, exceptions.KazooException) and isinstance(code, int):
         return refused(where, code)
     return no_reply(where, text)
-
-
-def reply_lost_if(began: bool, error: BoardUnavailable) -> BoardUnavailable:
-    """Return the error of a call of several requests: if one before had an effect, nothing is certain of the call."""
-    if began and not isinstance(error, ReplyLost):
-        return ReplyLost(f"only a part of this is certain: {error}")
-    return error

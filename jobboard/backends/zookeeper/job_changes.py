@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
+from jobboard.backends.errors import reply_lost_if
 from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import (
     Abandonment,
@@ -19,7 +20,6 @@ from jobboard.backends.rows import (
 )
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import reply_lost_if
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite, Step, Write
 from jobboard.backends.zookeeper.sessions import Sessions

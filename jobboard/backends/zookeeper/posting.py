@@ -7,11 +7,11 @@ from functools import partial
 from itertools import count
 
 from jobboard.backends import lifecycle
+from jobboard.backends.errors import reply_lost_if
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import reply_lost_if
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from jobboard.backends.errors import reply_lost_if
 from jobboard.backends.zookeeper.clock import Clock
-from jobboard.backends.zookeeper.errors import reply_lost_if
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from jobboard.backends.errors import reply_lost_if
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import shortened
@@ -12,7 +13,6 @@ from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import pack
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import reply_lost_if
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
