@@ -55,9 +55,6 @@ class ChildProcess:
     @contextmanager
     def stop_when_told(self, stop: Callable[[], object], report: Callable[[], object] | None) -> Iterator[None]:
         """As :func:`~jobboard.conductor.stop_on_signals`, but for what the process above says."""
-        for number in _STOPPING:
-            # Not by SIG_IGN, which the programs that a handler starts would inherit.
-            signal.signal(number, _ignore)
         if report is not None:
             signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=report, daemon=True).start())
         threading.Thread(target=self._listen, args=(stop,), name="jobboard-told", daemon=True).start()
@@ -97,6 +94,9 @@ class Supervisor:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
         while not (self._told and all(process.pid is None for process in self._processes)):
             if (child := self._start_due()) is not None:
+                for each in wanted - {signal.SIGCHLD}:
+                    # Not by SIG_IGN, which the programs that a handler starts would inherit.
+                    signal.signal(each, _ignore)
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 return child
             got = signal.sigtimedwait(wanted, _POLL)
@@ -162,7 +162,7 @@ class Supervisor:
         process.short_lives = 0 if is_long else process.short_lives + 1
         how = f"status {code}" if code >= 0 else f"signal {-code}"
         if code == _USAGE or process.short_lives > _MAX_SHORT_LIVES:
-            logger.error("conductor process %d ended with %s again; all are stopped", pid, how)
+            logger.error("conductor process %d ended with %s; all are stopped", pid, how)
             self._status = code if code > 0 else 1
             self._tell(signal.SIGTERM)
             return
