@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,12 +14,15 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
-from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule
-from jobboard.backends.etcd import ready_queue
+from jobboard import Conductor, EventKind, Every, Handlers, Job, JobBoard, Posting, Schedule
+from jobboard.backends.etcd import EtcdBackend, ready_queue
+from jobboard.board import client_of
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
+from jobboard.testing.deadline import DEADLINE
 
 LONG = 600.0
+NAMES = frozenset({"resize", "rotate"})
 
 
 server = a_server(EtcdServer)
@@ -214,3 +217,95 @@ def test_what_is_due_is_found_without_reading_what_is_not(server: EtcdServer, ha
     for number in range(50):
         board.schedules.add(Schedule(f"later-{number}", Every(days=1), "rotate"))
     assert cost() <= 1.2 * few
+
+
+@pytest.fixture
+def waiting(harness: EtcdHarness, board: JobBoard) -> Iterator[JobBoard]:
+    """Another client, with a lease for its claims, that waits on the board for its next job as a conductor does."""
+    waiting = harness.board(board.name)
+    board.post("resize")
+    waiting.consume(claim_of(waiting)[0], "alice")
+    with client_of(waiting).waiter(NAMES) as waiter:
+        assert waiter.ready_in() is None
+        yield waiting
+
+
+def claim_of(board: JobBoard, limit: int = 1) -> list[Any]:
+    return board.claim_next("alice", NAMES, limit=limit, expiry=LONG)
+
+
+def heard_of(waiting: JobBoard, post: Callable[[], Job]) -> Job:
+    """Post, and return once a client has heard of it."""
+    heard = threading.Event()
+    unsubscribe = waiting.subscribe(lambda event: heard.set(), {EventKind.POSTED})
+    job = post()
+    assert heard.wait(DEADLINE)
+    unsubscribe()
+    return job
+
+
+def hear_of_nothing_more(waiting: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told from now on comes too late for the next claim."""
+    backend = waiting._backend
+    assert isinstance(backend, EtcdBackend)
+    monkeypatch.setattr(backend._claiming._arrivals, "add", lambda events: None)
+
+
+def test_who_waits_claims_the_only_new_job_without_a_look(
+    server: EtcdServer, board: JobBoard, waiting: JobBoard
+) -> None:
+    posted = heard_of(waiting, lambda: board.post("resize", details={"n": 1}))
+    jobs: list[Any] = []
+    assert Requests(server).of(lambda: jobs.extend(claim_of(waiting, 5))) == ONE
+    token = board.get(posted.uuid).record.token
+    assert [(job.uuid, job.details, job.token) for job in jobs] == [(posted.uuid, {"n": 1}, token)]
+    waiting.consume(jobs[0], "alice")
+    assert (board.job_count, board.audit()) == (0, [])
+
+
+def test_who_comes_too_late_for_it_learns_so_in_one_request(
+    server: EtcdServer, board: JobBoard, waiting: JobBoard
+) -> None:
+    heard_of(waiting, lambda: board.post("resize"))
+    assert len(claim_of(board)) == 1
+    jobs: list[Any] = []
+    assert Requests(server).of(lambda: jobs.extend(claim_of(waiting))) == ONE
+    assert jobs == []
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_better_job_of_which_it_has_not_heard_comes_first(
+    board: JobBoard, waiting: JobBoard, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    low = heard_of(waiting, lambda: board.post("resize", priority="low"))
+    hear_of_nothing_more(waiting, monkeypatch)
+    high = board.post(name, priority="high")
+    assert claim_of(waiting) + claim_of(waiting) == [high, low]
+
+
+def test_further_jobs_of_which_it_has_not_heard_are_claimed_along(
+    board: JobBoard, waiting: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [heard_of(waiting, lambda: board.post("resize"))]
+    hear_of_nothing_more(waiting, monkeypatch)
+    jobs += [board.post("resize"), board.post("rotate")]
+    assert claim_of(waiting, 5) == jobs
+
+
+def test_a_pause_of_which_it_has_not_heard_keeps_the_job(board: JobBoard, waiting: JobBoard) -> None:
+    job = heard_of(waiting, lambda: board.post("resize"))
+    board.pause("resize")
+    assert claim_of(waiting) == []
+    board.resume("resize")
+    assert claim_of(waiting) == [job]
+
+
+def test_a_better_job_whose_delay_is_over_comes_first(
+    board: JobBoard, waiting: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = heard_of(waiting, lambda: board.post("resize", priority="low"))
+    hear_of_nothing_more(waiting, monkeypatch)
+    high = board.post("rotate", priority="high", delay=0.01)
+    due = board._backend.now() + 2.1
+    eventually(lambda: board.job_count and board._backend.now() > due and waiting._backend.now() > due)
+    assert claim_of(waiting) + claim_of(waiting) == [high, low]

@@ -8,6 +8,7 @@ from typing import Any
 from jobboard.backends import rows as data
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.audit import Audit
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.connection import Connection
@@ -71,14 +72,15 @@ class EtcdBackend(Backend):
         self.entities = participants = Participants(connection)
         self.maintenance = maintenance = Maintenance(connection, participants, Audit(connection, reader, expiry))
         self._posting = Posting(connection, reader, expiry)
+        arrivals = Arrivals()
         self._claiming = Claiming(
-            connection, self._queue, maintenance, reader, writer, expiry, self._leases, self._lost_leases
+            connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases
         )
         self._jobs = Jobs(connection, self._leases, ReadModifyWrite(connection, expiry, writer, self._lost_leases))
         self._reading = Reading(connection, reader, expiry)
         self.schedules = Schedules(connection, self._posting)
         self.books = Books(connection)
-        self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases)
+        self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)
 
     def _lease_lost(self, lease: int) -> None:
         self._lost_leases.handle(lease)

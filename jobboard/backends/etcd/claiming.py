@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from jobboard.backends import lifecycle
+from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_ops
@@ -18,6 +19,7 @@ from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.ready_queue import Candidate, Candidates, ReadyQueue
 from jobboard.backends.etcd.stored import Hint, StoredClaim, claims_in
 from jobboard.backends.etcd.txn import (
+    MAX_OPS,
     KeyValue,
     Op,
     Txn,
@@ -57,6 +59,7 @@ class Claiming:
         self,
         connection: Connection,
         queue: ReadyQueue,
+        arrivals: Arrivals,
         maintenance: Maintenance,
         reader: JobReader,
         writer: JobWriter,
@@ -67,6 +70,7 @@ class Claiming:
         self._connection = connection
         self._keys = connection.keys
         self._queue = queue
+        self._arrivals = arrivals
         self._maintenance = maintenance
         self._reader = reader
         self._writer = writer
@@ -94,6 +98,10 @@ class Claiming:
             deadline.check(f"job {uuid} changes all the time")
 
     def claim_next(self, request: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        arrival = self._arrivals.take(names)
+        rows = None if arrival is None else self._claim_arrival(arrival, request, names)
+        if rows is not None:
+            return rows
         # By uuid: if replies are slow, a claim may expire within this call, and its job be claimed once more.
         claimed: dict[str, JobRow] = {}
         try:
@@ -103,6 +111,25 @@ class Claiming:
                 raise
         # A job that was posted or abandoned between two transactions may come before those of the first one.
         return sorted(claimed.values(), key=lambda row: (-row.priority, row.sequence))
+
+    def _claim_arrival(
+        self, job: Candidate, request: ClaimRequest, names: frozenset[str] | None
+    ) -> list[JobRow] | None:
+        """Claim a job that is the only one, without a look; None if there may be others, or nothing is certain."""
+        (pair,) = self._pairs_of([job], request)
+        txn = self._claim_of(pair)
+        txn.compares += self._queue.only(job, names)
+        txn.otherwise = self._queue.heads(names)
+        if len(txn.compares) > MAX_OPS:
+            return None
+        try:
+            result = self._connection.send(txn)
+        except LeaseNotFound:
+            self._leases.forget_all()
+            return None
+        if result.succeeded:
+            return [self._claimed(pair, next(result.found()).first, result.revision)]
+        return None if kvs_of(result.found()) else []
 
     def _claim_into(
         self, claimed: dict[str, JobRow], request: ClaimRequest, names: frozenset[str] | None, limit: int
@@ -136,16 +163,18 @@ class Claiming:
 
     def _claim(self, candidates: Candidates, request: ClaimRequest, wanted: int) -> list[JobRow]:
         """Claim up to ``wanted`` of these, without those that others have claimed meanwhile."""
-        lease = self._leases.for_claims(request.expiry)
-        now = self._connection.now()
-        end = lifecycle.end_of_claim(request.expiry, self._connection.latest())
-        jobs = candidates.jobs[: self._alternatives if wanted == 1 else wanted]
-        pairs = [(job, StoredClaim(job.hint.name, request.who, request.claim_id, now, end, lease)) for job in jobs]
+        pairs = self._pairs_of(candidates.jobs[: self._alternatives if wanted == 1 else wanted], request)
         try:
             return self._claim_first(pairs) if wanted == 1 else self._claim_all(pairs, candidates.gapless)
         except LeaseNotFound:
             self._leases.forget_all()
             return []
+
+    def _pairs_of(self, jobs: Sequence[Candidate], request: ClaimRequest) -> list[_Pair]:
+        lease = self._leases.for_claims(request.expiry)
+        now = self._connection.now()
+        end = lifecycle.end_of_claim(request.expiry, self._connection.latest())
+        return [(job, StoredClaim(job.hint.name, request.who, request.claim_id, now, end, lease)) for job in jobs]
 
     def _claim_first(self, pairs: Sequence[_Pair]) -> list[JobRow]:
         """Claim the first that can still be claimed: one transaction tries them in turn."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobboard.backends.etcd.codec import (
+    BYTES,
     LIST,
     NUMBER,
     NUMBER_OR_NONE,
@@ -26,6 +27,7 @@ from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment
 
+#: What each event has; some have the order of their job as well.
 _KINDS = (TEXT, *[TEXT_OR_NONE] * 3, WHOLE_OR_NONE, NUMBER, TEXT_OR_NONE, NUMBER_OR_NONE)
 
 
@@ -34,6 +36,7 @@ class Event:
     """An event, and for waiters the moment from which a job of this name may be claimable.
 
     If a CLAIMED event has no ``token``, that is the revision of the event. ``due`` None: there is nothing to wait for.
+    ``order`` is that of a new job that can be claimed.
     """
 
     kind: EventKind
@@ -44,6 +47,7 @@ class Event:
     at: float
     reason: str | None = None
     due: float | None = None
+    order: bytes | None = None
 
     def job_event(self, revision: int) -> JobEvent:
         token = revision if self.kind is EventKind.CLAIMED and self.token is None else self.token
@@ -53,7 +57,8 @@ class Event:
 def event_of(row: StoredJob, note: Note) -> Event:
     """Return the event of a change that has made the row what it is."""
     due = 0.0 if row.claim is None and row.state is JobState.UNCLAIMED else row.due
-    return Event(note.kind, row.uuid, row.name, note.who, note.token, note.at, note.reason, due)
+    order = row.order if note.kind is EventKind.POSTED and due == 0.0 else None
+    return Event(note.kind, row.uuid, row.name, note.who, note.token, note.at, note.reason, due, order)
 
 
 def event_ops(keys: Keys, events: Sequence[Event], slot: int = 0) -> list[Op]:
@@ -67,13 +72,15 @@ def pack_events(events: Sequence[Event]) -> bytes:
 
 def _packable(event: Event) -> list[Any]:
     reason = shortened(event.reason, MAX_HISTORY_REASON)
-    return [event.kind.value, event.uuid, event.name, event.who, event.token, event.at, reason, event.due]
+    items = [event.kind.value, event.uuid, event.name, event.who, event.token, event.at, reason, event.due]
+    return items if event.order is None else [*items, event.order]
 
 
 def unpack_events(data: bytes) -> Iterator[Event]:
     """Read stored events; raises ``ValueError`` on garbage."""
     for part in items_of(data, ())[1]:
         check_kinds((part,), (LIST,))
-        check_kinds(part, _KINDS)
-        kind, *rest = part
-        yield Event(EventKind(kind), *rest)
+        order = part[len(_KINDS) :][:1]
+        check_kinds(part[: len(_KINDS) + 1], (*_KINDS, *[BYTES for _ in order]))
+        kind, *rest = part[: len(_KINDS)]
+        yield Event(EventKind(kind), *rest, *order)

@@ -7,13 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.stored import Hint
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, kvs_of, scan, scan_prefix
+from jobboard.backends.etcd.txn import (
+    Compare,
+    Found,
+    KeyValue,
+    Op,
+    after,
+    kvs_of,
+    none_between,
+    none_in,
+    scan,
+    scan_prefix,
+)
 from jobboard.states import JobState
 
 #: A queue with more jobs than this is read up to the key before which this many jobs stood when all of it was read.
@@ -49,6 +61,13 @@ class Candidates:
     gapless: frozenset[bytes] = frozenset()
 
 
+class Outlook(NamedTuple):
+    """When a job can be claimed, or may be: 0: now; None: not in sight. ``is_empty``: none stands in the queues."""
+
+    due: float | None
+    is_empty: bool = False
+
+
 class ReadyQueue:
     """One queue of all jobs, and one for each name; paused jobs stay in both, and claims pass over them."""
 
@@ -82,25 +101,41 @@ class ReadyQueue:
             queues += self._queues_of(seen)
         return Candidates(jobs, frozenset(queues))
 
-    def next_ready(self, names: frozenset[str] | None) -> float | None:
-        """Return the moment at which a job of these names can be claimed, or may be; 0: now; None: not in sight."""
+    def next_ready(self, names: frozenset[str] | None) -> Outlook:
+        """Return the moment at which a job of these names can be claimed, or may be."""
         queues = self._queues_of(names)
         if not queues:
-            return None
+            return Outlook(None)
         keys = self._keys
         # Past timers that are left then are those of jobs that only later versions can read.
         coming = scan(keys.until(self._connection.now()), after(keys.timers), _MOMENTS)
         *found, timers, paused = self._first_of(queues, 1 + self._skipped(), [coming, scan_prefix(keys.paused)])
         stopped = keys.paused_names(paused)
         if None in stopped:
-            return None
+            return Outlook(None)
         # A place that can't be read counts as that of a job that can be claimed: the claim finds out.
         places = [kv for kv in kvs_of(found) if kv.last_part not in self._newer]
         if any(_name_in(kv) not in stopped for kv in places):
-            return 0.0
+            return Outlook(0.0)
         if names is None and found[0].kvs and self._candidates_behind(found[0].kvs[-1].key, stopped, 1):
-            return 0.0
-        return _next_moment(timers, names, stopped)
+            return Outlook(0.0)
+        return Outlook(_next_moment(timers, names, stopped), is_empty=not kvs_of(found))
+
+    def only(self, job: Candidate, names: frozenset[str] | None) -> list[Compare]:
+        """Hold if nothing is due, and no other job of these names can be claimed."""
+        keys = self._keys
+        own = self._queues_of(None if names is None else frozenset([job.hint.name]))
+        compares = [none_between(keys.timers, keys.until(self._connection.now()))]
+        compares += [none_in(queue) for queue in self._queues_of(names) if queue not in own]
+        for queue in own:
+            place = queue + job.order
+            compares += [none_between(queue, place), none_between(place + b"\0", after(queue))]
+        return compares
+
+    def heads(self, names: frozenset[str] | None) -> list[Op]:
+        """Find something if a job of these names can be claimed, or may be."""
+        due = scan(self._keys.timers, self._keys.until(self._connection.now()), 1)
+        return [due, *(scan_prefix(queue, 1) for queue in self._queues_of(names))]
 
     def _queues_of(self, names: frozenset[str] | None) -> list[bytes]:
         if names is None:

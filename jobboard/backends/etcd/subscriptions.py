@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from jobboard.backends.base import Waiter
+from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, unpack_events
 from jobboard.backends.etcd.expiry import LostLeases
@@ -32,13 +33,21 @@ _MAX_PROBES = 8
 class Subscriptions:
     """Opens the watch when the first of them waits or listens; it stays open until the client closes."""
 
-    def __init__(self, connection: Connection, worker: Worker, queue: ReadyQueue, lost_leases: LostLeases) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        worker: Worker,
+        queue: ReadyQueue,
+        lost_leases: LostLeases,
+        arrivals: Arrivals,
+    ) -> None:
         self._connection = connection
         self._http = connection.http
         self._keys = connection.keys
         self._worker = worker
         self._queue = queue
         self._lost_leases = lost_leases
+        self._arrivals = arrivals
         self._lock = threading.Lock()
         self._subscriber: Subscriber | None = None
         self._waiters: set[EtcdWaiter] = set()
@@ -57,7 +66,7 @@ class Subscriptions:
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         self._connection.check_open()
-        waiter = EtcdWaiter(self, self._queue, self._connection, names)
+        waiter = EtcdWaiter(self, self._queue, self._connection, self._arrivals, names)
         with self._lock:
             self._waiters.add(waiter)
         return waiter
@@ -115,15 +124,11 @@ class Subscriptions:
             for lease in [self._keys.lease_of(kv.key) for kv, is_gone in changes if is_gone]:
                 if lease is not None:
                     self._lost_leases.handle(lease)
-        for kv in events:
-            self._tell_all(kv.value, revision)
-
-    def _tell_all(self, events: bytes, revision: int) -> None:
-        try:
-            for event in unpack_events(events):
-                self._tell(event, revision)
-        except ValueError as error:
-            logger.warning("an event can't be read: %s", error)
+        told = [event for kv in events for event in _readable(kv.value)]
+        # All of them before a waiter wakes for the first.
+        self._arrivals.add(told)
+        for event in told:
+            self._tell(event, revision)
 
     def _tell(self, event: Event, revision: int) -> None:
         with self._lock:
@@ -145,28 +150,46 @@ class Subscriptions:
             waiter.notify()
 
 
+def _readable(events: bytes) -> list[Event]:
+    """Return stored events, up to the first that can't be read."""
+    read: list[Event] = []
+    try:
+        read.extend(unpack_events(events))
+    except ValueError as error:
+        logger.warning("an event can't be read: %s", error)
+    return read
+
+
 class EtcdWaiter(ConditionWaiter):
     """A waiter that the events of other clients wake."""
 
     def __init__(
-        self, subscriptions: Subscriptions, queue: ReadyQueue, connection: Connection, names: frozenset[str] | None
+        self,
+        subscriptions: Subscriptions,
+        queue: ReadyQueue,
+        connection: Connection,
+        arrivals: Arrivals,
+        names: frozenset[str] | None,
     ) -> None:
         super().__init__(names, connection.now, _MAX_WAIT)
         self._subscriptions = subscriptions
         self._queue = queue
+        self._arrivals = arrivals
         self._is_subscribed = False
 
     def ready_in(self) -> float | None:
         self._check()
         if not self._is_subscribed:
             # Most waiters find a job at once, and need no watch.
-            due = self._queue.next_ready(self._names)
-            if due == 0.0:
+            if self._queue.next_ready(self._names).due == 0.0:
                 return 0.0
             self._subscriptions.subscribe()
             self._is_subscribed = True
         self._begin_to_look()
-        due = self._queue.next_ready(self._names)
+        self._arrivals.begin(self._names)
+        due, is_empty = self._queue.next_ready(self._names)
+        if not is_empty:
+            self._arrivals.forget(self._names)
         if due is not None:
             self._expect(due)
         earliest = self._earliest
@@ -178,4 +201,5 @@ class EtcdWaiter(ConditionWaiter):
             self._changed.notify_all()
 
     def close(self) -> None:
+        self._arrivals.forget(self._names)
         self._subscriptions.leave(self)

@@ -189,7 +189,12 @@ def absent(key: bytes) -> Compare:
 
 def none_in(prefix: bytes) -> Compare:
     """Hold if no key begins with this."""
-    return {**absent(prefix), "range_end": b64(after(prefix))}
+    return none_between(prefix, after(prefix))
+
+
+def none_between(start: bytes, end: bytes) -> Compare:
+    """Hold if there is no key from ``start`` to before ``end``."""
+    return {**absent(start), "range_end": b64(end)}
 
 
 def none_newer(start: bytes, end: bytes, revision: int) -> Compare:
