@@ -25,6 +25,8 @@ def measure_rates(store: str, space: Space, scale: float) -> Iterator[Figure]:
         with space.open(f"pairs-{batch}") as board, space.bare() as bare:
             yield _rate_of_pairs(store, board, bare, size, batch, label)
         if space.same is not None:
+            with space.open(f"same-posts-{batch}") as board, space.same() as same:
+                yield _rate_of_posts(store, board, same, size, batch, f"{label}, same requests")
             with space.open(f"same-{batch}") as board, space.same() as same:
                 yield _rate_of_pairs(store, board, same, size, batch, f"{label}, same requests")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -45,6 +46,8 @@ JOB_COLUMNS: dict[str, tuple[type, ...]] = {
     "cancel_asked": (object,),
 }
 _TYPES = tuple(JOB_COLUMNS.values())
+#: The same of a row that was read without what may be large.
+SMALL_TYPES = tuple(_BYTES if name == "body" else types for name, types in JOB_COLUMNS.items())
 
 #: Return where a row stands in the claim order.
 position_of = itemgetter(list(JOB_COLUMNS).index("rank"), list(JOB_COLUMNS).index("id"))
@@ -55,11 +58,11 @@ def job_of(row: Row) -> JobRow:
     return read_job(JobRow, row)
 
 
-def read_job(kind: type[Job], row: Row) -> Job:
+def read_job(kind: type[Job], row: Row, types: Sequence[tuple[type, ...]] = _TYPES) -> Job:
     """Return the same as a JobRow of some kind."""
     # An SQLite file may hold anything anywhere.
-    if not all(map(isinstance, row, _TYPES)):
-        row = tuple(_readable(value, types) for value, types in zip(row, _TYPES, strict=True))
+    if not all(map(isinstance, row, types)):
+        row = tuple(map(_readable, row, types))
     job = kind(*row)
     code: Any = job.state
     job.priority = -job.priority

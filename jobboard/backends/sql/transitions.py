@@ -10,7 +10,7 @@ from jobboard.backends.lifecycle import Note, Transition
 from jobboard.backends.rows import Fence, JobRow
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.audit import MEND
-from jobboard.backends.sql.rows import Row, columns_of, job_of, read_job
+from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import number_of_claims
 from jobboard.backends.sql.transaction import Transaction
@@ -50,7 +50,7 @@ class LockedJobs:
         self._now = transaction.now
         self._jobs: dict[str, StoredJob] = {}
         for row in rows:
-            job = read_job(StoredJob, row)
+            job = read_job(StoredJob, row, SMALL_TYPES)
             job.transaction = transaction
             self._jobs[job.uuid] = job
 
