@@ -7,8 +7,14 @@
 --       that was skipped, or false
 -- The client does not repeat it: after a lost reply it calls claimed_under.lua first.
 --
+-- include: claim_plainly
+
+local answer = claim_plainly(cmsgpack.unpack(ARGV[1]))
+if answer then
+  return answer
+end
+
 -- include: expire_and_promote
--- include: ready_queue
 -- include: job_rows
 
 if expire_and_promote('100') then
@@ -54,6 +60,7 @@ end
 local claimed, orphans, skipped = {}, false, nil
 for round = 1, 3 do
   local uuids, indexes = best_jobs(names, limit - #claimed + (round > 1 and MAX_SKIPPED or 0))
+  fetch(uuids)
   local newest
   orphans, newest = claim_some(uuids, indexes, claimed)
   skipped = skipped or newest

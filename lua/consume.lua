@@ -6,9 +6,15 @@
 -- Returns: OK, and for each DONE, REPEATED or LOST
 -- A repeat finds owner and token in the completed record, `done:<uuid>`.
 --
+-- include: consume_plainly
+
+local answer = consume_plainly(cmsgpack.unpack(ARGV[1]))
+if answer then
+  return answer
+end
+
 -- include: expire_and_promote
 -- include: fence
--- include: prune_completed
 
 expire_and_promote('50')
 
@@ -27,8 +33,5 @@ for index, item in ipairs(ends) do
   end
 end
 write_back()
--- At full speed more jobs are completed than `tidy` could remove. Of single calls, one in eight prunes for all.
-if #ends > 8 or now % 8 == 0 then
-  prune_completed(16 * #ends)
-end
+prune_after(#ends)
 return {'OK', answers}

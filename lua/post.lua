@@ -10,6 +10,13 @@
 -- A repeat finds the uuids, also those of jobs that ended (`done:<uuid>`) and of replacements (`alias:<uuid>`), and
 -- changes nothing.
 --
+-- include: post_plainly
+
+local answer = post_plainly(cmsgpack.unpack(ARGV[1]))
+if answer then
+  return answer
+end
+
 -- include: post_jobs
 
 expire_and_promote('50')

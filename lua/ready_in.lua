@@ -44,10 +44,13 @@ end
 -- Whether there is a job to claim, also behind jobs of a newer format.
 local function is_ready()
   local uuids, indexes = best_jobs(names, 1)
+  fetch(uuids)
   if not newer[uuids[1] or ''] then
     return #indexes > 0
   end
-  for _, uuid in ipairs((best_jobs(names, MAX_SKIPPED))) do
+  uuids = best_jobs(names, MAX_SKIPPED)
+  fetch(uuids)
+  for _, uuid in ipairs(uuids) do
     if not newer[uuid] then
       return true
     end

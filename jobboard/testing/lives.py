@@ -93,6 +93,19 @@ def random_life(random: random.Random) -> list[Request]:
     ]
 
 
+#: Requests about the key.
+KEYED = frozenset({"rival", "rival_cancel", "replace", "keep"})
+
+
+def plain_life(life: Sequence[Request]) -> list[Request]:
+    """Return what is left of a life without its key, with ``claim_next`` in place of every ``claim``."""
+    return [
+        replace(request, kind="claim_next" if request.kind == "claim" else request.kind)
+        for request in life
+        if request.kind not in KEYED
+    ]
+
+
 #: The values of the fixed lives: a plain job, one whose only attempt fails, and one that is put back for later.
 PLAIN = Request(
     "post", grant=-1, who=None, by=OWNERS[0], reason="why", error=None, counted=True, later={}, data=b"x",

@@ -1,4 +1,4 @@
--- include: prelude
+-- include: board
 -- The lowest members of several sorted sets: a heap of streams that read ahead in steps. The functions are made when it
 -- is called, because most claims are of one name and don't need it.
 

@@ -41,7 +41,7 @@ local function ready_names(names, most)
   return found
 end
 
--- The uuids of the best jobs of these names (nil: of all), which are loaded; and their indexes.
+-- The uuids of the best jobs of these names (nil: of all), and their indexes.
 local function best_jobs(names, count)
   local indexes, uuids = {}, {}
   for index, name in ipairs(ready_names(names, count)) do
@@ -52,6 +52,5 @@ local function best_jobs(names, count)
   elseif #indexes > 0 then
     uuids = merge_indexes(indexes, nil, count)
   end
-  fetch(uuids)
   return uuids, indexes
 end

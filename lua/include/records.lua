@@ -1,22 +1,7 @@
+-- include: record
 -- include: prelude
 -- Jobs are loaded once, changed as tables, and written back by `write_back` of writeback.lua.
 --
--- A record is a msgpack array of the fields below, followed by the history: kind, moment, owner, token and reason of
--- each entry, one value after the other. A newer format appends fields; such a job is shown, but never changed, because
--- this version doesn't know what they mean. A completed or cancelled job is a key of its own with a TTL. Its value is
--- record, history, posting, checkpoint, progress and result, one after the other. False stands for a missing value.
---
--- This is the only list of the fields. The loader writes a line with "each field" once for each of them, and one with
--- "each KIND field" once for each of that kind.
---
--- fields: uuid text, name text, priority number, sequence number, place text, created number, modified number,
--- fields: state text, attempts number, token number, history_length number, key optional_text,
--- fields: max_attempts optional_number, run_at optional_number, owner optional_text, claim_id optional_text,
--- fields: expires optional_number, cancel flag, reason optional_text, error optional_text, checkpoint flag,
--- fields: progress flag, retained optional_number
-
-local RECORD_HEAD = '\220\0\FIELD_COUNT'
-
 -- `histories` has the packed history of each job, `before` the state in which it was found, `finished` the other parts
 -- of a completed job, and `newer` is true for a job of a newer format.
 
@@ -44,33 +29,16 @@ local function encode(job)
   )
 end
 
--- The number of fields that a record claims to have; 0 if it is no record.
-local function count_fields(value)
-  local first, high, low = string.byte(value, 1, #RECORD_HEAD)
-  return first == string.byte(RECORD_HEAD) and low and high * 256 + low or 0
-end
-
 local function is_text(value)
   return type(value) == 'string'
 end
 
--- Read a record; false if it can't be read, and then the job is missing until an audit finds it. A field of a wrong
--- type would make a script fail halfway.
+-- Read a record into a table; false if it can't be read, and then the job is missing until an audit finds it.
 local function decode(uuid, value, history)
-  local fields = count_fields(value)
-  if fields < FIELD_COUNT then
-    return false
-  end
-  local readable, rest,
+  local fields, rest,
     -- each field, by ",": its_FIELD
-    = pcall(cmsgpack.unpack_limit, value, fields, #RECORD_HEAD)
-  local is_sound = readable and its_uuid == uuid and STATE_INDEXES[its_state] and is_number(tonumber(its_place))
-    -- each text field: and is_text(its_FIELD)
-    -- each number field: and is_number(its_FIELD)
-    -- each optional_text field: and (its_FIELD == false or is_text(its_FIELD))
-    -- each optional_number field: and (its_FIELD == false or is_number(its_FIELD))
-    -- each flag field: and (its_FIELD == false or its_FIELD == true)
-  if not is_sound then
+    = read_record(uuid, value)
+  if not fields then
     return false
   end
   newer[uuid] = fields > FIELD_COUNT or nil

@@ -1,4 +1,4 @@
--- include: prelude
+-- include: board
 -- A waiter is armed: it stands in `waiters` with the names that it waits for ('' is any), in `armed` with the moment
 -- until which it sleeps, and in `waiting:NAME` of each name. One claimable job wakes one waiter; a client that is not
 -- subscribed any more is skipped.

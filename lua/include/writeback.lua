@@ -1,17 +1,8 @@
 -- include: events
+-- include: heads
 -- include: waiters
 -- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
 -- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
-
--- Let `heads` have the place of a name's best unclaimed job.
-local function set_head(name)
-  local head = redis.call('ZRANGE', state_index('UNCLAIMED', name), '0', '0', 'WITHSCORES')
-  if head[2] then
-    redis.call('ZADD', key('heads'), head[2], name)
-  else
-    redis.call('ZREM', key('heads'), name)
-  end
-end
 
 -- The list of a Redis key; a new one the first time.
 local function list_in(lists, name)

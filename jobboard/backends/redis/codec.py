@@ -57,7 +57,7 @@ def rows_of(parts: Sequence[Any]) -> list[JobRow]:
 def row_of(
     record: bytes, body: bytes, checkpoint: bytes | None, progress: bytes | None, result: bytes | None
 ) -> JobRow:
-    """Return a job; the fields of its record are those of ``lua/include/records.lua``, in that order."""
+    """Return a job; the fields of its record are those of ``lua/include/record.lua``, in that order."""
     stored = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)
     uuid, name, priority, sequence, _, created, modified, state, attempts, token, _ = stored[:11]
     key, max_attempts, run_at, owner, claim_id, expires, cancel, reason, error = stored[11:20]

@@ -1,0 +1,96 @@
+"""The short paths of ``lua/`` for plain requests write the same as the long ones, which run while somebody listens."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgpack
+from harnesses.fixtures import a_harness, a_server
+from harnesses.redis_harness import RedisHarness
+from servers.redis_servers import RedisServer
+
+from jobboard import EventKind, JobBoard, JobPriority, Posting
+
+LONG = 600.0
+
+server = a_server(RedisServer)
+harness = a_harness(RedisHarness)
+
+
+def comparable(value: Any) -> Any:
+    """Return a value as plain data, in which all moments are the same, and all claim ids, too."""
+    if isinstance(value, bytes):
+        if re.fullmatch(rb"[0-9a-f]{32}", value):
+            return "a claim id"
+        unpacker = msgpack.Unpacker(raw=True, strict_map_key=False)
+        unpacker.feed(value)
+        try:
+            parts = list(unpacker)
+        except msgpack.UnpackException:
+            return value
+        # A text is a row of small numbers too.
+        return value if all(isinstance(part, int) and part < 128 for part in parts) else comparable(parts)
+    if isinstance(value, list | tuple | set):
+        return [comparable(part) for part in value]
+    if isinstance(value, dict):
+        return sorted((name, comparable(part)) for name, part in value.items())
+    return "a moment" if isinstance(value, int | float) and value > 1e12 else value
+
+
+class Keys:
+    """All keys of a board."""
+
+    def __init__(self, server: RedisServer, board: JobBoard) -> None:
+        self._client = server.client(protocol=2)
+        self._key = f"{{jobboard:{board.name}}}"
+        self._read: dict[bytes, Callable[[bytes], Any]] = {
+            b"hash": self._client.hgetall,
+            b"set": self._client.smembers,
+            b"string": lambda key: [self._client.get(key), self._client.pttl(key) > 0],
+            b"zset": lambda key: self._client.zrange(key, 0, -1, withscores=True),
+        }
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        for key in sorted(self._client.scan_iter(self._key + "*")):
+            yield key.decode().removeprefix(self._key), comparable(self._read[self._client.type(key)](key))
+        self._client.close()
+
+
+def lead(board: JobBoard, uuids: Iterable[str]) -> Iterator[None]:
+    """Post, claim and consume, one by one and in batches, with all that is plain and some things that are not."""
+    priorities = [JobPriority.LOW, JobPriority.VERY_HIGH, JobPriority.NORMAL, JobPriority.NORMAL, JobPriority.HIGH] * 2
+    postings = [
+        Posting("resize", details={"n": number}, priority=priority, uuid=each, max_attempts=number or None)
+        for number, (each, priority) in enumerate(zip(uuids, priorities, strict=False))
+    ]
+    yield from (None for posting in postings[:2] if board.post_many([posting]))
+    yield from (None for _ in range(2) if board.post_many(postings))
+    (first,) = board.claim_next("alice", expiry=LONG)
+    yield None
+    board.abandon(first, "alice", reason="not now")
+    yield None
+    one, two, three, four = board.claim_next("alice", ["resize", "other"], limit=4, expiry=LONG)
+    yield None
+    board.checkpoint(one, "alice", [1])
+    assert board.consume_many([two, three], "alice", results=["done", None]) == [None, None]
+    yield None
+    yield from (None for job in (one, four) if board.consume(job, "alice") is None)
+    board.claim_next("alice", limit=100, expiry=LONG)
+    yield None
+    assert board.claim_next("alice", limit=100, expiry=LONG) == []
+    yield None
+
+
+def test_a_plain_path_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
+    plain, heard = harness.board(), harness.board()
+    heard.subscribe(lambda event: None, set(EventKind))
+    uuids = [str(uuid.uuid4()) for _ in range(10)]
+    steps = 0
+    for _ in zip(lead(plain, uuids), lead(heard, uuids), strict=True):
+        steps += 1
+        assert dict(Keys(server, plain).items()) == dict(Keys(server, heard).items())
+    assert steps == 12
+    assert plain.audit() == []

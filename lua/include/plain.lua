@@ -1,0 +1,11 @@
+-- include: record
+-- The plain case: nothing is due, nobody listens, and jobs of one name make one transition, without keys, checkpoints
+-- and the like. Most calls are such, and are served by a few lines that write the same as writeback.lua. They return
+-- nothing, and have changed nothing, if the case is not plain; then the rest of the script serves it.
+
+-- Whether claims or delays are over, or somebody listens to events of this kind.
+local function is_busy(kind)
+  return #redis.call('ZRANGEBYSCORE', key('leases'), '-inf', now_text, 'LIMIT', '0', '1') > 0
+    or #redis.call('ZRANGEBYSCORE', key('delayed'), '-inf', now_text, 'LIMIT', '0', '1') > 0
+    or redis.call('PUBSUB', 'SHARDNUMSUB', key('events', kind))[2] > 0
+end
