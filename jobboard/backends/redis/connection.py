@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -37,6 +38,9 @@ class Connection(Protocol):
 
     def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
 
+
+#: By how many seconds the limit of a socket may be wrong.
+_TIMEOUT_GRAIN = 0.01
 
 #: redis-py's classes, without their types.
 _TCP: Any = library.Connection
@@ -109,4 +113,7 @@ def _limit_socket(connection: Connection, timeout: float) -> None:
     """
     held: socket.socket | None = getattr(connection, "_sock", None)
     if held is not None:
-        held.settimeout(seconds_left(timeout))
+        seconds = seconds_left(timeout)
+        # Setting the limit is a system call, of which most requests would make two.
+        if abs((held.gettimeout() or math.inf) - seconds) > _TIMEOUT_GRAIN:
+            held.settimeout(seconds)
