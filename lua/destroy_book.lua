@@ -6,7 +6,7 @@
 -- Returns: OK, or MISSING
 -- A repeat finds nothing, and answers MISSING.
 --
--- include: prelude
+-- include: board
 
 redis.call('HDEL', key('books'), ARGV[1])
 return {redis.call('HDEL', key('versions'), ARGV[1]) == 1 and 'OK' or 'MISSING'}

@@ -5,7 +5,7 @@
 -- Returns: MISSING, or OK, body and version
 -- Changes nothing.
 --
--- include: prelude
+-- include: board
 
 local version = redis.call('HGET', key('versions'), ARGV[1])
 if not version then

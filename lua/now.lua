@@ -5,6 +5,6 @@
 -- Returns: OK, and the microseconds since the epoch
 -- Changes nothing.
 --
--- include: prelude
+-- include: board
 
 return {'OK', now}

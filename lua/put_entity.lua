@@ -6,7 +6,7 @@
 -- Returns: OK
 -- A repeat writes the same again.
 --
--- include: prelude
+-- include: board
 
 redis.call('HSET', key('entities'), ARGV[1], ARGV[3])
 redis.call('HSET', key('seen'), ARGV[1], cmsgpack.pack({now, tonumber(ARGV[2])}))

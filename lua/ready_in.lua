@@ -6,8 +6,14 @@
 -- Returns: MORE (call again), or OK and the microseconds until a job may be claimable; 0 is now, -1 unknown
 -- A repeat arms the same waiter again.
 --
+-- include: look_plainly
+
+local answer = look_plainly(cmsgpack.unpack(ARGV[1]))
+if answer then
+  return answer
+end
+
 -- include: expire_and_promote
--- include: ready_queue
 -- include: rescue
 
 if expire_and_promote('100') then
@@ -16,7 +22,7 @@ end
 rescue_claims()
 
 local request = cmsgpack.unpack(ARGV[1])
-local names, id, longest = request[1], request[2], request[3]
+local names = request[1]
 
 -- The earliest moment of a timer that belongs to a wanted name. If there are too many others before it, the last one
 -- seen is the answer: nothing wanted is due before that.
@@ -78,24 +84,6 @@ local function next_moment()
   return lease and delay and math.min(lease, delay) or lease or delay
 end
 
-local function arm(moment)
-  local until_when = now + math.min(longest, moment and moment - now or longest)
-  redis.call('HSET', key('waiters'), id, cmsgpack.pack(names or {''}))
-  redis.call('ZADD', key('armed'), until_when, id)
-  for _, name in ipairs(names or {''}) do
-    redis.call('ZADD', key('waiting', name), until_when, id)
-  end
-end
-
--- Forget waiters whose clients have died.
-for _, gone in ipairs(redis.call('ZRANGEBYSCORE', key('armed'), '-inf', now - SOON, 'LIMIT', 0, 100)) do
-  disarm(gone)
-end
 local moment = next_moment()
-if id then
-  disarm(id)
-  if not moment or moment > now then
-    arm(moment)
-  end
-end
+arm_anew(request, moment)
 return {'OK', moment and math.max(0, moment - now) or -1}

@@ -5,7 +5,7 @@
 -- Returns: OK, and the missing rights, written as in an access control list
 -- Changes nothing.
 --
--- include: prelude
+-- include: board
 
 local any, channel = key('rights'), key('events', 'RIGHTS')
 

@@ -6,7 +6,7 @@
 -- Returns: OK, or STALE
 -- A repeat finds its own version, and is OK.
 --
--- include: prelude
+-- include: board
 
 local stored = redis.call('HGET', key('versions'), ARGV[1]) or ''
 if stored == ARGV[3] then

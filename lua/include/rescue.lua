@@ -21,7 +21,7 @@ end
 
 local function rescue_claims()
   local last = redis.call('HMGET', key('swept'), 'at', 'name', 'place')
-  if math.abs(now - (tonumber(last[1] or '') or 0)) < 1000000 then
+  if math.abs(now - (tonumber(last[1] or '') or 0)) < RESCUE_INTERVAL then
     return
   end
   local left, name, spot = 500, last[2] or '', last[3] or '-inf'

@@ -1,0 +1,14 @@
+-- include: arming
+-- include: plain
+-- include: ready_queue
+-- The plain case of ready_in.lua: nothing is ready or claimed, or becomes due, and the claims were searched lately.
+
+local function look_plainly(request)
+  local searched = tonumber(redis.call('HGET', key('swept'), 'at') or '')
+  if not searched or math.abs(now - searched) >= RESCUE_INTERVAL
+    or redis.call('EXISTS', key('leases'), key('delayed')) > 0 or #ready_names(request[1], 1) > 0 then
+    return
+  end
+  arm_anew(request, nil)
+  return {'OK', -1}
+end
