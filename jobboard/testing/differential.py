@@ -322,6 +322,6 @@ def check_lifecycle(harness: Harness, count: int, seed: int | None = None) -> No
         for each in (*fixed_lives(), *(random_life(draw) for _ in range(count))):
             differential.lead(each)
         differential.compare_events()
-        assert backend.audit(repair=False) == []
+        assert backend.maintenance.audit(False) == []
     finally:
         backend.close()
