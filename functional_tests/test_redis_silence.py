@@ -166,7 +166,8 @@ def test_every_call_ends_while_all_nodes_of_a_cluster_are_frozen() -> None:
 def test_a_durability_may_take_its_own_time() -> None:
     with RedisServer() as server, RedisServer({"replicaof": f"{HOST} {server.port}"}) as replica:
         with server.client() as client:
-            eventually(lambda: client.info("replication")["connected_slaves"] == 1)
+            # A replica that is connected is not yet one that follows.
+            eventually(lambda: client.info("replication").get("slave0", {}).get("state") == "online")
         options = {"board": server.uri, "socket_timeout": TIMEOUT, "durability": "wait:1:600"}
         with fetch("durable", options, patience=PATIENCE) as board:
             board.post("resize")
