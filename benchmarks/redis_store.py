@@ -124,7 +124,7 @@ class SameScripts:
     def claim_and_consume(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
             request = pack(["me", uuid.uuid4().hex, 30_000_000, batch, None])
-            _, parts = self._client.evalsha(self._claim, 1, self._key, request)
+            _, parts, _ = self._client.evalsha(self._claim, 1, self._key, request)
             jobs = rows_of(parts)
             ends = pack([[job.uuid, "me", job.token, 3_600_000_000, None] for job in jobs])
             _, verdicts = self._client.evalsha(self._consume, 1, self._key, ends)

@@ -20,8 +20,8 @@ def draw(table: Table, title: str, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    # So that the same figures give the same file.
-    matplotlib.rcParams["svg.hashsalt"] = "jobboard"
+    # So that the same figures give the same file, and text is text.
+    matplotlib.rcParams |= {"svg.hashsalt": "jobboard", "svg.fonttype": "none"}
     from matplotlib import pyplot
 
     shown = {what: label for what, label in _SHOWN.items() if any(one.values.get(what) for one in table.values())}

@@ -28,7 +28,8 @@ class Pgqueuer(System):
         self._loop = uvloop.new_event_loop()
         self._connection: Any = self._loop.run_until_complete(asyncpg.connect(uri))
         self._queries = Queries(AsyncpgDriver(self._connection))
-        self._loop.run_until_complete(self._queries.install())
+        if not self._loop.run_until_complete(self._queries.schema_is_installed()):
+            self._loop.run_until_complete(self._queries.install())
 
     def clean(self) -> None:
         self._loop.run_until_complete(self._connection.execute("TRUNCATE pgqueuer, pgqueuer_log"))

@@ -35,7 +35,12 @@ class Procrastinate(System):
         self._uri = uri
         self._app = app_of(procrastinate.SyncPsycopgConnector(conninfo=uri))
         self._app.open()
-        self._app.schema_manager.apply_schema()
+        with psycopg.connect(uri) as connection:
+            [has_schema] = connection.execute("SELECT to_regclass('procrastinate_jobs') IS NOT NULL").fetchone() or [
+                False
+            ]
+        if not has_schema:
+            self._app.schema_manager.apply_schema()
         self._no_op, self._ping = self._app.tasks["no_op"], self._app.tasks["ping"]
 
     def clean(self) -> None:
