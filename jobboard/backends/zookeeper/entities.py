@@ -63,11 +63,8 @@ class Entities(EntityStore):
         if names is None:
             raise BoardUnavailable(f"{self._layout.entities} is missing; was the board deleted?")
         names = sorted(names)
-        request = self._connection.new_read()
-        request.get(self._layout.sessions)
-        for name in names:
-            request.get(f"{self._layout.entities}/{name}")
-        sessions, *found = self._connection.read(request, is_fresh=False)
+        paths = [f"{self._layout.entities}/{name}" for name in names]
+        sessions, *found = self._connection.read_many([self._layout.sessions, *paths], is_fresh=False)
         if sessions is not None and not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         now = self._clock.now()

@@ -122,11 +122,8 @@ class Schedules(ScheduleStore):
         found: list[Data | None] = []
         deletions: list[int] = []
         for start in range(0, len(ids), MAX_READS):
-            request = self._connection.new_read()
-            request.get(self._layout.deleted)
-            for id in ids[start : start + MAX_READS]:
-                request.get(self._layout.schedule(id))
-            deleted, *part = self._connection.read(request, is_fresh=start == 0)
+            paths = [self._layout.schedule(id) for id in ids[start : start + MAX_READS]]
+            deleted, *part = self._connection.read_many([self._layout.deleted, *paths], is_fresh=start == 0)
             if deleted is None:
                 raise BoardUnavailable(f"{self._layout.deleted} is missing; was the board deleted?")
             deletions.append(deleted.stat.version)
