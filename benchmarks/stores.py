@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from benchmarks.etcd_store import ETCD
@@ -97,21 +97,11 @@ def _sqlite_space(synchronous: str) -> Iterator[Space]:
     with tempfile.TemporaryDirectory(prefix="jobboard-bench-") as directory:
         uri = f"sqlite:///{directory}/jobs.db?synchronous={synchronous}"
 
-        @contextmanager
-        def bare() -> Iterator[Bare]:
-            limit = BareSqlite(Path(directory) / f"bare-{uuid.uuid4()}.db", synchronous)
-            try:
-                yield limit
-            finally:
-                limit.close()
+        def bare() -> AbstractContextManager[Bare]:
+            return closing(BareSqlite(Path(directory) / f"bare-{uuid.uuid4()}.db", synchronous))
 
-        @contextmanager
-        def same() -> Iterator[Bare]:
-            limit = SameSqlite(Path(directory) / f"same-{uuid.uuid4()}.db", synchronous)
-            try:
-                yield limit
-            finally:
-                limit.close()
+        def same() -> AbstractContextManager[Bare]:
+            return closing(SameSqlite(Path(directory) / f"same-{uuid.uuid4()}.db", synchronous))
 
         yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, 100_000, same)
 
@@ -120,13 +110,8 @@ def _sqlite_space(synchronous: str) -> Iterator[Space]:
 def _memory_space() -> Iterator[Space]:
     host = uuid.uuid4().hex
 
-    @contextmanager
-    def bare() -> Iterator[Bare]:
-        limit = BareMemory()
-        try:
-            yield limit
-        finally:
-            limit.close()
+    def bare() -> AbstractContextManager[Bare]:
+        return closing(BareMemory())
 
     yield Space(lambda name: fetch(name, f"memory://{host}", least_interval=0.1), bare, None, largest_backlog=1_000_000)
 
