@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,19 +16,10 @@ import pytest
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
 
+pytest_plugins = ("harnesses.crew_fixtures",)
+
 Start = Callable[..., subprocess.Popen[str]]
 EXPIRY = 1.0
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
-def board(uri: str) -> Iterator[JobBoard]:
-    with fetch("crew", uri) as board:
-        yield board
 
 
 @pytest.fixture

@@ -5,27 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from jobboard import Job, JobBoard, JobState, fetch
+from jobboard import Job, JobBoard, JobState
 from jobboard.testing import eventually
 
+pytest_plugins = ("harnesses.crew_fixtures",)
+
 Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
-def board(uri: str) -> Iterator[JobBoard]:
-    with fetch("crew", uri) as board:
-        yield board
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,7 @@ from jobboard.backends.rows import JobRow
 from jobboard.backends.sql import SqliteBackend
 from jobboard.states import JobState
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    with opened(path) as backend:
-        yield backend
+pytest_plugins = ("helpers.sqlite_fixtures",)
 
 
 def make(backend: SqliteBackend, state: JobState) -> JobRow:

@@ -45,6 +45,8 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from helpers.sql_seam import backend_of, post
+
+pytest_plugins = ("helpers.sqlite_fixtures",)
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
@@ -55,11 +57,6 @@ try:
 except Exception as error:
     print(type(error).__name__, error, flush=True)
 """
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
 
 
 @pytest.fixture

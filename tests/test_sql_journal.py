@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from helpers.sql_seam import back, claimed, consumption, fence_of, opened, post, posting, renewal, run_sql
+from helpers.sql_seam import back, claimed, consumption, fence_of, post, posting, renewal, run_sql
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.rows import Consumption, IfExists, PostOutcome, Verdict
 from jobboard.backends.sql import SqliteBackend
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    with opened(path) as backend:
-        yield backend
+pytest_plugins = ("helpers.sqlite_fixtures",)
 
 
 def lines(path: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,29 +41,14 @@ POST_ON_DEMAND = """
 import sys, time
 from pathlib import Path
 from helpers.sql_seam import opened, post
+
+pytest_plugins = ("helpers.sqlite_fixtures",)
 with opened(Path(sys.argv[1])) as backend:
     print("ready", flush=True)
     while input() == "post":
         post(backend)
         print(time.time(), flush=True)
 """
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    with opened(path) as backend:
-        yield backend
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as threads:
-        yield threads
 
 
 def until_ready(waiter: Waiter) -> float:

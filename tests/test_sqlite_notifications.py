@@ -29,6 +29,8 @@ POST_ON_DEMAND = """
 import sys
 from pathlib import Path
 from helpers.sql_seam import opened, post
+
+pytest_plugins = ("helpers.sqlite_fixtures",)
 with opened(Path(sys.argv[1])) as backend:
     print("ready", flush=True)
     while input() == "post":
@@ -37,25 +39,8 @@ with opened(Path(sys.argv[1])) as backend:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
 def fifo(path: Path) -> Path:
     return path.with_name("jobs.db-notify")
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    with opened(path) as backend:
-        yield backend
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as threads:
-        yield threads
 
 
 @pytest.fixture
