@@ -16,6 +16,7 @@ from servers.etcd_servers import EtcdServer
 
 from jobboard import Conductor, EventKind, Every, Handlers, Job, JobBoard, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend, ready_queue
+from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.board import client_of
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
@@ -228,6 +229,24 @@ def waiting(harness: EtcdHarness, board: JobBoard) -> Iterator[JobBoard]:
     with client_of(waiting).waiter(NAMES) as waiter:
         assert waiter.ready_in() is None
         yield waiting
+
+
+def test_who_begins_to_wait_looks_once(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late the watch's thread tells its waiters that the watch is open."""
+    tell, told = Subscriptions._on_gap, threading.Event()
+
+    def tell_late(self: Subscriptions) -> None:
+        time.sleep(0.3)
+        tell(self)
+        told.set()
+
+    monkeypatch.setattr(Subscriptions, "_on_gap", tell_late)
+    with client_of(board).waiter(NAMES) as waiter:
+        assert waiter.ready_in() is None
+        assert told.wait(DEADLINE)
+        began = time.monotonic()
+        waiter.wait(0.3)
+        assert time.monotonic() - began >= 0.3
 
 
 def claim_of(board: JobBoard, limit: int = 1) -> list[Any]:

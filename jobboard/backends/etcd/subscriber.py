@@ -125,10 +125,11 @@ class Subscriber:
             raise BoardUnavailable(f"the watch was cancelled: {result.get('cancel_reason', 'without a reason')}")
         if result.get("created"):
             self._next = self._next or revision + 1
+            # Before anybody hears that the watch is open: a waiter that looks from then on need not look twice.
+            self._on_gap()
             with self._changed:
                 self._is_subscribed = True
                 self._changed.notify_all()
-            self._on_gap()
             return
         by_revision: dict[int, list[KeyChange]] = {}
         for event in result.get("events", ()):
