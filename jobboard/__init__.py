@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         ClaimLost,
         InvalidPosting,
         JobBoardError,
+        JobCancelled,
+        JobFailed,
         MissingExtra,
         NotFound,
         NotSupported,
@@ -70,7 +72,9 @@ __all__ = [
     "Job",
     "JobBoard",
     "JobBoardError",
+    "JobCancelled",
     "JobEvent",
+    "JobFailed",
     "JobPriority",
     "JobState",
     "LogBook",
@@ -104,8 +108,8 @@ _NAMES = {
     "conductor": "Backoff Broken Cancelled Conductor Handlers RunAgain RunningJob",
     "entity": "Entity",
     "errors": (
-        "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError MissingExtra "
-        "NotFound NotSupported SearchEnded StaleBook UnclaimableJob UnknownBackend UnreadableRecord "
+        "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError JobCancelled JobFailed "
+        "MissingExtra NotFound NotSupported SearchEnded StaleBook UnclaimableJob UnknownBackend UnreadableRecord "
         "UnreadableSchedule"
     ),
     "events": "EventKind HistoryEntry JobEvent",

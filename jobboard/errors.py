@@ -39,6 +39,19 @@ class InvalidPosting(JobBoardError, ValueError):
         self.path = path
 
 
+class JobFailed(JobBoardError):
+    """The job is in the trash: :attr:`reason` says why, and :attr:`last_error` has the traceback if there is one."""
+
+    def __init__(self, message: str, *, reason: str | None = None, last_error: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.last_error = last_error
+
+
+class JobCancelled(JobBoardError):
+    """The job was cancelled, and has no result."""
+
+
 class StaleBook(JobBoardError):
     """Somebody saved this logbook since it was loaded; load it again and redo the change."""
 

@@ -9,10 +9,10 @@ from typing import Any, Literal, Protocol
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import in_one_line
-from jobboard.client import JobReader
+from jobboard.client import JobEnd, JobReader
 from jobboard.codec import decode
-from jobboard.errors import ClaimLost, UnreadableRecord
-from jobboard.events import HistoryEntry
+from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
+from jobboard.events import EventKind, HistoryEntry
 from jobboard.logbook import LogBook
 from jobboard.payload import Payload
 from jobboard.states import JobPriority, JobState
@@ -284,9 +284,25 @@ class Job:
             ``cancel_asked`` if it was cancelled meanwhile.
         :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
         """
-        is_complete, row = self._reader.wait_for_end(self._row, check_timeout(timeout))
-        self._update(row)
-        return is_complete
+        return self._wait_for_end(timeout).kind is EventKind.CONSUMED
+
+    def get_result(self, timeout: float | None = None) -> Any:
+        """Block until the job has ended, as :meth:`wait` does, and return what its handler returned.
+
+        :param timeout: seconds; None to wait without end.
+        :raises JobFailed: it is in the trash; has the ``reason`` and the ``last_error``.
+        :raises JobCancelled: it was cancelled meanwhile.
+        :raises TimeoutError: it has not ended yet.
+        :raises NotFound: it is gone, with its result if it had one: its retention is over, or it was cancelled before.
+        :raises UnreadableRecord: the result can't be decoded.
+        :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
+        """
+        return result_of(self, self._wait_for_end(timeout))
+
+    def _wait_for_end(self, timeout: float | None) -> JobEnd:
+        end = self._reader.wait_for_end(self._row, check_timeout(timeout))
+        self._update(end.row)
+        return end
 
     def __eq__(self, other: object) -> bool:
         return self.uuid == other.uuid if isinstance(other, Job) else NotImplemented
@@ -307,6 +323,22 @@ class Job:
 def row_of(job: Job) -> JobRow:
     """Return what the last read of a job saw, for the parts of jobboard that read its record undecoded."""
     return job._row
+
+
+def result_of(job: Job, end: JobEnd) -> Any:
+    """Return the result of a job that has ended so, or raise what :meth:`Job.get_result` promises."""
+    match end.kind:
+        case EventKind.CONSUMED if end.is_stored:
+            return _decoded("result", job.uuid, job.record.result)
+        case EventKind.TRASHED | EventKind.PURGED:
+            reason = end.row.reason
+            why = in_one_line(reason) if reason else "it was moved to the trash"
+            raise JobFailed(f"job {job.uuid} failed: {why}", reason=reason, last_error=end.row.last_error)
+        case EventKind.CANCELLED:
+            raise JobCancelled(f"job {job.uuid} was cancelled")
+        case None if end.is_stored:
+            raise TimeoutError(f"job {job.uuid} has not ended in time; it is {end.row.state}")
+    raise NotFound(f"job {job.uuid} is gone, and its result with it: its retention is over, or it was cancelled")
 
 
 def _decoded(what: str, uuid: str, value: Any) -> Any:

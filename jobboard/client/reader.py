@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.timelimit import time_limit
@@ -22,6 +22,21 @@ _LAST_ANSWER_TIMEOUT = 3.0
 
 #: Events may get lost, so a wait for a job's end reads the job this often, in seconds.
 _READ_INTERVAL = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """What a wait for the end of a job saw.
+
+    ``kind`` is the event that ended it: None while it is live, and if it is gone and no event told how it ended.
+    """
+
+    row: JobRow
+    kind: EventKind | None
+    is_stored: bool = True
+
+
+_END_OF_STATE = {JobState.COMPLETE: EventKind.CONSUMED, JobState.TRASHED: EventKind.TRASHED}
 
 
 class JobReader:
@@ -51,8 +66,8 @@ class JobReader:
             return None
         return self._client.call(self._client.backend.seconds_until, row.expires_at)
 
-    def wait_for_end(self, known: JobRow, timeout: float | None) -> tuple[bool, JobRow]:
-        """Block until a job has ended, or ``timeout`` seconds; return whether it is complete, and its row then.
+    def wait_for_end(self, known: JobRow, timeout: float | None) -> JobEnd:
+        """Block until a job has ended, or ``timeout`` seconds.
 
         :param known: what the caller knows of the job.
         """
@@ -81,7 +96,7 @@ class JobReader:
                     return _ended(known, events[-1] if events else None)
                 known, was_seen = row, True
                 if row.state not in LIVE or left <= 0:
-                    return row.state is JobState.COMPLETE, row
+                    return JobEnd(row, _END_OF_STATE.get(row.state))
                 changed.wait(min(left, _READ_INTERVAL))
 
 
@@ -90,12 +105,13 @@ def wait_limit(timeout: float | None) -> AbstractContextManager[None]:
     return time_limit(math.inf if timeout is None else timeout + _LAST_ANSWER_TIMEOUT)
 
 
-def _ended(known: JobRow, end: JobEvent | None) -> tuple[bool, JobRow]:
-    """Return whether a job that the store shows no more is complete, and its last row as far as its event tells."""
+def _ended(known: JobRow, end: JobEvent | None) -> JobEnd:
+    """Return the end of a job that the store shows no more, with its last row as far as its event tells."""
     row = replace(known, owner=None, claim_id=None, expires_at=None, state=JobState.COMPLETE)
-    if end is not None:
-        row.last_modified, row.reason = end.at.timestamp(), end.reason
-        row.cancel_asked = end.kind is EventKind.CANCELLED
-        if end.kind in (EventKind.TRASHED, EventKind.PURGED):
-            row.state = JobState.TRASHED
-    return end is not None and end.kind is EventKind.CONSUMED, row
+    if end is None:
+        return JobEnd(row, None, is_stored=False)
+    row.last_modified, row.reason = end.at.timestamp(), end.reason
+    row.cancel_asked = end.kind is EventKind.CANCELLED
+    if end.kind in (EventKind.TRASHED, EventKind.PURGED):
+        row.state = JobState.TRASHED
+    return JobEnd(row, end.kind, is_stored=False)

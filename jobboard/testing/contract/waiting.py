@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, JobCancelled, JobFailed, NotFound
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
 from jobboard.testing.contract.case import (
@@ -239,3 +239,46 @@ class WaitingCases(Case):
             other.cancel(other.get(job.uuid))
             assert ended.result(DEADLINE) is False
         assert (job.record.state, job.record.cancel_asked) == (JobState.COMPLETE, True)
+
+    def test_the_result_of_a_job_is_returned_when_it_has_ended(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize")
+        with pytest.raises(TimeoutError, match="UNCLAIMED"):
+            job.get_result(0)
+        with ThreadPoolExecutor(1) as threads:
+            result = threads.submit(job.get_result, 60)
+            other.consume(claim_one(other), "alice", {"sizes": [1, 2]})
+            assert result.result(DEADLINE) == {"sizes": [1, 2]}
+        assert (job.record.state, job.get_result(0)) == (JobState.COMPLETE, {"sizes": [1, 2]})
+
+    def test_a_failed_job_has_no_result_but_says_why(self, board: JobBoard, other: JobBoard) -> None:
+        job = board.post("resize")
+        other.trash(claim_one(other), "alice", reason="no picture", error="Traceback: ...")
+        with pytest.raises(JobFailed, match="no picture") as caught:
+            job.get_result(60)
+        assert (caught.value.reason, caught.value.last_error) == ("no picture", "Traceback: ...")
+        assert job.record.state is JobState.TRASHED
+
+    def test_a_job_that_is_cancelled_meanwhile_has_no_result(
+        self, client: tuple[JobBoard, LossyBackend], other: JobBoard
+    ) -> None:
+        board, backend = client
+        job = board.post("resize")
+        with ThreadPoolExecutor(1) as threads:
+            result = threads.submit(job.get_result, 60)
+            eventually(lambda: backend.calls["read"])
+            other.cancel(job.uuid)
+            with pytest.raises(JobCancelled):
+                result.result(DEADLINE)
+
+    def test_a_result_that_was_not_kept_is_not_taken_for_none(self, harness: Harness) -> None:
+        board, backend = harness.lossy_board(retention=0)
+        other = harness.board(board.name, retention=0)
+        job = board.post("resize")
+        with ThreadPoolExecutor(1) as threads:
+            result = threads.submit(job.get_result, 60)
+            eventually(lambda: backend.calls["read"])
+            other.consume(claim_one(other), "alice", "done")
+            with pytest.raises(NotFound):
+                result.result(DEADLINE)
+        with pytest.raises(NotFound):
+            job.get_result(0)
