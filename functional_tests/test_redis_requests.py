@@ -15,7 +15,8 @@ from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import At, JobBoard, JobState, Posting, Schedule, fetch
+from jobboard import At, Conductor, Handlers, JobBoard, JobState, Posting, Schedule, fetch
+from jobboard.backends.redis import waiting
 from jobboard.board import client_of
 from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
@@ -192,6 +193,32 @@ def test_the_dead_are_passed_over_for_the_next_who_waits(server: RedisServer, ha
         job = harness.board("wake").post("resize")
         waiting.join(3)
         assert found == [job.uuid]
+
+
+def test_an_idle_conductor_claims_only_what_it_has_seen(
+    server: RedisServer, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_SLEEP", 0.01)
+    board, backend = harness.lossy_board()
+    ran, handlers = threading.Event(), Handlers()
+    handlers.handler("resize")(lambda job: ran.set())
+    conductor = Conductor("idle", board, handlers)
+    conductor.start()
+    try:
+        assert backend.blocked.wait(10)
+        claims = backend.calls["claim_next"]
+        with server.client() as client:
+            looks = _scripts(client)
+            eventually(lambda: _scripts(client) - looks >= 20)
+        assert backend.calls["claim_next"] == claims
+        harness.board(board.name).post("resize")
+        assert ran.wait(10)
+    finally:
+        conductor.stop()
+
+
+def _scripts(client: redis.Redis) -> int:
+    return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
 
 
 def test_wake_ups_do_not_pile_up_when_nobody_waits(server: RedisServer, harness: RedisHarness) -> None:

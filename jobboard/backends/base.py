@@ -92,6 +92,8 @@ class Waiter(abc.ABC):
     def wait(self, timeout: float | None) -> None:
         """Block until ``ready_in`` may have changed since it was last asked, or the timeout; may return early.
 
+        It may ask the store now and then, in case that a notification was lost.
+
         :raises BoardUnavailable: the backend was closed meanwhile.
         """
 

@@ -18,7 +18,7 @@ class ConditionWaiter(Waiter):
 
     :param names: whom it concerns; None: every name.
     :param clock: tells the store's time, in seconds, in which moments are given.
-    :param longest: for how many seconds it sleeps at most: what a lost notification can cost.
+    :param longest: after so many seconds of sleep it asks the store again: what a lost notification can cost.
     :param lock: guards the moment; whoever notifies may hold it already if it is reentrant.
     """
 
@@ -50,17 +50,30 @@ class ConditionWaiter(Waiter):
             self._earliest = min(self._earliest, at)
 
     def wait(self, timeout: float | None) -> None:
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._sleep(deadline):
+            try:
+                self.ready_in()
+            except BoardUnavailable:
+                # Whoever waits asks the store next, and meets the fault or a change.
+                return
+
+    def _sleep(self, deadline: float) -> bool:
+        """Return whether there is a reason to wake up; False if nothing was heard for as long as it may sleep."""
         # The store's clock may be set, or another server may lead, while somebody waits.
-        deadline = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
+        longest = time.monotonic() + self._longest
         with self._changed:
             while not self._interrupted:
                 self._check()
-                left = min(self._earliest - self._clock(), deadline - time.monotonic())
-                if left <= 0:
-                    return
-                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+                until_due, now = self._earliest - self._clock(), time.monotonic()
+                if until_due <= 0 or deadline <= now:
+                    return True
+                if longest <= now:
+                    return False
+                self._changed.wait(min(until_due, deadline - now, longest - now, threading.TIMEOUT_MAX))
             self._check()
             self._interrupted = False
+            return True
 
     def _check(self) -> None:
         if self._is_closed:
