@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,26 @@ class TestHandlers:
         handlers.handler()(work)
         handler = handlers["work"]
         assert (handler.max_attempts, handler.backoff, handler.timeout) == (5, Backoff(), None)
+
+    def test_the_guide_names_the_defaults(self) -> None:
+        guide = (Path(__file__).parents[1] / "doc" / "user.rst").read_text()
+        assert re.search(rf"^``max_attempts``  {Handlers()._max_attempts} ", guide, re.MULTILINE)
+        assert f"``{Backoff()!r}``" in guide
+
+    def test_a_collection_has_defaults_of_its_own(self) -> None:
+        handlers = Handlers(max_attempts=2, backoff=Backoff(first=3), timeout=4)
+        handlers.add("plain", work)
+        handlers.add("own", work, max_attempts=7, backoff=Backoff(first=8), timeout=math.inf)
+        copied = handlers.copy()
+        copied.add("later", work)
+        options = {one.name: (one.max_attempts, one.backoff.first, one.timeout) for one in copied}
+        assert options == {"plain": (2, 3, 4), "own": (7, 8, None), "later": (2, 3, 4)}
+
+    def test_an_included_handler_keeps_its_options(self) -> None:
+        handlers, others = Handlers(max_attempts=2, timeout=4), Handlers(max_attempts=3)
+        others.add("work", work)
+        handlers.include(others)
+        assert (handlers["work"].max_attempts, handlers["work"].timeout) == (3, None)
 
     def test_a_name_has_one_handler(self) -> None:
         handlers = Handlers()
@@ -90,6 +112,8 @@ class TestHandlers:
         with pytest.raises(error):
             handlers.add("work", work, **options)
         assert len(handlers) == 0
+        with pytest.raises(error):
+            Handlers(**options)
 
     @pytest.mark.parametrize(("name", "error"), [("", ValueError), ("a\nb", ValueError), ("x" * 256, ValueError)])
     def test_a_bad_name_is_refused(self, name: str, error: type[Exception]) -> None:

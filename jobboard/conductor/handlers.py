@@ -32,16 +32,28 @@ class Handler:
 
 
 class Handlers:
-    """Maps job names to functions; jobs of other names are left to other conductors."""
+    """Maps job names to functions; jobs of other names are left to other conductors.
 
-    def __init__(self) -> None:
+    The arguments are the defaults of the handlers that are registered here:
+
+    :param max_attempts: the failures after which a job goes to the trash; the posting's own number wins.
+    :param backoff: how long to wait between attempts; None is :class:`~jobboard.Backoff` with its defaults.
+    :param timeout: seconds after which a run counts as failed; None for no limit.
+    :raises ValueError: an option is out of its range.
+    :raises TypeError: an argument is of another type.
+    """
+
+    def __init__(self, *, max_attempts: int = 5, backoff: Backoff | None = None, timeout: float | None = None) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._max_attempts = check_count("max_attempts", max_attempts)
+        self._backoff = _check_backoff(backoff) or Backoff()
+        self._timeout = None if timeout is None else _check_timeout(timeout)
 
     def handler(
         self,
         name: str | None = None,
         *,
-        max_attempts: int = 5,
+        max_attempts: int | None = None,
         backoff: Backoff | None = None,
         timeout: float | None = None,
     ) -> Callable[[Function], Function]:
@@ -52,8 +64,9 @@ class Handlers:
 
         :param name: the job's name; None takes the function's own.
         :param max_attempts: the failures after which the job goes to the trash; the posting's own number wins.
-        :param backoff: how long to wait between attempts; None is :class:`~jobboard.Backoff` with its defaults.
-        :param timeout: seconds after which a run counts as failed; None for no limit.
+        :param backoff: how long to wait between attempts.
+        :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
+            takes the default of this collection.
         :raises ValueError: the name has a handler already, or an option is out of its range.
         :raises TypeError: an argument is of another type.
         """
@@ -73,7 +86,7 @@ class Handlers:
         name: str,
         function: Callable[..., Any],
         *,
-        max_attempts: int = 5,
+        max_attempts: int | None = None,
         backoff: Backoff | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -81,15 +94,14 @@ class Handlers:
         check_text("a handler's name", name)
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
-        if backoff is not None and not isinstance(backoff, Backoff):
-            raise TypeError(f"backoff must be a Backoff, not {type(backoff).__name__}")
-        attempts = check_count("max_attempts", max_attempts)
-        seconds = None if timeout is None else _check_timeout(timeout)
+        attempts = self._max_attempts if max_attempts is None else check_count("max_attempts", max_attempts)
+        seconds = self._timeout if timeout is None else _check_timeout(timeout)
+        pause = _check_backoff(backoff) or self._backoff
         self._check_free(name)
-        self._handlers[name] = Handler(name, function, attempts, backoff or Backoff(), seconds)
+        self._handlers[name] = Handler(name, function, attempts, pause, seconds)
 
     def include(self, others: Handlers) -> None:
-        """Register all handlers of another collection.
+        """Register all handlers of another collection, with the options that they have there.
 
         :raises ValueError: one of its names has a handler already; none is registered then.
         """
@@ -108,7 +120,7 @@ class Handlers:
 
     def copy(self) -> Handlers:
         """Return a copy that later registrations don't change."""
-        copied = Handlers()
+        copied = Handlers(max_attempts=self._max_attempts, backoff=self._backoff, timeout=self._timeout)
         copied._handlers.update(self._handlers)
         return copied
 
@@ -120,6 +132,12 @@ class Handlers:
 
     def __len__(self) -> int:
         return len(self._handlers)
+
+
+def _check_backoff(value: object) -> Backoff | None:
+    if value is not None and not isinstance(value, Backoff):
+        raise TypeError(f"backoff must be a Backoff, not {type(value).__name__}")
+    return value
 
 
 def _check_timeout(value: object) -> float | None:
