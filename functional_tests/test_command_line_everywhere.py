@@ -17,7 +17,7 @@ from harnesses.demo import COMMAND, ENVIRONMENT
 from servers.durable_stores import STORES, running
 from servers.redis_servers import RedisCluster, RedisSentinel
 
-from jobboard import JobBoard, JobState, NotFound, fetch
+from jobboard import Entity, Every, JobBoard, JobState, NotFound, Posting, Schedule, fetch
 from jobboard.cli.app import run as jobboard
 from jobboard.testing import eventually
 
@@ -115,6 +115,26 @@ def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, st
     conductor.send_signal(signal.SIGTERM)
     assert conductor.wait(30) == 0
     assert board.job_count == 0
+
+
+def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None:
+    def verdict(status: int) -> set[tuple[str, str | None]]:
+        view = json.loads(run("status", "--json", status=status))
+        return {(finding["kind"], finding["about"]) for finding in view["findings"]}
+
+    board.post_many([Posting("resize"), Posting("resize", priority="high"), Posting("mail", delay=1000)])
+    board.trash(board.post("mail"), "me", reason="KeyError: 'x'", force=True)
+    board.schedules.add(Schedule("hourly", Every(hours=1), "mail"))
+    board.schedules.add(Schedule("never", Every(hours=1), "mail", paused=True))
+    assert verdict(1) == {("no_conductor", "resize"), ("trash", "mail"), ("no_scheduler", None)}
+    board.register_entity(Entity("conductor", "w", {"names": ["resize"], "stuck": 1, "concurrency": 2}))
+    board.register_entity(Entity("scheduler", "s"))
+    board.pause("mail")
+    assert verdict(1) == {("stuck", "w"), ("trash", "mail"), ("name_paused", "mail")}
+    view = json.loads(run("status", "--json", status=1))
+    assert (view["names"]["resize"]["unclaimed"], view["names"]["resize"]["conductors"]) == (2, 1)
+    assert 0 <= view["names"]["resize"]["next_waits"] < 60
+    assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == ("KeyError", 1, 1)
 
 
 def test_a_mistyped_name_is_refused_and_makes_no_board(uri: str, board: JobBoard) -> None:

@@ -17,6 +17,7 @@ import click
 import jobboard
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.supervising import ChildProcess, Supervisor
+from jobboard.cli.values import SPAN
 from jobboard.validation import check_delay
 
 #: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
@@ -43,8 +44,8 @@ EXIT_STUCK = 75
     help="How many conductors to run, each in a process that is started again if it ends.",
 )
 @click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
-@click.option("--expiry", type=float, default=30.0, show_default=True, help="Seconds a claim lasts unrenewed.")
-@click.option("--drain", type=float, default=30.0, show_default=True, help="Seconds to finish in after SIGTERM.")
+@click.option("--expiry", type=SPAN, default="30s", show_default=True, help="How long a claim lasts unrenewed.")
+@click.option("--drain", type=SPAN, default="30s", show_default=True, help="Time to finish in after SIGTERM.")
 @click.option(
     "--prefetch/--no-prefetch",
     default=True,

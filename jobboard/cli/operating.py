@@ -11,6 +11,7 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, confirm, options, pass_session
+from jobboard.cli.values import SPAN
 from jobboard.operate.finding import find_job
 from jobboard.operate.trash import purge_all, restore_all, select_trashed
 from jobboard.operate.views import paused_view, row_of
@@ -35,7 +36,7 @@ _selection = options(
     click.option("--all", "everything", is_flag=True, help="All of the trash."),
     click.option("--job-name", "name", help="Those of this name."),
     click.option("--reason", help="Those whose reason has this text in it."),
-    click.option("--older-than", type=float, metavar="SECONDS", help="Those trashed longer ago than this."),
+    click.option("--older-than", type=SPAN, help="Those trashed longer ago than this."),
     click.option("--yes", is_flag=True, help="Don't ask."),
 )
 

@@ -49,9 +49,16 @@ class Output:
     def is_terminal(self) -> bool:
         return self.console.is_terminal
 
-    def say(self, text: str) -> None:
-        """Say what was done; nothing with ``--json``, where the data says it."""
-        if not self.json:
+    def say(self, text: str, style: str = "") -> None:
+        """Say what was done; nothing with ``--json``, where the data says it.
+
+        :param style: a colour of rich, for terminals.
+        """
+        if self.json:
+            return
+        if style and self.is_terminal:
+            self.console.print(safe(text), style=style, markup=False, emoji=False, soft_wrap=True)
+        else:
             print(safe(text))
 
     def report(self, data: Any, text: str) -> None:

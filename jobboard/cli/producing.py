@@ -8,7 +8,7 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.session import PRIORITY, Session, command, confirm, if_exists_option, pass_session
-from jobboard.cli.values import details_of, moment_of
+from jobboard.cli.values import SPAN, details_of, moment_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
 
@@ -16,7 +16,7 @@ from jobboard.operate.views import view_of
 @command(
     "post",
     'jobboard post resize --details \'{"path": "/a.png"}\'',
-    "jobboard post invoice --key 4711 --if-exists replace --delay 3600 --details @invoice.json",
+    "jobboard post invoice --key 4711 --if-exists replace --delay 1h --details @invoice.json",
     "generate | jobboard post import --details -",
 )
 @click.argument("name")
@@ -25,7 +25,7 @@ from jobboard.operate.views import view_of
 @if_exists_option
 @click.option("--priority", type=PRIORITY, default="normal", show_default=True)
 @click.option("--run-at", metavar="TIME", help="Not before this time: ISO 8601, with a zone or offset.")
-@click.option("--delay", type=float, metavar="SECONDS", help="Not before so many seconds have passed.")
+@click.option("--delay", type=SPAN, help="Not before this time has passed, such as 90s or 1h30m.")
 @click.option("--max-attempts", type=int, metavar="N", help="Into the trash after N attempts.")
 @click.option("--uuid", help="The job's identity; posting the same one twice is one job.")
 @pass_session

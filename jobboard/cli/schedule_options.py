@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jobboard.cli.session import PRIORITY, options
-from jobboard.cli.values import details_of, json_of, moment_of, seconds_of
+from jobboard.cli.values import SPAN, details_of, json_of, moment_of
 from jobboard.schedules.schedule import COALESCE, OVERLAP
 from jobboard.schedules.triggers import At, Cron, Every, Trigger, trigger_from_plain
 
@@ -20,17 +20,17 @@ schedule_options = options(
     click.option("--tz", metavar="ZONE", help="The zone whose clocks --cron means (default: UTC)."),
     click.option("--gap", type=GAP, help="What becomes of a time that clocks skip."),
     click.option("--fold", type=FOLD, help="Which of a time shown twice."),
-    click.option("--every", metavar="SPAN", help="When: every so often, such as 30s, 5m, 1h30m, 2d."),
+    click.option("--every", type=SPAN, help="When: every so often, such as 30s, 5m, 1h30m, 2d."),
     click.option("--once", metavar="TIME", help="When: at one moment; ISO 8601 with an offset."),
     click.option("--trigger", metavar="JSON", help="When: any trigger as plain data; @FILE reads it from a file."),
     click.option("--details", help="The jobs' details: a JSON object; @FILE reads one, - reads standard input."),
     click.option("--priority", type=PRIORITY, help="The jobs' priority."),
     click.option("--max-attempts", type=click.IntRange(min=1), help="Of the jobs: into the trash after so many."),
     click.option("--coalesce", type=click.Choice(COALESCE), help="Of several overdue times post which (latest)."),
-    click.option("--misfire-grace", type=float, metavar="SECONDS", help="Later than this is missed."),
+    click.option("--misfire-grace", type=SPAN, help="Later than this is missed."),
     click.option("--max-instances", metavar="N", help="Live jobs at a time, or any (1)."),
     click.option("--overlap", type=click.Choice(OVERLAP), help="What becomes of a time beyond that (skip)."),
-    click.option("--jitter", type=float, metavar="SECONDS", help="Put every fire off by 0 to so many seconds."),
+    click.option("--jitter", type=SPAN, help="Put every fire off by 0 to this span."),
     click.option("--start", metavar="TIME", help="Not before; ISO 8601 with an offset."),
     click.option("--end", metavar="TIME", help="Not after; ISO 8601 with an offset."),
     click.option("--max-runs", type=click.IntRange(min=1), help="Finished after so many."),
@@ -40,7 +40,7 @@ schedule_options = options(
 #: Each option that says when, and what makes a trigger of its text.
 _TRIGGER_OF: dict[str, Callable[..., Trigger]] = {
     "cron": Cron,
-    "every": lambda text: Every(seconds=seconds_of("--every", text)),
+    "every": lambda seconds: Every(seconds=seconds),
     "once": lambda text: At(moment_of("--once", text)),
     "trigger": lambda text: trigger_from_plain(json_of("--trigger", text)),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +10,22 @@ from typing import Any
 
 import click
 
-_UNITS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
-_SPAN = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
-_PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
+from jobboard.operate.durations import seconds_of
+
+
+class Span(click.ParamType[float]):
+    """An option's time span, such as ``90s``, ``15m``, ``1h30m``, ``7d``, or a number of seconds."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return value if isinstance(value, float) else seconds_of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+SPAN = Span()
 
 
 def details_of(text: str | None) -> dict[str, Any] | None:
@@ -35,13 +47,6 @@ def moment_of(option: str, text: str) -> datetime:
     if moment.tzinfo is None:
         raise click.UsageError(f"{option} needs an offset, as in 2030-01-31T09:00+01:00")
     return moment
-
-
-def seconds_of(option: str, text: str) -> float:
-    """Read a time span, such as 90s, 5m, 1h30m, 2d or 1w, as seconds."""
-    if not _SPAN.fullmatch(text):
-        raise click.UsageError(f"{option} is no time span: {text!r}; write 30s, 5m, 1h30m, 2d or 1w")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def json_of(option: str, text: str) -> Any:

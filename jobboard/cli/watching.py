@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from jobboard.cli.output import shown
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.values import SPAN
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import entity_view, event_view, owners, row_of, stats, view_of
@@ -123,7 +124,7 @@ def stats_command(session: Session) -> None:
     type=click.Choice([kind.value.lower() for kind in EventKind]),
     help="Only events of this kind; may be repeated.",
 )
-@click.option("--for", "seconds", type=float, help="Stop after so many seconds; by default at Ctrl-C.")
+@click.option("--for", "seconds", type=SPAN, help="Stop after this time; by default at Ctrl-C.")
 @pass_session
 def watch(session: Session, kinds: tuple[str, ...], seconds: float | None) -> None:
     """Show the events of the board as they happen."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from jobboard.operate.participants import handles, names_of, number_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
 def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     record = job.record
-    able = [entity for entity in board.entities() if entity.alive and _handles(entity, job.name)]
+    able = [entity for entity in board.entities() if entity.alive and handles(entity, job.name)]
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
         reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
@@ -92,28 +93,28 @@ def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
     if is_full:
         text = f"No conductor with a handler for {job.name!r} had a free slot when last heard of; alive: {len(able)}."
         reasons.append(Reason("no_free_slot", text))
-    refusing = [entity for entity in able if job.name in _names(entity, "refused")]
+    refusing = [entity for entity in able if job.name in names_of(entity, "refused")]
     if is_full or len(refusing) == len(able):
         reasons += _why_stuck(able, refusing, job)
     return reasons
 
 
 def _why_stuck(able: list[Entity], refusing: list[Entity], job: Job) -> list[Reason]:
-    texts = [_stuck(entity, job) for entity in able if _number(entity, "stuck")]
+    texts = [_stuck(entity, job) for entity in able if number_of(entity, "stuck")]
     texts += [_fault(entity) for entity in refusing if entity.metadata.get("fault")]
     return [Reason("stuck", text) for text in texts]
 
 
 def _is_full(entity: Entity) -> bool:
-    lost = max(0, _number(entity, "stuck") - _number(entity, "max_stuck"))
-    return _number(entity, "running") + lost >= (_number(entity, "concurrency") or 1)
+    lost = max(0, number_of(entity, "stuck") - number_of(entity, "max_stuck"))
+    return number_of(entity, "running") + lost >= (number_of(entity, "concurrency") or 1)
 
 
 def _stuck(entity: Entity, job: Job) -> str:
-    names = ", ".join(map(repr, sorted(_names(entity, "stuck_names"))))
-    number = _number(entity, "stuck")
+    names = ", ".join(map(repr, sorted(names_of(entity, "stuck_names"))))
+    number = number_of(entity, "stuck")
     text = f"In {entity.name} {number} of its slots are stuck, in handlers of {names} that outlast their claims"
-    if job.name in _names(entity, "refused"):
+    if job.name in names_of(entity, "refused"):
         return f"{text}; it claims no more jobs named {job.name!r} until one of them returns. Start it anew."
     return f"{text}."
 
@@ -122,23 +123,9 @@ def _fault(entity: Entity) -> str:
     return f"{entity.name} can't run anything for now: {entity.metadata['fault']}."
 
 
-def _number(entity: Entity, what: str) -> int:
-    number = entity.metadata.get(what)
-    return number if isinstance(number, int) else 0
-
-
-def _handles(entity: Entity, name: str) -> bool:
-    return entity.kind == "conductor" and name in _names(entity)
-
-
-def _names(entity: Entity, which: str = "names") -> set[str]:
-    names = entity.metadata.get(which)
-    return set(names) if isinstance(names, (list, tuple)) else set()
-
-
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
     """Count the jobs that the able conductors would claim first."""
-    names = {job.name}.union(*map(_names, able))
+    names = {job.name}.union(*map(names_of, able))
     ahead = 0
     for other in board.iterjobs(only_unclaimed=True, names=names):
         if other == job or ahead == MAX_AHEAD:

@@ -1,0 +1,98 @@
+"""The command that says how a board is: status."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from jobboard.cli.output import Output, shown
+from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.values import SPAN
+from jobboard.operate.durations import duration
+from jobboard.operate.status import status
+from jobboard.operate.verdict import Limits, Verdict
+
+#: One screen has room for so many findings, names and groups of the trash.
+_MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
+_STYLES = {"WELL": "bold green", "ATTENTION": "bold yellow", "BAD": "bold red"}
+_COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", "conductors", "paused")
+
+
+@command(
+    "status",
+    "jobboard status",
+    "jobboard status --json | jq -r '.findings[].text'",
+    "jobboard status --watch --interval 5s",
+    "jobboard status --max-wait 1h || echo 'look at the jobs'",
+)
+@click.option(
+    "--max-wait", type=SPAN, default="15m", show_default=True, help="A job that waits longer wants attention."
+)
+@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--interval", type=SPAN, default="2s", show_default=True, help="The time between two looks of --watch.")
+@click.option("--for", "span", type=SPAN, help="End --watch after this time.")
+@pass_session
+def status_command(session: Session, max_wait: float, watch: bool, interval: float, span: float | None) -> None:
+    """Say on one screen how the board is. Exit status: 0 well, 1 wants attention, 2 bad: work is not done."""
+    board, limits = session.closed_board(create=False), Limits(wait=max_wait)
+    click.get_current_context().call_on_close(board.close)
+    deadline = time.monotonic() + (0.0 if not watch else float("inf") if span is None else span)
+    while True:
+        view = status(board, limits)
+        if watch and session.output.is_terminal and not session.output.json:
+            session.output.console.clear()
+        _show(session.output, view)
+        if time.monotonic() + interval > deadline:
+            raise click.exceptions.Exit(Verdict[view["verdict"]])
+        time.sleep(interval)
+
+
+def _show(output: Output, view: dict[str, Any]) -> None:
+    if output.json:
+        output.data(view)
+        return
+    output.say(f"{view['verdict']}  board {view['board']!r} on {view['store']}", _STYLES[view["verdict"]])
+    for finding in view["findings"][:_MAX_FINDINGS]:
+        output.say(f"  {finding['verdict'].lower():<9}  {finding['text']}", _STYLES[finding["verdict"]])
+    _say_more(output, len(view["findings"]) - _MAX_FINDINGS)
+    if "names" in view:
+        _show_seen(output, view)
+
+
+def _show_seen(output: Output, view: dict[str, Any]) -> None:
+    output.say("")
+    rows = [{"name": name, **row} for name, row in view["names"].items()]
+    rows.sort(key=lambda row: (-row["unclaimed"], -row["claimed"], row["name"]))
+    for row in rows:
+        row["next_waits"] = None if row["next_waits"] is None else duration(row["next_waits"])
+    output.table(_COLUMNS, rows[:_MAX_NAMES], empty="no jobs")
+    _say_more(output, len(rows) - _MAX_NAMES)
+    output.say("")
+    for what, text in _lines(view).items():
+        output.say(f"{what:<11} {text}")
+    for group in view["trash"][:_MAX_GROUPS]:
+        output.say(f"{'trash':<11} {group['jobs']} {group['name']}: {group['example'].strip()[:200]}")
+
+
+def _lines(view: dict[str, Any]) -> dict[str, str]:
+    conductors, schedules = view["conductors"], view["schedules"]
+    more = "" if schedules["complete"] else ", and more that were not read"
+    paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
+    slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
+    return {
+        "conductors": f"{conductors['alive']} alive, {conductors['gone']} gone; {slots}",
+        "schedulers": f"{view['schedulers']['alive']} alive, {view['schedulers']['gone']} gone",
+        "schedules": f"{schedules['active']} active, {schedules['paused']} paused, {schedules['finished']} finished, "
+        f"{len(schedules['set_aside'])} set aside{more}",
+        "paused": shown(paused) or "nothing",
+    }
+
+
+def _say_more(output: Output, number: int) -> None:
+    if number > 0:
+        output.say(f"  and {number} more; --json has all")
+
+
+COMMANDS = (status_command,)

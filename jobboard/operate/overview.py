@@ -1,0 +1,178 @@
+"""What a whole board looks like, in a bounded number of requests; for the status, consoles and metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jobboard.backends.rows import JobRow, ScheduleRow
+from jobboard.board import JobBoard, client_of
+from jobboard.entity import Entity
+from jobboard.operate.participants import claims
+from jobboard.operate.trash import kind_of_reason
+from jobboard.states import JobState
+from jobboard.stats import BoardStats, NameStats
+
+#: Of how many names, those with most waiting jobs, the next job is read: one request and one job each. And of how many,
+#: those with most trash, the reasons are counted.
+MAX_NAMES = 20
+#: From how many jobs of the trash the reasons are counted: one request.
+MAX_TRASH_READ = 100
+#: How many schedules are read, those that are due first: so many requests, of so many schedules each.
+MAX_SCHEDULE_PAGES, _SCHEDULE_PAGE = 2, 500
+
+
+@dataclass(frozen=True, slots=True)
+class NameOverview:
+    """The jobs of one name.
+
+    :ivar next_waits: for how many seconds the job that is claimed next could have been claimed; of jobs of one priority
+        it is the one that waits longest. None if no job waits, or its name is beyond :data:`MAX_NAMES`.
+    :ivar conductors: how many that are alive claim jobs of this name.
+    """
+
+    name: str
+    numbers: NameStats
+    next_waits: float | None
+    conductors: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TrashGroup:
+    """Trashed jobs of one name that have one kind of reason, with the reason of one of them."""
+
+    name: str
+    kind: str
+    example: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOverview:
+    """The schedules that were read.
+
+    :ivar overdue: the seconds since each schedule that is due was to fire, by id; a moment is normal.
+    :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
+    :ivar complete: whether these are all schedules of the board.
+    """
+
+    active: int = 0
+    paused: int = 0
+    finished: int = 0
+    set_aside: tuple[str, ...] = ()
+    overdue: dict[str, float] = field(default_factory=dict)
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One look at a board; the parts are read one after the other, so they may differ by what happens meanwhile.
+
+    :ivar at: the moment, by the store's clock.
+    :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash, the largest group first.
+    """
+
+    at: float
+    stats: BoardStats
+    names: tuple[NameOverview, ...]
+    entities: tuple[Entity, ...]
+    paused: frozenset[str | None]
+    trash: tuple[TrashGroup, ...]
+    schedules: ScheduleOverview
+
+
+def overview(board: JobBoard) -> Overview:
+    """Look at a board.
+
+    Costs 5 requests, one for each name with waiting jobs (20 at most), one if there is trash, and one more for more
+    than 500 schedules: 27 at most. Reads no job but the next of each name and 100 of the trash.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    stats, paused, entities = board.stats(), frozenset(board.paused()), tuple(board.entities())
+    client = client_of(board)
+    schedules = _read_schedules(board)
+    now = client.call(client.backend.now)
+    heads = _read_heads(board, stats)
+    names = tuple(
+        NameOverview(
+            name,
+            numbers,
+            None if name not in heads else max(0.0, now - _claimable_since(heads[name])),
+            sum(claims(entity, name) for entity in entities),
+            name in paused or None in paused,
+        )
+        for name, numbers in sorted(stats.names.items())
+    )
+    trash = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
+    return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now))
+
+
+def _most(numbers: Mapping[str, int]) -> list[str]:
+    """Return the names of the largest numbers, without those of 0."""
+    found = [name for name, number in numbers.items() if number]
+    return sorted(found, key=lambda name: (-numbers[name], name))[:MAX_NAMES]
+
+
+def _read_heads(board: JobBoard, stats: BoardStats) -> dict[str, JobRow]:
+    client, heads = client_of(board), dict[str, JobRow]()
+    for name in _most({name: numbers.unclaimed for name, numbers in stats.names.items()}):
+        page = client.call(client.backend.page, {JobState.UNCLAIMED}, frozenset({name}), None, 1)
+        heads.update({row.name: row for row in page.rows})
+    return heads
+
+
+def _claimable_since(row: JobRow) -> float:
+    return max(row.created_on, row.last_modified, row.run_at or 0.0)
+
+
+def _read_trash(board: JobBoard, names: Collection[str]) -> tuple[TrashGroup, ...]:
+    if not names:
+        return ()
+    client = client_of(board)
+    rows = client.call(client.backend.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
+    count = Counter((row.name, kind_of_reason(row.reason)) for row in rows)
+    examples = {(row.name, kind_of_reason(row.reason)): row.reason or "" for row in rows}
+    return tuple(TrashGroup(*which, examples[which], number) for which, number in count.most_common())
+
+
+def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:
+    """Return the schedules that are due first, and whether these are all."""
+    client, rows, cursor = client_of(board), list[ScheduleRow](), None
+    for _ in range(MAX_SCHEDULE_PAGES):
+        page = client.call(client.backend.schedules.page, cursor, _SCHEDULE_PAGE)
+        rows += page.rows
+        cursor = page.cursor
+        if cursor is None:
+            return rows, True
+    return rows, False
+
+
+def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float) -> ScheduleOverview:
+    rows, is_complete = found
+    states = {row.id: _state_of(row) for row in rows}
+    count = Counter(states.values())
+    return ScheduleOverview(
+        active=count["active"],
+        paused=count["paused"],
+        finished=count["finished"],
+        set_aside=tuple(id for id, state in states.items() if state == "set aside"),
+        overdue={row.id: now - row.next_at for row in rows if row.next_at is not None and row.next_at < now},
+        complete=is_complete,
+    )
+
+
+def _state_of(row: ScheduleRow) -> str:
+    if row.next_at is not None:
+        return "active"
+    # Here, because a board without schedules should not wait for the import of triggers and time zones.
+    from jobboard.schedules.schedule import unpack_schedule
+
+    try:
+        state = unpack_schedule(row.id, row.body).state
+    except ValueError:
+        return "set aside"
+    # One that says it is active and is not in the order of what is due: another version could not decode it.
+    return "set aside" if state == "active" else state

@@ -1,0 +1,72 @@
+"""The status of a board as plain data: the overview, and the verdict on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from jobboard.board import JobBoard
+from jobboard.entity import Entity
+from jobboard.errors import BoardUnavailable
+from jobboard.operate.overview import Overview, overview
+from jobboard.operate.participants import number_of
+from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
+from jobboard.operate.views import paused_view
+from jobboard.validation import moment
+
+
+def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
+    """Look at a board, connected or not, and judge it; 27 requests at most.
+
+    :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
+        can't be reached only the finding that says so.
+    :raises NotFound: with ``create=False``: there is no such board.
+    """
+    try:
+        board.connect()
+        look = overview(board)
+    except BoardUnavailable as error:
+        return _view(board, [unreachable(error)])
+    return _view(board, findings(look, limits)) | _seen(look)
+
+
+def _view(board: JobBoard, found: list[Finding]) -> dict[str, Any]:
+    listed = [asdict(finding) | {"verdict": finding.verdict.name} for finding in found]
+    return {"board": board.name, "store": board.store, "verdict": worst(found).name, "findings": listed}
+
+
+def _seen(look: Overview) -> dict[str, Any]:
+    conductors = [entity for entity in look.entities if entity.kind == "conductor"]
+    schedulers = [entity for entity in look.entities if entity.kind == "scheduler"]
+    slots = {what: _sum(conductors, what) for what in ("concurrency", "running", "stuck")}
+    return {
+        "at": moment(look.at),
+        "oldest_unclaimed": look.stats.oldest_unclaimed,
+        "names": {
+            name.name: {
+                "unclaimed": name.numbers.unclaimed,
+                "next_waits": name.next_waits,
+                "delayed": name.numbers.delayed,
+                "claimed": name.numbers.claimed,
+                "trashed": name.numbers.trashed,
+                "conductors": name.conductors,
+                "paused": name.paused,
+            }
+            for name in look.names
+        },
+        "conductors": _alive(conductors) | slots,
+        "schedulers": _alive(schedulers),
+        "schedules": asdict(look.schedules),
+        "trash": [asdict(group) for group in look.trash],
+        "paused": paused_view(look.paused),
+    }
+
+
+def _alive(entities: Sequence[Entity]) -> dict[str, int]:
+    alive = sum(entity.alive for entity in entities)
+    return {"alive": alive, "gone": len(entities) - alive}
+
+
+def _sum(entities: Sequence[Entity], what: str) -> int:
+    return sum(number_of(entity, what) for entity in entities if entity.alive)

@@ -1,0 +1,145 @@
+"""Judges an overview: is a board well, does it want attention, or is work not being done?"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobboard.entity import Entity
+from jobboard.operate.durations import duration
+from jobboard.operate.overview import NameOverview, Overview
+from jobboard.operate.participants import names_of, number_of
+
+
+class Verdict(enum.IntEnum):
+    """How a board is; the number is the exit status of ``jobboard status``."""
+
+    WELL = 0
+    ATTENTION = 1
+    BAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not well.
+
+    :ivar kind: a word for programs.
+    :ivar about: the job name, the participant or the schedule that it is about.
+    :ivar text: a sentence for people.
+    """
+
+    verdict: Verdict
+    kind: str
+    about: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a board may do and still be well; in seconds.
+
+    :ivar wait: the next job of a name may wait so long.
+    :ivar unhandled: jobs may wait so long without a conductor that claims them, such as during a restart.
+    :ivar overdue: a schedule may be so late.
+    """
+
+    wait: float = 900.0
+    unhandled: float = 60.0
+    overdue: float = 60.0
+
+
+def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
+    """Return what is not well, the worst first; [] if all is.
+
+    Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``waits_long``,
+    ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``, ``set_aside``, ``trash``.
+    """
+    known = limits or Limits()
+    found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview)]
+    found += [*_of_schedules(overview, known), *_of_trash(overview)]
+    return sorted(found, key=lambda finding: -finding.verdict)
+
+
+def unreachable(error: Exception) -> Finding:
+    """Return the finding of a board whose store can't be used."""
+    return Finding(Verdict.BAD, "store", None, str(error))
+
+
+def worst(found: list[Finding]) -> Verdict:
+    """Return the verdict on a board with these findings."""
+    return max((finding.verdict for finding in found), default=Verdict.WELL)
+
+
+def _of_pauses(overview: Overview) -> Iterator[Finding]:
+    if None in overview.paused:
+        yield Finding(Verdict.ATTENTION, "board_paused", None, "The whole board is paused.")
+    for name in sorted(name for name in overview.paused if name is not None):
+        yield Finding(Verdict.ATTENTION, "name_paused", name, f"Jobs named {name!r} are paused.")
+
+
+def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
+    for name in overview.names:
+        if not name.numbers.unclaimed or name.paused:
+            continue
+        # Of a name whose next job was not read, none waits longer than the oldest of the board.
+        waits = (overview.stats.oldest_unclaimed or 0.0) if name.next_waits is None else name.next_waits
+        if not name.conductors:
+            verdict = Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION
+            text = f"{_waiting(name)}, and no conductor that is alive claims that name."
+            yield Finding(verdict, "no_conductor", name.name, text)
+        elif name.next_waits is not None and name.next_waits > limits.wait:
+            yield Finding(Verdict.ATTENTION, "waits_long", name.name, f"{_waiting(name)}.")
+
+
+def _waiting(name: NameOverview) -> str:
+    number = name.numbers.unclaimed
+    since = "" if name.next_waits is None else f", the next one for {duration(name.next_waits)}"
+    return f"{number} job{'s' * (number != 1)} named {name.name!r} wait{'s' * (number == 1)}{since}"
+
+
+def _of_conductors(overview: Overview) -> Iterator[Finding]:
+    for entity in overview.entities:
+        if entity.kind != "conductor" or not entity.alive:
+            continue
+        stuck = number_of(entity, "stuck")
+        slots = f"{entity.name} has {stuck} stuck slot{'s' * (stuck != 1)}"
+        if entity.metadata.get("healthy") is False:
+            yield Finding(Verdict.BAD, "unhealthy", entity.name, _unhealthy(entity, slots))
+        elif stuck:
+            text = f"{slots}, in handlers of {_listed(entity, 'stuck_names')} that outlast their claims."
+            yield Finding(Verdict.ATTENTION, "stuck", entity.name, text)
+
+
+def _unhealthy(entity: Entity, slots: str) -> str:
+    if fault := entity.metadata.get("fault"):
+        return f"{entity.name} can't run anything for now: {fault}."
+    return f"{slots}, and claims no more jobs named {_listed(entity, 'refused')}. Start it anew."
+
+
+def _listed(entity: Entity, which: str) -> str:
+    return ", ".join(map(repr, sorted(names_of(entity, which))))
+
+
+def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
+    schedules = overview.schedules
+    is_watched = any(entity.kind == "scheduler" and entity.alive for entity in overview.entities)
+    if schedules.active and not is_watched:
+        text = f"No scheduler is alive; active schedules: {schedules.active}."
+        yield Finding(Verdict.ATTENTION, "no_scheduler", None, text)
+    late = {id: seconds for id, seconds in schedules.overdue.items() if seconds > limits.overdue}
+    if late:
+        latest = max(late, key=late.__getitem__)
+        number = f"{len(late)} schedules are" if len(late) > 1 else "1 schedule is"
+        text = f"{number} overdue: {latest!r} for {duration(late[latest])}."
+        yield Finding(Verdict.ATTENTION if is_watched else Verdict.BAD, "overdue", latest, text)
+    if aside := schedules.set_aside:
+        number = f"{len(aside)} schedules are" if len(aside) > 1 else "1 schedule is"
+        yield Finding(Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: schedule ls")
+
+
+def _of_trash(overview: Overview) -> Iterator[Finding]:
+    for name in overview.names:
+        if number := name.numbers.trashed:
+            text = f"{number} job{'s' * (number != 1)} named {name.name!r} in the trash. Restore or purge them."
+            yield Finding(Verdict.ATTENTION, "trash", name.name, text)

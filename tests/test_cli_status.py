@@ -1,0 +1,61 @@
+"""``jobboard status`` as a monitoring system and an operator run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.command_line import Run, as_json, process
+
+from jobboard import Entity, JobBoard
+from jobboard.cli.app import run
+
+pytest_plugins = ("helpers.command_fixtures",)
+
+
+def test_the_exit_status_is_the_verdict(board: JobBoard) -> None:
+    well = process("status")
+    assert (well.returncode, well.stdout.splitlines()[0]) == (0, "WELL  board 'test' on sqlite")
+    board.pause("mail")
+    told = process("status", "--json")
+    assert (told.returncode, as_json(told.stdout)["verdict"], told.stderr) == (1, "ATTENTION", "")
+    board.register_entity(Entity("conductor", "w", {"names": ["a"], "healthy": False, "fault": "no fork"}))
+    bad = process("status")
+    assert (bad.returncode, "w can't run anything for now: no fork." in bad.stdout) == (2, True)
+
+
+def test_one_screen(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(30):
+        board.post(f"n{number}")
+        board.trash(board.post(f"t{number}"), "me", reason=f"E{number}: bad", force=True)
+    assert run(["status"]) == 1
+    told = capsys.readouterr().out
+    assert told.count("\n") <= 40
+    assert "  and 50 more; --json has all\n" in told
+    assert "conductors  0 alive, 0 gone; 0 of 0 slots taken, 0 stuck\n" in told
+
+
+def test_a_longer_wait_may_be_well(jobboard: Run, board: JobBoard) -> None:
+    board.register_entity(Entity("conductor", "w", {"names": ["a"]}))
+    board.post("a")
+    assert run(["status", "--max-wait", "0s"]) == 1
+    jobboard("status", "--max-wait", "1d")
+
+
+def test_a_store_that_is_away_is_bad(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["--board", "sqlite:////no/such/directory/jobs.db", "--json", "status"]) == 2
+    (finding,) = as_json(capsys.readouterr().out)["findings"]
+    assert (finding["kind"], "/no/such/directory" in finding["text"]) == ("store", True)
+
+
+@pytest.mark.parametrize("which", [["--name", "tset"], ["--board", "sqlite:///jbos.db"]])
+def test_a_mistyped_board_is_refused(jobboard: Run, which: list[str]) -> None:
+    assert "there is no" in jobboard(*which, "status", status=1)
+
+
+def test_it_looks_again_and_again(jobboard: Run) -> None:
+    looks = jobboard("status", "--watch", "--interval", "10ms", "--for", "1s", "--json", status=2)
+    assert "10ms" in looks
+    looks = jobboard("status", "--watch", "--interval", "0.01", "--for", "0.5", "--json")
+    assert {as_json(line)["verdict"] for line in looks.splitlines()} == {"WELL"}
+    assert looks.count("\n") > 1

@@ -1,0 +1,182 @@
+"""The verdict on a board: each thing that is not well is found, and what is well is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobboard import Entity, Every, JobBoard, Posting, Schedule, backend
+from jobboard.board import client_of
+from jobboard.client import BackendClient
+from jobboard.operate.durations import duration, seconds_of
+from jobboard.operate.overview import MAX_NAMES, overview
+from jobboard.operate.status import status
+from jobboard.operate.trash import kind_of_reason
+from jobboard.operate.verdict import Limits
+from jobboard.testing import eventually
+
+#: Everything is too late at once.
+NONE = Limits(wait=0, unhandled=-1, overdue=-1)
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+def conductor(board: JobBoard, *names: str, ttl: float = 600, **told: Any) -> None:
+    board.register_entity(
+        Entity("conductor", "worker", {"names": list(names), "concurrency": 2, "running": 1, **told}, ttl)
+    )
+
+
+def found(board: JobBoard, limits: Limits | None = None) -> list[tuple[str, str, str | None]]:
+    view = status(board, limits)
+    assert view["verdict"] == (view["findings"][0]["verdict"] if view["findings"] else "WELL"), "the worst comes first"
+    return [(finding["verdict"], finding["kind"], finding["about"]) for finding in view["findings"]]
+
+
+def test_a_board_that_does_its_work_is_well(board: JobBoard) -> None:
+    assert found(board) == []
+    conductor(board, "a")
+    board.register_entity(Entity("scheduler", "clock", ttl=600))
+    board.schedules.add(Schedule("s", Every(hours=1), "a"))
+    board.post_many([Posting("a"), Posting("a"), Posting("a", delay=1000)])
+    board.claim_next("worker")
+    view = status(board)
+    assert (view["verdict"], view["conductors"]["running"], view["conductors"]["concurrency"]) == ("WELL", 1, 2)
+    assert view["names"]["a"] | {"next_waits": 0} == {
+        "unclaimed": 1, "next_waits": 0, "delayed": 1, "claimed": 1, "trashed": 0, "conductors": 1, "paused": False,
+    }  # fmt: skip
+    assert view["schedules"]["active"] == view["schedulers"]["alive"] == 1
+
+
+def test_jobs_that_nobody_claims(board: JobBoard) -> None:
+    board.post("a")
+    assert found(board) == [("ATTENTION", "no_conductor", "a")], "it may be a restart"
+    assert found(board, NONE) == [("BAD", "no_conductor", "a")]
+    conductor(board, "b")
+    assert found(board, NONE) == [("BAD", "no_conductor", "a")]
+    conductor(board, "a", "b", refused=["a"])
+    assert found(board, NONE) == [("BAD", "no_conductor", "a")]
+    conductor(board, "a", ttl=0.001)
+    eventually(lambda: not board.entities()[0].alive)
+    assert found(board, NONE) == [("BAD", "no_conductor", "a")]
+    board.pause("a")
+    assert found(board, NONE) == [("ATTENTION", "name_paused", "a")]
+
+
+def test_a_job_that_waits_long(board: JobBoard) -> None:
+    conductor(board, "a")
+    board.post("a", run_at=datetime.now(UTC) - timedelta(hours=1))
+    board.post("a")
+    assert found(board, Limits(wait=3600)) == []
+    assert found(board, NONE) == [("ATTENTION", "waits_long", "a")]
+    assert "2 jobs named 'a' wait, the next one for 0s." in status(board, NONE)["findings"][0]["text"]
+
+
+def test_slots_that_are_stuck(board: JobBoard) -> None:
+    conductor(board, "a", stuck=1, stuck_names=["a"], healthy=True)
+    assert found(board) == [("ATTENTION", "stuck", "worker")]
+    conductor(board, "a", stuck=3, stuck_names=["a"], refused=["a"], healthy=False)
+    assert found(board) == [("BAD", "unhealthy", "worker")]
+    conductor(board, "a", refused=["a"], fault="no fork", healthy=False)
+    assert "no fork" in status(board)["findings"][0]["text"]
+
+
+def test_what_conductors_tell_may_be_anything(board: JobBoard) -> None:
+    board.post("a")
+    for told in ({"names": 3}, {"names": [["a"]], "stuck": "x", "stuck_names": 1}, {"stuck": None, "refused": {}}):
+        board.register_entity(Entity("conductor", "worker", dict(told)))
+        assert found(board) == [("ATTENTION", "no_conductor", "a")]
+
+
+def test_what_is_paused(board: JobBoard) -> None:
+    board.pause()
+    board.pause("a")
+    assert found(board) == [("ATTENTION", "board_paused", None), ("ATTENTION", "name_paused", "a")]
+
+
+def test_schedules(board: JobBoard) -> None:
+    board.schedules.add(Schedule("late", Every(seconds=1), "a"))
+    board.schedules.add(Schedule("paused", Every(hours=1), "a", paused=True))
+    eventually(lambda: found(board, NONE) == [("BAD", "overdue", "late"), ("ATTENTION", "no_scheduler", None)])
+    assert found(board) == [("ATTENTION", "no_scheduler", None)]
+    board.register_entity(Entity("scheduler", "clock", ttl=600))
+    assert found(board, NONE) == [("ATTENTION", "overdue", "late")]
+    view = status(board)["schedules"]
+    assert (view["active"], view["paused"], view["set_aside"], view["complete"]) == (1, 1, (), True)
+
+
+def test_the_trash_by_reason(board: JobBoard) -> None:
+    reasons = ["KeyError: 'x'", "KeyError: 'y'", "timed out after 3 s", "timed out after 60 s", None, "KeyError: 'z'"]
+    for reason in reasons:
+        board.trash(board.post("a"), "me", reason=reason, force=True)
+    assert found(board) == [("ATTENTION", "trash", "a")]
+    assert [(group["kind"], group["jobs"]) for group in status(board)["trash"]] == [
+        ("KeyError", 3), ("timed out after # s", 2), ("no reason", 1),
+    ]  # fmt: skip
+    assert kind_of_reason("requests.exceptions.HTTPError: 404\nmore") == "requests.exceptions.HTTPError"
+
+
+def test_a_store_that_is_away(board: JobBoard) -> None:
+    with backend("x", "memory") as other:
+        pass
+    client_of(other).backend.open = _refuse  # type: ignore[method-assign]
+    assert found(other) == [("BAD", "store", None)]
+
+
+def _refuse(timeout: float) -> None:
+    from jobboard import BoardUnavailable
+
+    raise BoardUnavailable("it is away")
+
+
+def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, read, before = [], [], BackendClient.call_until_certain
+
+    def count(self: BackendClient, primitive: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = before(self, primitive, *args, **kwargs)
+        asked.append(primitive.__name__)
+        read.extend(getattr(answer[0], "rows", ()))
+        return answer
+
+    monkeypatch.setattr(BackendClient, "call_until_certain", count)
+    overview(board)
+    assert len(asked) == 5
+    board.post_many([Posting(f"name {number}") for number in range(3 * MAX_NAMES) for _ in range(3)])
+    for job in list(board.iterjobs(names=[f"name {number}" for number in range(MAX_NAMES + 1)])):
+        board.trash(job, "me", force=True)
+    for number in range(1100):
+        board.schedules.add(Schedule(f"s{number}", Every(hours=1), "a"))
+    asked.clear()
+    read.clear()
+    look = overview(board)
+    assert (len(asked), len(read)) == (27, 1000 + MAX_NAMES + 60)
+    assert (look.schedules.active, look.schedules.complete) == (1000, False)
+    assert sum(name.next_waits is not None for name in look.names) == MAX_NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("15m", 900), ("1h30m", 5400), ("7d", 604_800), ("1w", 604_800), ("1.5h", 5400), ("30", 30)],
+)
+def test_spans_of_time(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+    assert seconds_of(duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1x", "h", "1h 30m", "-1h", "1m30"])
+def test_what_is_no_span_of_time(text: str) -> None:
+    with pytest.raises(ValueError, match="90s"):
+        seconds_of(text)
+
+
+def test_spans_as_people_read_them() -> None:
+    assert [duration(seconds) for seconds in (0, 0.4, 61, 3600, 90_061, 1e9)] == [
+        "0s", "0s", "1m1s", "1h", "1d1h", "11574d1h",
+    ]  # fmt: skip
