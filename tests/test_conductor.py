@@ -18,6 +18,7 @@ from jobboard import (
     EventKind,
     Handlers,
     JobBoard,
+    JobFailed,
     JobState,
     LogBook,
     RunningJob,
@@ -87,7 +88,18 @@ class TestEveryExecutor:
         eventually(lambda: state_of(board, job) is JobState.TRASHED, 20)
         record = board.get(job.uuid).record
         assert (record.attempts, record.reason) == (3, "ValueError: attempt 3")
-        assert "Traceback" in (record.last_error or "")
+        assert "ValueError: attempt 3" in (record.last_error or "")
+
+    @pytest.mark.parametrize("name", ["fail", "fail later"])
+    def test_a_traceback_begins_with_the_handler(
+        self, board: JobBoard, conduct: NewConductor, executor: str, name: str
+    ) -> None:
+        conduct(executor)
+        with pytest.raises(JobFailed) as caught:
+            board.post(name, max_attempts=1).get_result(20)
+        heading, frame = (caught.value.last_error or "").splitlines()[:2]
+        assert heading == "Traceback (most recent call last):"
+        assert frame.startswith(f'  File "{work.__file__}"')
 
     def test_the_postings_attempts_win(self, board: JobBoard, conduct: NewConductor, executor: str) -> None:
         conduct(executor)

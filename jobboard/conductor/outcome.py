@@ -7,7 +7,8 @@ import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import CoroutineType
+from pathlib import Path
+from types import CoroutineType, TracebackType
 from typing import Any
 
 from jobboard.codec import encode
@@ -155,10 +156,18 @@ def outcome_of_error(error: BaseException) -> Outcome:
 def _outcome_of_readable(error: BaseException) -> Outcome:
     if isinstance(error, RunAgain):
         return _run_later(error)
-    text = "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:]
+    text = "".join(traceback.format_exception(type(error), error, _from_handler(error)))[-_MAX_TRACEBACK:]
     if isinstance(error, Broken):
         return Failed(_exact(str(error)) or "its handler raised Broken", text, final=True)
     return Failed(_in_one_line(error), text)
+
+
+def _from_handler(error: BaseException) -> TracebackType | None:
+    """Return the traceback from the handler's first frame on, without the frames of this library that called it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_LIBRARY):
+        trace = trace.tb_next
+    return trace
 
 
 def _run_later(asked: RunAgain) -> RunLater:
@@ -174,6 +183,8 @@ def result_that_cannot_travel(error: Exception | str) -> Failed:
 
 #: The board checks the size.
 _NO_LIMIT = 2**62
+#: The beginning of the file names of this library.
+_LIBRARY = f"{Path(__file__).parents[1]}{os.sep}"
 #: Characters that are kept of a traceback: its end, which says most.
 _MAX_TRACEBACK = 16_384
 

@@ -30,6 +30,12 @@ def fail(job: RunningJob) -> None:
     raise ValueError(f"attempt {job.attempts}")
 
 
+@handlers.handler("fail later", max_attempts=1)
+async def fail_later(_job: RunningJob) -> None:
+    await asyncio.sleep(0)
+    raise ValueError("later")
+
+
 @handlers.handler("broken", backoff=QUICK)
 def broken(_job: RunningJob) -> None:
     raise Broken("nobody can read this")
