@@ -6,11 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from jobboard import telemetry
 from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Trashing
 from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient, JobReader
 from jobboard.codec import NewerFormat
-from jobboard.job import Board, Job
+from jobboard.job import Board, Job, row_of
 from jobboard.payload import Payload, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_uuid
@@ -112,6 +113,9 @@ class JobHandles:
                     newer.append(Abandonment(fence, delay, reason=reason, counted=False))
                 else:
                     self._quarantine(row, fence, error)
+        if telemetry.is_on():
+            for job in jobs:
+                telemetry.tell("claimed", self._client.name, job.name, _waited(row_of(job)))
         if newer:
             # A claim that is lost by then is what we want, too.
             self._client.call(self._client.backend.abandon, newer)
@@ -126,3 +130,8 @@ class JobHandles:
         reason = in_one_line(f"the posting can't be decoded: {error}")
         trashing = Trashing(row.uuid, fence, reason=reason, by=fence.who if fence else None)
         self._client.call(self._client.backend.trash, [trashing])
+
+
+def _waited(row: JobRow) -> float | None:
+    """Return for how many seconds a job waited for its first claim, by the store's clock."""
+    return max(0.0, row.last_modified - max(row.created_on, row.run_at or 0.0)) if row.attempts == 1 else None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
+from jobboard import telemetry
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
 from jobboard.board.handles import JobHandles
@@ -165,6 +166,9 @@ class Producing:
                     f"a live job {new.name!r} has the key {new.key!r}: {answer.row.uuid} ({answer.row.state})",
                     uuid=answer.row.uuid,
                 )
+        if telemetry.is_on():
+            for answer in answers:
+                telemetry.tell("posted", self._client.name, answer.row.name, answer.outcome.value)
         return [
             self._handles.posted(answer.row, new, payload)
             for (new, payload), answer in zip(new_jobs, answers, strict=True)

@@ -7,7 +7,6 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from jobboard.backends.text import in_one_line
 from jobboard.board import JobBoard
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
@@ -98,7 +97,7 @@ class Completer:
         self._consume([execution for execution in batch if isinstance(execution.outcome, Succeeded)], batch)
         for execution in list(batch):
             try:
-                self._end(execution, execution.outcome)
+                execution.ended_as = self._end(execution, execution.outcome)
             except ClaimLost as error:
                 logger.info("conductor %s: %s", self._who, error)
             except BoardUnavailable:
@@ -125,42 +124,48 @@ class Completer:
                 # It stays in the batch, to end as a failure.
                 execution.outcome = result_that_cannot_travel(error)
                 continue
-            if error is not None:
+            if error is None:
+                execution.ended_as = "consumed"
+            else:
                 logger.info("conductor %s: %s", self._who, error)
             ended.append(execution)
         self._ended(ended, batch)
 
-    def _end(self, execution: Execution, outcome: Outcome | None) -> None:
+    def _end(self, execution: Execution, outcome: Outcome | None) -> str:
+        """Send the end of one claim, and return what has become of it."""
         job = execution.job
         match outcome:
             case Failed():
-                self._fail(execution, outcome)
+                return self._fail(execution, outcome)
             case RunLater(at, after):
                 self._board.abandon(job, self._who, delay=after or 0.0, run_at=at, reason="runs again", counted=False)
+                return "again"
             case Returned(reason):
                 self._board.abandon(job, self._who, reason=reason, counted=False)
+                return "returned"
             case Succeeded():
-                self._consume_one(execution, outcome)
+                return self._consume_one(execution, outcome)
             case Dropped():
-                pass
+                return "lost"
             case _:
                 raise AssertionError(f"no end for {outcome!r}")
 
-    def _consume_one(self, execution: Execution, succeeded: Succeeded) -> None:
+    def _consume_one(self, execution: Execution, succeeded: Succeeded) -> str:
         try:
             self._board.consume(execution.job, self._who, succeeded.result)
+            return "consumed"
         except InvalidPosting as error:
             execution.outcome = failed = result_that_cannot_travel(error)
-            self._fail(execution, failed)
+            return self._fail(execution, failed)
 
-    def _fail(self, execution: Execution, failed: Failed) -> None:
+    def _fail(self, execution: Execution, failed: Failed) -> str:
         job, attempts = execution.job, execution.snapshot.attempts
-        logger.info("job %s failed at attempt %d: %s", job.uuid, attempts, in_one_line(failed.reason))
         if failed.final or attempts >= execution.max_attempts:
             self._board.trash(job, self._who, reason=failed.reason, error=failed.error)
-        else:
-            delay = execution.handler.backoff.delay(attempts)
-            self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
+            return "trashed"
+        delay = execution.handler.backoff.delay(attempts)
+        self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
+        return "failed"
 
     def _ended(self, executions: Sequence[Execution], batch: list[Execution]) -> None:
         ended = set(executions)

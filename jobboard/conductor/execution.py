@@ -7,6 +7,7 @@ import time
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
+from jobboard import telemetry
 from jobboard.board import JobBoard
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Outcome
@@ -45,6 +46,10 @@ class Execution:
     returned = False
     began_at: float | None = None
     outcome: Outcome | None = None
+    #: When the outcome was known.
+    decided_at: float | None = None
+    #: What has become of the claim, once its end was sent; see :meth:`jobboard.telemetry.Recorder.ended`.
+    ended_as = "lost"
     #: The last report of progress that is not sent yet.
     progress: dict[str, Any] | None = None
 
@@ -71,18 +76,23 @@ class Execution:
         """The posting's number, else the handler's."""
         return self.job.max_attempts or self.handler.max_attempts
 
+    @property
+    def seconds(self) -> float:
+        """How long the handler ran until the outcome was known; 0 if it never began."""
+        return 0.0 if self.began_at is None or self.decided_at is None else self.decided_at - self.began_at
+
     def begin(self) -> None:
         """Note that the handler begins now; the executor calls it."""
         self.began_at = time.monotonic()
         if self.handler.timeout is not None:
             self.deadline = self.began_at + self.handler.timeout
-            self._listener.began(self)
+        self._listener.began(self)
 
     def call(self) -> Any:
         """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
         _current.set(self)
         self.begin()
-        return self.handler.function(self.running_job)
+        return telemetry.call_handler(self.handler.function, self.running_job)
 
     def describe(self) -> str:
         """Return one line on its state."""
@@ -99,6 +109,7 @@ class Execution:
             if self.outcome is not None:
                 return False
             self.outcome = outcome
+            self.decided_at = time.monotonic()
             return True
 
     # -- the context of the running job ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
 from jobboard.conductor.renewer import LeaseRenewer, interval_for
+from jobboard.conductor.reporter import Reporter, job_started
 from jobboard.conductor.slots import Slots, StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
@@ -85,6 +86,7 @@ class ConductorRun:
         self._claimer = Claimer(
             board, who, expiry, self._slots, options.prefetch, self._names, self._renewer.uuids, self._claimed
         )
+        self._reporter = Reporter(who)
         self._lock = threading.Lock()
         self._stopping = False
         self._stop_timeout = _STOP_TIMEOUT
@@ -98,6 +100,7 @@ class ConductorRun:
         self._renewer.start()
         self._deadlines.start()
         self._claimer.start()
+        self._reporter.conductor_started(self._all_names, self._options.executor, self._options.concurrency)
 
     @property
     def stopping(self) -> bool:
@@ -183,6 +186,7 @@ class ConductorRun:
         self._executor.stop(_left(until) if finished else min(1.0, _left(until)))
         self._completer.stop(_left(until))
         self._leave(_left(until))
+        self._reporter.conductor_stopped()
         return finished and sent and not self._stuck.number
 
     def _leave(self, seconds: float) -> None:
@@ -262,7 +266,9 @@ class ConductorRun:
         self._decide(execution, outcome)
 
     def began(self, execution: Execution) -> None:
-        self._deadlines.watch(execution)
+        job_started(execution)
+        if execution.deadline is not None:
+            self._deadlines.watch(execution)
 
     def reported(self, execution: Execution) -> None:
         self._renewer.renew_soon()
@@ -291,6 +297,8 @@ class ConductorRun:
 
     def _ended(self, executions: Sequence[Execution]) -> None:
         """Nothing is left to send for these claims."""
+        for execution in executions:
+            self._reporter.job_ended(execution)
         self._renewer.remove(executions)
         self._slots.remove_claims(len(executions))
 

@@ -40,10 +40,11 @@ class JobSnapshot:
     Most handlers read little of it, so each fact is made when it is read.
     """
 
-    __slots__ = ("_job", "attempts")
+    __slots__ = ("_job", "attempts", "board_name")
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, board_name: str | None = None) -> None:
         self._job = job
+        self.board_name = job.board.name if board_name is None else board_name
         self.attempts = row_of(job).attempts
 
     def __getattr__(self, name: str) -> Any:
@@ -60,13 +61,13 @@ class JobSnapshot:
         return row_of(self._job).owner
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (row_of(self._job),)
+        return _unpickled, (row_of(self._job), self.board_name)
 
 
-def _unpickled(row: JobRow) -> JobSnapshot:
+def _unpickled(row: JobRow, board_name: str) -> JobSnapshot:
     """Return a snapshot of a worker process, which has no board."""
     nothing = cast(Any, None)
-    return JobSnapshot(Job(nothing, nothing, row, unpack_payload(row.body), row.token))
+    return JobSnapshot(Job(nothing, nothing, row, unpack_payload(row.body), row.token), board_name)
 
 
 _UNWRITTEN = object()

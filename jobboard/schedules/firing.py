@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from jobboard import telemetry
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient
@@ -32,7 +33,7 @@ class Round:
     ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first;
     ``left``: schedules that are due and left to others, of a newer format or with a trigger that this host lacks.
     ``next_in``: seconds until something is due; None if nothing is in sight. ``looked_at``: the schedules' ids;
-    ``waiting``: job uuid -> id of the one among them that waits for this job's end.
+    ``waiting``: job uuid -> id of the one among them that waits for this job's end; ``late``: id -> seconds since due.
     """
 
     posted: int = 0
@@ -42,6 +43,7 @@ class Round:
     next_in: float | None = None
     looked_at: set[str] = field(default_factory=set)
     waiting: dict[str, str] = field(default_factory=dict)
+    late: dict[str, float] = field(default_factory=dict)
 
 
 class Firing:
@@ -77,6 +79,7 @@ class Firing:
         made = Round()
         # In random order: each of several schedulers takes schedules that the others have not reached yet.
         random.shuffle(rows)
+        made.late = {row.id: max(0.0, now - row.next_at) for row in rows if row.next_at is not None}
         parts = [rows[start : start + _MAX_STEPS] for start in range(0, len(rows), _MAX_STEPS)]
         if len(parts) > 1 and self._backend.capabilities.processes:
             self._fire_ahead(parts, now, made)
@@ -112,6 +115,9 @@ class Firing:
                 else:
                     made.taken += 1
                     made.posted += len(step.postings)
+                    if telemetry.is_on():
+                        late = made.late.get(step.id, 0.0)
+                        telemetry.tell("fired", self._client.name, step.id, len(step.postings), late)
         return made.lost - lost <= len(steps) // 2
 
     def _steps(self, rows: Sequence[ScheduleRow], now: float, made: Round) -> list[ScheduleStep]:

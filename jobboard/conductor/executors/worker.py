@@ -19,6 +19,7 @@ from jobboard.conductor.outcome import outcome_of_call, plain_copy
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
+from jobboard.telemetry import call_handler
 
 
 def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -62,7 +63,7 @@ class Worker:
         self._send(0, "ready", None)
         while (execution := self._queue.get()) is not None:
             self._send(execution.number, "began", None)
-            outcome = outcome_of_call(partial(self._functions[execution.job.name], execution.job))
+            outcome = outcome_of_call(partial(call_handler, self._functions[execution.job.name], execution.job))
             with self._sending:
                 # From here on, threads that the handler left running can send nothing for it.
                 self._current = None

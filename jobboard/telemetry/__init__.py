@@ -1,0 +1,148 @@
+"""What this process does with its boards, told to recorders of metrics and traces; there are none by default."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Protocol
+
+__all__ = ["Recorder", "RunningJob", "add"]
+
+logger = logging.getLogger("jobboard.telemetry")
+
+
+class RunningJob(Protocol):
+    """What a recorder may read of a job that runs; nothing of it asks the store."""
+
+    @property
+    def board_name(self) -> str: ...
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def attempts(self) -> int: ...
+
+
+class Recorder:
+    """Override the methods that you want to hear, and pass an object to :func:`add`.
+
+    They are called in the thread that does the work, so they have to return at once. What they raise is logged, and
+    harms no job. Times are in seconds.
+    """
+
+    def posted(self, board: str, name: str, outcome: str) -> None:
+        """A job was posted. ``outcome``: ``posted``, ``same``, ``kept`` or ``replaced``.
+
+        What is posted in a transaction of the user's counts although that may be rolled back.
+        """
+
+    def claimed(self, board: str, name: str, waited: float | None) -> None:
+        """A job was claimed; ``waited``: since it could be claimed first; None after its first attempt."""
+
+    def started(self, job: RunningJob) -> None:
+        """A conductor begins to run a job."""
+
+    def ended(self, job: RunningJob, outcome: str, seconds: float) -> None:
+        """A conductor has sent the end of a claim.
+
+        :param outcome: ``consumed``; ``failed`` (it runs again); ``trashed``; ``again`` (its handler asked for it);
+            ``returned`` (it goes back uncounted, or is cancelled); ``lost`` (the claim did not hold, nothing was sent).
+        :param seconds: how long the handler ran; 0 if it never began.
+        """
+
+    def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
+        """A schedule's step was taken: it posted so many jobs; ``late``: seconds after the step was due."""
+
+    def around(self, job: RunningJob) -> AbstractContextManager[object]:
+        """Return a context in which the handler runs, in its own thread, task or worker process."""
+        return contextlib.nullcontext()
+
+
+#: A tuple is replaced as a whole, so that readers need no lock.
+_recorders: tuple[Recorder, ...] = ()
+_lock = threading.Lock()
+
+
+def add(recorder: Recorder) -> Callable[[], None]:
+    """Tell a recorder of everything from now on, in this process; several may listen.
+
+    Worker processes of the process executor import the handlers' module and nothing else: what should be around
+    handlers there is added by that module.
+
+    :returns: a function that removes it; idempotent.
+    :raises TypeError: it is no :class:`Recorder`.
+    """
+    global _recorders
+    if not isinstance(recorder, Recorder):
+        raise TypeError(f"a recorder must be a jobboard.telemetry.Recorder, not {type(recorder).__name__}")
+    with _lock:
+        _recorders = (*_recorders, recorder)
+
+    def remove() -> None:
+        global _recorders
+        with _lock:
+            _recorders = tuple(other for other in _recorders if other is not recorder)
+
+    return remove
+
+
+def is_on() -> bool:
+    """Return whether anybody listens: otherwise nobody needs to gather what to tell."""
+    return bool(_recorders)
+
+
+def tell(hook: str, *arguments: object) -> None:
+    """Call a method of every recorder."""
+    for recorder in _recorders:
+        try:
+            getattr(recorder, hook)(*arguments)
+        except Exception:
+            logger.exception("a recorder failed in %s", hook)
+
+
+def call_handler(function: Callable[[Any], Any], job: RunningJob) -> Any:
+    """Call a handler inside the contexts of all recorders; returns a coroutine if the handler is ``async``."""
+    if not _recorders:
+        return function(job)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        return _await_handler(function, job)
+    with _contexts(job):
+        return function(job)
+
+
+async def _await_handler(function: Callable[[Any], Coroutine[Any, Any, Any]], job: RunningJob) -> Any:
+    with _contexts(job):
+        return await function(job)
+
+
+@contextlib.contextmanager
+def _contexts(job: RunningJob) -> Iterator[None]:
+    with ExitStack() as stack:
+        for recorder in _recorders:
+            try:
+                stack.enter_context(_Harmless(recorder.around(job)))
+            except Exception:
+                logger.exception("a recorder failed around a job")
+        yield
+
+
+class _Harmless(AbstractContextManager[None]):
+    """A recorder's context: its own errors are logged, and it can't swallow the handler's."""
+
+    def __init__(self, context: AbstractContextManager[object]) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._context.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._context.__exit__(*raised)
+        except BaseException as error:
+            if error is not raised[1]:
+                logger.exception("a recorder failed after a job")
