@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -174,6 +175,18 @@ def test_a_job_is_consumed_if_the_transaction_commits(place: Place, board: JobBo
     assert (job.state, job.result) == (JobState.COMPLETE, {"rows": 3})
     with pytest.raises(ClaimLost):
         board.consume(job, "alice")
+
+
+def test_the_board_is_not_tidied_beside_the_transaction(place: Place, board: JobBoard) -> None:
+    """On SQLite that would wait for the transaction, and the transaction for it."""
+    job = board.post("resize")
+    board.claim(job, "alice", LONG)
+    client = client_of(board)
+    client._tidied_at = -math.inf
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", connection=connection)
+        connection.commit()
+    assert client._tidied_at == -math.inf
 
 
 def test_a_job_stays_claimed_if_the_transaction_is_rolled_back(place: Place, board: JobBoard) -> None:

@@ -161,7 +161,9 @@ class Consuming:
         backend = self._client.within(connection)
         (verdict,), repeated = self._client.call_until_certain(backend.consume, [end])
         self._ended(fence, verdict, repeated)
-        self._client.tidy_when_due()
+        if connection is None:
+            # On SQLite it would wait for the user's transaction, which waits for this call.
+            self._client.tidy_when_due()
 
     def consume_many(
         self, jobs: Iterable[Job | str], who: str, *, results: Sequence[Any] | None = None

@@ -57,14 +57,15 @@ class Producing:
             its details, book, priority, run_at and max_attempts, as long as it is not claimed.
         :param run_at: not claimable before this aware datetime; ``delay``: before so many seconds have passed.
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
-        :param connection: of SQL stores: a connection or session of SQLAlchemy, or the driver's own connection, with a
-            transaction on this board's database; the job is posted if and only if that commits.
+        :param connection: of SQL stores: a connection or session of SQLAlchemy, one of Django, or the driver's own,
+            with a transaction on this board's database; the job is posted if and only if that commits.
         :param uuid: the job's identity; a new one by default.
         :returns: a handle on the job; with ``"keep"`` or a repeated ``uuid`` on the one that is there.
         :raises InvalidPosting: the details can't be stored; ``path`` says which of them.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
         :raises NotSupported: the store can't take part in a transaction.
+        :raises TypeError: that connection can't be used; says what can.
         """
         posting = Posting(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
         return self.post_many([posting], connection=connection)[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
-from jobboard.backends.sql.user_transaction import UserConnection
+from jobboard.backends.sql.user_connection import UserConnection
 from jobboard.errors import BoardUnavailable
 
 
@@ -33,6 +34,14 @@ class Driver(UserConnection):
     @abc.abstractmethod
     def end(self, connection: Any) -> None:
         """Close a connection in any state; raises nothing."""
+
+    def lock(self, cursor: Any) -> None:
+        """Each row is locked by itself."""
+
+    @property
+    @abc.abstractmethod
+    def user_connections(self) -> Sequence[UserConnection]:
+        """The kinds of connections of the user's that lead to such a server; this driver is one of them."""
 
     @abc.abstractmethod
     def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:

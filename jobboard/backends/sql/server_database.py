@@ -71,7 +71,7 @@ class ServerDatabase(Database):
     def join(self, connection: Any) -> UserTransaction:
         """Return this database as the user's transaction sees it."""
         self._check_process()
-        return UserTransaction(self, self.driver, connection, self.channel)
+        return UserTransaction(self, self.driver.user_connections, connection, self.channel)
 
     def _connect_anew(self) -> Any:
         return self.driver.connect(self._reconnect)

@@ -2,63 +2,33 @@
 
 from __future__ import annotations
 
-import abc
 import contextlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy.engine import Connection
-
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.database import Database, Transactions
-from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.errors import BoardUnavailable
-
-
-class UserConnection(abc.ABC):
-    """How one kind of database is used on a connection of the user's, which is left as it was found."""
-
-    dialect: Dialect
-    error: type[Exception]
-    transaction: type[Transaction]
-
-    @abc.abstractmethod
-    def cursor(self, connection: Any) -> Any:
-        """Return a cursor in a transaction, which may be begun for it.
-
-        :raises TypeError: it is no connection of this driver's.
-        :raises ValueError: it commits every statement by itself.
-        """
-
-    @abc.abstractmethod
-    def now(self, cursor: Any) -> float:
-        """Return the time by the clock that judges expiry and delay; raises its own errors."""
-
-    @abc.abstractmethod
-    def notify(self, cursor: Any, channel: str) -> None:
-        """Notify who listens on the channel, once the transaction commits; raises its own errors."""
-
-    @abc.abstractmethod
-    def explain(self, error: Exception) -> BoardUnavailable:
-        """Return our error for the driver's."""
+from jobboard.backends.sql.user_connection import UserConnection, kind_of, unwrap
 
 
 class UserTransaction(Transactions):
     """One transaction of the user's, in which each of ours is a part.
 
     :param database: the board's own database.
+    :param kinds: the kinds of connections that lead to such a database.
     :param connection: the user's.
     :param channel: on which listeners in other processes are notified.
     """
 
-    def __init__(self, database: Database, user_connection: UserConnection, connection: Any, channel: str) -> None:
+    def __init__(self, database: Database, kinds: Sequence[UserConnection], connection: Any, channel: str) -> None:
         self._database = database
-        self._user_connection = user_connection
         self._channel = channel
-        self._cursor = user_connection.cursor(_driver_connection(connection))
+        below = unwrap(connection)
+        self._user_connection = kind_of(below, kinds)
+        with self._explained():
+            self._cursor = self._user_connection.cursor(below)
         self._check_database()
 
     @contextlib.contextmanager
@@ -95,6 +65,7 @@ class UserTransaction(Transactions):
         with self._explained():
             self._cursor.execute("SAVEPOINT jobboard")
             try:
+                self._user_connection.lock(self._cursor)
                 row = self._transaction_at(0.0).row(admin_statements.IDENTITY)
             except self._user_connection.error as error:
                 self._undo(error)
@@ -116,17 +87,3 @@ class UserTransaction(Transactions):
             yield
         except self._user_connection.error as error:
             raise self._user_connection.explain(error) from error
-
-
-def _driver_connection(connection: Any) -> Any:
-    """Return the DB-API connection of one of SQLAlchemy's, in the transaction that this one knows of."""
-    # Whoever has a session has imported this; importing it here would take long.
-    orm = sys.modules.get("sqlalchemy.orm")
-    if orm is not None and isinstance(connection, orm.Session):
-        connection = connection.connection()
-    if not isinstance(connection, Connection):
-        return connection
-    if not connection.in_transaction():
-        # As its first statement would do.
-        connection.begin()
-    return connection.connection.driver_connection

@@ -7,7 +7,7 @@ import math
 import re
 import select
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pymysql
@@ -23,8 +23,10 @@ from jobboard.backends.sql.mysql import errors as mysql_errors
 from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
 from jobboard.backends.sql.mysql.tables import statements_of_mysql
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction, say
+from jobboard.backends.sql.mysql.user_connections import NOW, AdaptedAsyncConnection, MysqlclientConnection
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, StepwiseTransaction, Transaction
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection
 from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
 
@@ -64,6 +66,7 @@ class MysqlDriver(Driver):
     :param where: the server and the database, for messages.
     """
 
+    name = "PyMySQL"
     error = pymysql.Error
     transaction = MysqlTransaction
 
@@ -121,21 +124,26 @@ class MysqlDriver(Driver):
         return float(now), BoardStatus(due_at is not None, bool(is_any_paused))
 
     def now(self, cursor: Any) -> float:
-        # Independent of the session's time zone.
-        cursor.execute("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6")
+        cursor.execute(NOW)
         return float(cursor.fetchone()[0])
 
     def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
         assert isinstance(transaction, MysqlTransaction)
         say(cursor, *transaction.take_waiting(), "COMMIT")
 
+    @property
+    def user_connections(self) -> Sequence[UserConnection]:
+        others = (MysqlclientConnection, AdaptedAsyncConnection)
+        return [self, *(kind(self.dialect, self.explain) for kind in others)]
+
+    def takes(self, connection: Any) -> bool:
+        return isinstance(connection, pymysql.connections.Connection)
+
     def cursor(self, connection: Any) -> Any:
-        if not isinstance(connection, pymysql.connections.Connection):
-            raise TypeError(f"connection must be SQLAlchemy's or PyMySQL's, not {type(connection).__name__}")
         status: Any = connection
         in_transaction = status.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
         if connection.get_autocommit() and not in_transaction:
-            raise ValueError("the connection commits every statement by itself; begin a transaction first")
+            raise ValueError(COMMITS_BY_ITSELF)
         return connection.cursor(pymysql.cursors.Cursor)
 
     def notify(self, cursor: Any, channel: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pymysql
-
 from jobboard.backends.sql.retries import TransactionUndone
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -58,7 +56,7 @@ def unreachable(error: Exception, where: str) -> BoardUnavailable:
 
 
 def code_of(error: Exception) -> int | None:
-    code = error.args[0] if isinstance(error, pymysql.Error) and error.args else None
+    code = error.args[0] if error.args else None
     return code if isinstance(code, int) else None
 
 

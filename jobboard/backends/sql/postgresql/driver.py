@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import select
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -20,7 +20,15 @@ from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import found_version, statements_to_upgrade
 from jobboard.backends.sql.postgresql import errors as postgresql_errors
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
+from jobboard.backends.sql.postgresql.user_connections import (
+    NOW,
+    AdaptedAsyncpgConnection,
+    AdaptedPsycopgConnection,
+    Psycopg2Connection,
+    without_nul,
+)
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection
 from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
 
@@ -28,7 +36,6 @@ Connect = Callable[[float], psycopg.Connection[Any]]
 
 MIN_VERSION = 120000
 
-_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 #: In the same text as the beginning, which therefore takes no parameters. The time is read once, for the index's sake.
 _STATUS = """
 WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)
@@ -47,10 +54,8 @@ _SET_UP = "; ".join(
 
 
 class _Text(StrDumperUnknown):
-    """PostgreSQL's text can't hold a NUL, and a traceback may have one."""
-
     def dump(self, obj: str) -> Any:
-        return super().dump(obj.replace("\0", "\\x00") if "\0" in obj else obj)
+        return super().dump(without_nul(obj))
 
 
 class PostgresqlDriver(Driver):
@@ -59,6 +64,7 @@ class PostgresqlDriver(Driver):
     :param where: the server and the database, for messages.
     """
 
+    name = "psycopg"
     error = psycopg.Error
     transaction = Transaction
 
@@ -128,17 +134,24 @@ class PostgresqlDriver(Driver):
         return now, BoardStatus(is_any_due, is_any_paused)
 
     def now(self, cursor: Any) -> float:
-        return float(cursor.execute(_NOW).fetchone()[0])
+        return float(cursor.execute(NOW).fetchone()[0])
 
     def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
         cursor.execute("COMMIT" if channel is None else f"NOTIFY {channel}; COMMIT")
 
+    @property
+    def user_connections(self) -> Sequence[UserConnection]:
+        others = (Psycopg2Connection, AdaptedPsycopgConnection, AdaptedAsyncpgConnection)
+        return [self, *(kind(self.dialect, self.explain) for kind in others)]
+
+    def takes(self, connection: Any) -> bool:
+        return isinstance(connection, psycopg.Connection)
+
     def cursor(self, connection: Any) -> Any:
-        if not isinstance(connection, psycopg.Connection):
-            raise TypeError(f"connection must be SQLAlchemy's or psycopg's, not {type(connection).__name__}")
         if connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE:
-            raise ValueError("the connection commits every statement by itself; begin a transaction first")
-        cursor = connection.cursor(row_factory=tuple_row)
+            raise ValueError(COMMITS_BY_ITSELF)
+        # Not of the connection's cursor_factory: Django's merges parameters into the text.
+        cursor = psycopg.Cursor(connection, row_factory=tuple_row)
         cursor.adapters.register_dumper(str, _Text)
         return cursor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import psycopg
-from psycopg.errors import Error
 
 from jobboard.backends.sql.retries import TransactionUndone
 from jobboard.errors import BoardUnavailable, ReplyLost
@@ -79,4 +78,5 @@ def _explanation(error: Exception, where: str, otherwise: str = "failed") -> str
 
 
 def _code(error: Exception) -> str:
-    return (error.sqlstate if isinstance(error, Error) else None) or ""
+    # A user's connection may be psycopg2's, or SQLAlchemy's of asyncpg: their errors have the same code.
+    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""

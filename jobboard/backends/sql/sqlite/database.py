@@ -26,7 +26,7 @@ from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
 from jobboard.backends.sql.sqlite.notifications import NotificationSender
-from jobboard.backends.sql.sqlite.user_connection import SqliteUserConnection
+from jobboard.backends.sql.sqlite.user_connection import AdaptedAiosqliteConnection, SqliteUserConnection
 from jobboard.backends.sql.statement import json_list
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_transaction import UserTransaction
@@ -81,7 +81,8 @@ class SqliteDatabase(Database):
     def join(self, connection: Any) -> UserTransaction:
         """Return this file as the user's transaction sees it."""
         self._check_process()
-        return UserTransaction(self, SqliteUserConnection(self._path, DIALECT), connection, "")
+        kinds = [kind(self._path, DIALECT) for kind in (SqliteUserConnection, AdaptedAiosqliteConnection)]
+        return UserTransaction(self, kinds, connection, "")
 
     def change_poller(self) -> ChangePoller:
         self._check_process()

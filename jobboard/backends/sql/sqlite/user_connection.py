@@ -5,18 +5,19 @@ from __future__ import annotations
 import sqlite3
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.sqlite.errors import explain
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.user_transaction import UserConnection
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection, is_adapted
 from jobboard.errors import BoardUnavailable
 
 
 class SqliteUserConnection(UserConnection):
     """Uses a connection to the board's own file."""
 
+    name: ClassVar[str | None] = "sqlite3"
     error = sqlite3.Error
     transaction = Transaction
 
@@ -24,17 +25,18 @@ class SqliteUserConnection(UserConnection):
         self._path = path
         self.dialect = dialect
 
+    def takes(self, connection: Any) -> bool:
+        return isinstance(connection, sqlite3.Connection)
+
     def cursor(self, connection: Any) -> Any:
-        if not isinstance(connection, sqlite3.Connection):
-            raise TypeError(f"connection must be SQLAlchemy's or sqlite3's, not {type(connection).__name__}")
         cursor = connection.cursor()
         cursor.row_factory = None
-        if not connection.in_transaction:
-            if connection.isolation_level is None:
-                raise ValueError("the connection commits every statement by itself; begin a transaction first")
-            # As the driver would do before the first change; it does not know that a savepoint begins one.
-            cursor.execute("BEGIN IMMEDIATE")
+        begin_unless_begun(cursor, connection)
         return cursor
+
+    def lock(self, cursor: Any) -> None:
+        # A transaction that has read before it writes is refused, and not made to wait, while another one writes.
+        cursor.execute("DELETE FROM jobboard_meta WHERE 0")
 
     def now(self, cursor: Any) -> float:
         return time.time()
@@ -45,3 +47,28 @@ class SqliteUserConnection(UserConnection):
     def explain(self, error: Exception) -> BoardUnavailable:
         assert isinstance(error, sqlite3.Error)
         return explain(error, self._path)
+
+
+class AdaptedAiosqliteConnection(SqliteUserConnection):
+    name = None
+
+    def takes(self, connection: Any) -> bool:
+        return is_adapted(connection, "sqlite.aiosqlite")
+
+    def cursor(self, connection: Any) -> Any:
+        cursor = connection.cursor()
+        begin_unless_begun(cursor, connection.driver_connection)
+        return cursor
+
+
+def begin_unless_begun(cursor: Any, connection: Any) -> None:
+    """Begin a transaction as the driver would do before the first change; it does not know that a savepoint does so.
+
+    :raises ValueError: it would begin none.
+    """
+    if connection.in_transaction:
+        return
+    # Since Python 3.12 it may be set by itself.
+    if connection.isolation_level is None or getattr(connection, "autocommit", None) is True:
+        raise ValueError(COMMITS_BY_ITSELF)
+    cursor.execute("BEGIN IMMEDIATE")

@@ -1,0 +1,95 @@
+"""Connections of the user's to MariaDB and MySQL that are not the board's own driver's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pymysql.constants import SERVER_STATUS
+
+from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.mysql.errors import code_of
+from jobboard.backends.sql.transaction import StepwiseTransaction
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection, is_adapted
+from jobboard.errors import BoardUnavailable
+
+#: Independent of the session's time zone.
+NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"
+
+_NO_SAVEPOINT = 1305
+
+
+class _OtherDriver(UserConnection):
+    """A driver for the same statements, which are sent one by one.
+
+    :param explain: makes our error of the driver's.
+    """
+
+    transaction = StepwiseTransaction
+
+    def __init__(self, dialect: Dialect, explain: Callable[[Exception], BoardUnavailable]) -> None:
+        self.dialect = dialect
+        self._explain = explain
+
+    def lock(self, cursor: Any) -> None:
+        """Each row is locked by itself."""
+
+    def now(self, cursor: Any) -> float:
+        cursor.execute(NOW)
+        return float(cursor.fetchone()[0])
+
+    def notify(self, cursor: Any, channel: str) -> None:
+        """Waiters in other processes poll."""
+
+    def explain(self, error: Exception) -> BoardUnavailable:
+        return self._explain(error)
+
+
+class MysqlclientConnection(_OtherDriver):
+    name = "mysqlclient"
+
+    def takes(self, connection: Any) -> bool:
+        module: Any = sys.modules.get("MySQLdb.connections")
+        if module is None or not isinstance(connection, module.Connection):
+            return False
+        self.error = module.Error
+        return True
+
+    def cursor(self, connection: Any) -> Any:
+        cursor = connection.cursor(sys.modules["MySQLdb.cursors"].Cursor)
+        if connection.get_autocommit() and not self._is_in_transaction(cursor):
+            raise ValueError(COMMITS_BY_ITSELF)
+        if not connection.character_set_name().startswith("utf8"):
+            raise ValueError(
+                f"the connection can't write every text: connect with charset='utf8mb4', "
+                f"not {connection.character_set_name()!r}"
+            )
+        return cursor
+
+    def _is_in_transaction(self, cursor: Any) -> bool:
+        """The driver does not tell; outside of a transaction a savepoint is gone as soon as it is made."""
+        cursor.execute("SAVEPOINT jobboard")
+        try:
+            cursor.execute("RELEASE SAVEPOINT jobboard")
+        except self.error as error:
+            if code_of(error) == _NO_SAVEPOINT:
+                return False
+            raise
+        return True
+
+
+class AdaptedAsyncConnection(_OtherDriver):
+    """Both libraries come from PyMySQL, and tell the same of their connections."""
+
+    def takes(self, connection: Any) -> bool:
+        if not any(is_adapted(connection, f"mysql.{driver}") for driver in ("asyncmy", "aiomysql")):
+            return False
+        self.error = connection.dbapi.Error
+        return True
+
+    def cursor(self, connection: Any) -> Any:
+        below = connection.driver_connection
+        if below.get_autocommit() and not below.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
+            raise ValueError(COMMITS_BY_ITSELF)
+        return connection.cursor()
