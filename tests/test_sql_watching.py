@@ -65,7 +65,8 @@ def own_threads() -> list[threading.Thread]:
 def test_a_post_of_this_process_wakes_without_the_watching_thread(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_poller, "POLL_INTERVAL", 3600.0)
+    for interval in ("POLL_INTERVAL", "NOTIFIED_POLL_INTERVAL"):
+        monkeypatch.setattr(sqlite_poller, interval, 3600.0)
     with backend.waiter(None) as waiter:
         seen = threads.submit(until_ready, waiter)
         post(backend)
@@ -75,7 +76,8 @@ def test_a_post_of_this_process_wakes_without_the_watching_thread(
 def test_a_post_by_another_backend_of_this_process_wakes_too(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_poller, "POLL_INTERVAL", 3600.0)
+    for interval in ("POLL_INTERVAL", "NOTIFIED_POLL_INTERVAL"):
+        monkeypatch.setattr(sqlite_poller, interval, 3600.0)
     link = path.with_name("link.db")
     link.symlink_to(path)
     with opened(link) as other, backend.waiter(None) as waiter:

@@ -45,7 +45,8 @@ def fifo(path: Path) -> Path:
 
 @pytest.fixture
 def never_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_poller, "POLL_INTERVAL", 3600.0)
+    for interval in ("POLL_INTERVAL", "NOTIFIED_POLL_INTERVAL"):
+        monkeypatch.setattr(change_poller, interval, 3600.0)
 
 
 def until_ready(waiter: Waiter) -> None:

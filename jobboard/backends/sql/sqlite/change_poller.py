@@ -22,8 +22,10 @@ from jobboard.backends.sql.sqlite.errors import explain
 from jobboard.backends.sql.sqlite.notifications import NotificationReader
 from jobboard.backends.sql.statement import Statement
 
-#: How soon commits are noticed of which no notification comes, in seconds.
+#: How soon commits are noticed of which no notification comes, in seconds, where there are no notifications at all.
 POLL_INTERVAL = 0.02
+#: The same where there are some: what is left are commits that make no job claimable, and those of users.
+NOTIFIED_POLL_INTERVAL = 0.05
 #: How soon a FIFO is noticed that somebody has deleted or replaced, in seconds.
 RENEWAL_INTERVAL = 1.0
 
@@ -56,7 +58,8 @@ class SqliteChangePoller(ChangePoller):
 
     def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
         # The event is set before the socket is written to, so one of them is always seen here.
-        found = [] if interrupted.is_set() else self._poll.poll(POLL_INTERVAL * 1000)
+        seconds = POLL_INTERVAL if self._fd is None else NOTIFIED_POLL_INTERVAL
+        found = [] if interrupted.is_set() else self._poll.poll(seconds * 1000)
         is_notified = any(fd == self._fd for fd, _ in found)
         if is_notified or time.monotonic() - self._renewed > RENEWAL_INTERVAL:
             self._renew()
