@@ -13,7 +13,6 @@ from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,
     Failed,
-    Outcome,
     Returned,
     RunLater,
     Succeeded,
@@ -97,7 +96,7 @@ class Completer:
         self._consume([execution for execution in batch if isinstance(execution.outcome, Succeeded)], batch)
         for execution in list(batch):
             try:
-                execution.ended_as = self._end(execution, execution.outcome)
+                execution.ended_as = self.end(execution)
             except ClaimLost as error:
                 logger.info("conductor %s: %s", self._who, error)
             except BoardUnavailable:
@@ -131,10 +130,14 @@ class Completer:
             ended.append(execution)
         self._ended(ended, batch)
 
-    def _end(self, execution: Execution, outcome: Outcome | None) -> str:
-        """Send the end of one claim, and return what has become of it."""
+    def end(self, execution: Execution) -> str:
+        """End the claim in this thread, as the execution's outcome says, and return what has become of it.
+
+        :raises ClaimLost: it does not hold any more.
+        :raises BoardUnavailable: the store did not answer.
+        """
         job = execution.job
-        match outcome:
+        match outcome := execution.outcome:
             case Failed():
                 return self._fail(execution, outcome)
             case RunLater(at, after):

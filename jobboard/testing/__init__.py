@@ -1,5 +1,9 @@
-"""The contract suite: what every backend must do, as pytest classes over a harness; for third-party backends too.
+"""For tests: a kit for users of a board, and the contract suite for those who write a backend.
 
+The kit needs no pytest: :func:`memory_board` with a :class:`Clock` that tests move, :func:`posted`, :func:`refuse`,
+:func:`run_due`, :func:`fire_due` and :func:`inline`. :mod:`jobboard.testing.plugin` makes fixtures of them.
+
+The contract suite is what every backend must do, as pytest classes over a harness; for third-party backends too.
 A backend's whole test module::
 
     import pytest
@@ -26,26 +30,66 @@ A backend's whole test module::
 and ``pytest_plugins = ["jobboard.testing.counting"]`` in the top ``conftest.py``, which holds ``executed_cases``
 against what really ran. A further deployment of the same store, such as a cluster, may run :class:`DeploymentContract`.
 :class:`jobboard.testing.machine.BoardMachine` compares a backend with a model by random
-histories.
-
-Needs the extra ``jobboard[testing]``.
+histories. The contract suite needs the extra ``jobboard[testing]``.
 """
 
-import pytest
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-pytest.register_assert_rewrite("jobboard.testing.contract", "jobboard.testing.machine", "jobboard.testing.deadline")
-
-from jobboard.testing.contract import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
-from jobboard.testing.deadline import eventually
-from jobboard.testing.faults import LossyBackend
-from jobboard.testing.harness import Harness
+if TYPE_CHECKING:
+    from jobboard.testing.clock import Clock, clock_of
+    from jobboard.testing.contract import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
+    from jobboard.testing.deadline import eventually
+    from jobboard.testing.due import fire_due, inline, run_due
+    from jobboard.testing.faults import LossyBackend
+    from jobboard.testing.harness import Harness
+    from jobboard.testing.kit import all_posted, memory_board, posted, refuse
 
 __all__ = [
     "CONTRACT_CASES",
     "DEPLOYMENT_CASES",
+    "Clock",
     "Contract",
     "DeploymentContract",
     "Harness",
     "LossyBackend",
+    "all_posted",
+    "clock_of",
     "eventually",
+    "fire_due",
+    "inline",
+    "memory_board",
+    "posted",
+    "refuse",
+    "run_due",
 ]
+
+# pytest imports its plug-ins in every run: the module of a name is imported when the name is first used.
+_NAMES = {
+    "clock": "Clock clock_of",
+    "contract": "CONTRACT_CASES DEPLOYMENT_CASES Contract DeploymentContract",
+    "deadline": "eventually",
+    "due": "fire_due inline run_due",
+    "faults": "LossyBackend",
+    "harness": "Harness",
+    "kit": "all_posted memory_board posted refuse",
+}
+_MODULES = {name: f"jobboard.testing.{module}" for module, names in _NAMES.items() for name in names.split()}
+
+if "pytest" in sys.modules:
+    sys.modules["pytest"].register_assert_rewrite(
+        "jobboard.testing.contract", "jobboard.testing.machine", "jobboard.testing.deadline"
+    )
+
+if not TYPE_CHECKING:  # to type checkers it would say that every name exists
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,6 +20,12 @@ def store_of(space: str, board: str) -> MemoryStore:
         return store
 
 
+def forget_store(space: str, board: str) -> None:
+    """Drop the store of this board; clients that have it keep it, and the next one begins anew."""
+    with _lock:
+        _stores.pop((space, board), None)
+
+
 # A fork copies what is in memory at that moment, and only the thread that forked: it takes all locks first, so
 # that it copies no store halfway through a change of another thread, under a lock that nobody would release.
 

@@ -59,7 +59,7 @@ class MemoryWaiter(ConditionWaiter):
     def __init__(
         self, store: MemoryStore, names: frozenset[str] | None, closed: Callable[[MemoryWaiter], None]
     ) -> None:
-        super().__init__(names, store.clock, lock=store.lock)
+        super().__init__(names, lambda: store.clock(), lock=store.lock)  # noqa: PLW0108, the clock may be replaced
         self._store = store
         self._closed = closed
 

@@ -1,0 +1,198 @@
+"""Runs handlers in the thread of a test: what is due when the test says so, or each job at its post."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+from collections.abc import Collection, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import CoroutineType
+from typing import Any
+
+from jobboard.backends.rows import Verdict
+from jobboard.board import JobBoard, client_of
+from jobboard.conductor import Handlers
+from jobboard.conductor.completer import Completer
+from jobboard.conductor.execution import Execution
+from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned, outcome_of_call
+from jobboard.conductor.slots import Slots
+from jobboard.errors import InvalidPosting, NotFound, UnclaimableJob
+from jobboard.heartbeat import worker_id
+from jobboard.job import Job, Posting
+from jobboard.schedules.firing import Firing
+from jobboard.validation import check_count, check_names
+
+#: A schedule posts what it owes in so many rounds at most; each posts up to 100 fire times of it.
+_MAX_ROUNDS = 100
+_MAX_SCHEDULES = 1000
+
+
+def run_due(
+    board: JobBoard, handlers: Handlers, *, names: Collection[str] | None = None, limit: int = 1000
+) -> list[Job]:
+    """Run what can be claimed, in this thread and in claim order, until nothing is left; raise what a handler raises.
+
+    Every claim ends as a conductor ends it: with the result, by a retry after the backoff, in the trash. What a
+    handler raises is raised again after that, and the jobs behind it stay on the board. ``RunAgain`` and a cancel that
+    was asked for are no failures. An ``async`` handler gets an event loop of its own. Claims don't expire meanwhile,
+    and a handler's ``timeout`` does not count.
+
+    :param board: connected; in memory, or on any other store.
+    :param names: run only jobs of these names; None: of all that have a handler.
+    :param limit: how many jobs may run.
+    :returns: the jobs that ran, in order; what they post is run, too.
+    :raises AssertionError: as many as ``limit`` ran, and more can be claimed.
+    :raises InvalidPosting: a handler's result can't be stored.
+    """
+    runner = _Runner(board, handlers)
+    asked, count = check_names(names), check_count("limit", limit)
+    wanted = handlers.names if asked is None else handlers.names & asked
+    ran: list[Job] = []
+    while len(ran) < count:
+        jobs = board.claim_next(runner.who, wanted, 1, math.inf) if wanted else []
+        if not jobs:
+            return ran
+        ran += jobs
+        runner.run(jobs[0])
+    if any(board.wait(0, wanted)):
+        raise AssertionError(f"{limit} jobs ran, and more can be claimed; does a handler post its own job again?")
+    return ran
+
+
+def fire_due(board: JobBoard) -> int:
+    """Post the jobs of all schedules that are due, as a scheduler does, and return how many were posted."""
+    firing, posted = Firing(client_of(board)), 0
+    for _ in range(_MAX_ROUNDS):
+        made = firing.fire_due(_MAX_SCHEDULES)
+        posted += made.posted
+        if made.next_in != 0.0:
+            break
+    return posted
+
+
+@contextmanager
+def inline(board: JobBoard, handlers: Handlers) -> Iterator[None]:
+    """Inside the block, run the handler of each job that is posted through this board object at its post.
+
+    ``post`` raises what the handler raises, after the claim has ended as :func:`run_due` ends it. What can't be claimed
+    at once stays on the board: a job with a delay, of a paused name, or of a transaction that has not committed.
+    """
+    runner = _Runner(board, handlers)
+    post_many = board.post_many
+
+    def post_and_run(postings: Iterable[Posting], *, connection: Any = None, **options: Any) -> list[Job]:
+        jobs = post_many(postings, connection=connection, **options)
+        # What a transaction has not committed yet nobody else sees.
+        if connection is None or not board.capabilities.processes:
+            for job in jobs:
+                runner.claim_and_run(job)
+        return jobs
+
+    vars(board)["post_many"] = post_and_run
+    try:
+        yield
+    finally:
+        del vars(board)["post_many"]
+
+
+class _Runner:
+    """Runs claimed jobs in the calling thread, and ends their claims; the listener of its executions."""
+
+    def __init__(self, board: JobBoard, handlers: Handlers) -> None:
+        if not isinstance(board, JobBoard):
+            raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
+        if not isinstance(handlers, Handlers):
+            raise TypeError(f"handlers must be Handlers, not {type(handlers).__name__}")
+        self.who = worker_id("test")
+        self._board = board
+        self._handlers = handlers
+        self._ends = Completer(board, self.who, Slots(1), lambda executions: None)
+
+    def claim_and_run(self, job: Job) -> None:
+        if job.name not in self._handlers.names:
+            return
+        try:
+            # The poster's own handle must not become the one that claimed.
+            claimed = self._board.get(job.uuid)
+            self._board.claim(claimed, self.who, math.inf)
+        except (NotFound, UnclaimableJob):
+            return
+        self.run(claimed)
+
+    def run(self, job: Job) -> None:
+        """Call the handler, end the claim, and raise what the handler raised, unless that is no failure."""
+        execution = Execution(job, self._handlers[job.name], math.inf, self)
+        raised: list[BaseException] = []
+        self._decide(execution, _outcome_of(execution, raised))
+        self._ends.end(execution)
+        # The size of a result is known only here.
+        outcome = execution.outcome
+        if raised and isinstance(outcome, (Failed, Dropped)):
+            raise raised[0]
+        if isinstance(outcome, Failed):
+            raise InvalidPosting(f"job {job.name!r}: {outcome.reason}")
+
+    def _decide(self, execution: Execution, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) and self._is_cancelled(execution):
+            outcome = Returned(f"it was cancelled: {outcome.reason}")
+        execution.decide(outcome)
+
+    def _is_cancelled(self, execution: Execution) -> bool:
+        try:
+            return self._board.get(execution.job.uuid).record.cancel_asked
+        except NotFound:
+            return False
+
+    # -- what a conductor's other threads do -----------------------------------------------------------------------
+
+    def began(self, execution: Execution) -> None:
+        """No handler times out here."""
+
+    def reported(self, execution: Execution) -> None:
+        report, execution.progress = execution.progress, None
+        (verdict,) = self._board.extend_many([execution.job], self.who, math.inf, progress=[report])
+        if verdict is Verdict.LOST:
+            self.lost(execution)
+        elif verdict is Verdict.CANCEL_ASKED:
+            execution.running_job.cancelled = True
+
+    def lost(self, execution: Execution) -> None:
+        execution.decide(Dropped())
+        execution.running_job.lost = True
+
+
+def _outcome_of(execution: Execution, raised: list[BaseException]) -> Outcome:
+    """Call the handler; what it raises is put into ``raised`` as well."""
+
+    def call() -> Any:
+        try:
+            result = execution.call()
+        except BaseException as error:
+            raised.append(error)
+            raise
+        return awaited(result) if issubclass(type(result), CoroutineType) else result
+
+    async def awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await coroutine
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    # What a handler sets in its context stays there, as in a conductor.
+    context = contextvars.copy_context()
+    if execution.handler.is_async and _is_loop_running():
+        # A thread has one running loop at most.
+        with ThreadPoolExecutor(1, "jobboard-async-handler") as executor:
+            return executor.submit(context.run, outcome_of_call, call).result()
+    return context.run(outcome_of_call, call)
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
