@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.address import Address
@@ -19,6 +20,14 @@ _NAMESPACE = "jobboard.backends"
 
 #: A backend's name. Whatever else there is may be a mistyped URI with a password, which no message may repeat.
 _NAME = re.compile(r"[a-z][a-z0-9+._-]*", re.ASCII | re.IGNORECASE)
+
+#: The drivers that a URI of SQLAlchemy's may name; the board has a driver of its own, whichever that is.
+_SQLALCHEMY_DRIVERS: Mapping[str, frozenset[str]] = {
+    "mariadb": frozenset({"aiomysql", "asyncmy", "mariadbconnector", "mysqlconnector", "mysqldb", "pymysql"}),
+    "mysql": frozenset({"aiomysql", "asyncmy", "mysqlconnector", "mysqldb", "pymysql"}),
+    "postgresql": frozenset({"asyncpg", "pg8000", "psycopg", "psycopg2", "psycopg2cffi", "psycopg_async"}),
+    "sqlite": frozenset({"aiosqlite", "pysqlite"}),
+}
 
 #: The options of every board, with what makes their values of text.
 _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
@@ -35,9 +44,9 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
     """Return a board, not yet connected.
 
     :param name: the board's name, its namespace in the store.
-    :param conf: a URI (``sqlite:///jobs.db``), a backend's name (``memory``), or a dict with ``board`` (a backend's
-        name) and any of ``host``, ``port``, ``hosts`` (a list of ``host:port``), ``path``, ``username``, ``password``
-        and options.
+    :param conf: a URI (``sqlite:///jobs.db``, or as SQLAlchemy writes it: ``mysql+mysqldb://host/database``), a
+        backend's name (``memory``), or a dict with ``board`` (a backend's name) and any of ``host``, ``port``,
+        ``hosts`` (a list of ``host:port``), ``path``, ``username``, ``password`` and options.
     :param kwargs: options of the backend, or of every board; they win over those of ``conf``. Every board has
 
         - ``expiry``: seconds that a claim lasts unless it says otherwise (30); ``math.inf`` for never;
@@ -51,6 +60,7 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
     """
     check_text("a board's name", name)
     address, given = _address_of(conf)
+    address = replace(address, scheme=_without_driver(address.scheme))
     kind = _load(address.scheme)
     options, board_options = _sort_options(kind, {**address.query, **given, **kwargs})
     return JobBoard(name, kind(name, address, **options), **board_options)
@@ -64,6 +74,11 @@ def backend(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> Iterator
     """
     with fetch(name, conf, **kwargs) as board:
         yield board
+
+
+def _without_driver(scheme: str) -> str:
+    store, _, driver = scheme.partition("+")
+    return store if driver in _SQLALCHEMY_DRIVERS.get(store, ()) else scheme
 
 
 def _load(scheme: str) -> type[Backend]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import UnknownBackend
@@ -26,8 +27,10 @@ def load_plugin(namespace: str, name: str) -> Any:
         faults.append((entry_point, error))
 
     if name not in plugin_names(namespace):
-        known = ", ".join(plugin_names(namespace)) or "none; is jobboard installed?"
-        raise LookupError(f"unknown: {name!r}; there are: {known}")
+        names = plugin_names(namespace)
+        known = ", ".join(names) or "none; is jobboard installed?"
+        near = "".join(f"; did you mean {close}?" for close in get_close_matches(name, names, n=1))
+        raise LookupError(f"unknown: {name!r}{near}; there are: {known}")
     try:
         manager: DriverManager[Any] = DriverManager(namespace, name, on_load_failure_callback=keep_fault)
     except NoMatches:

@@ -54,6 +54,42 @@ def test_options_come_from_the_query_the_dict_and_the_arguments(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("conf", "store"),
+    [
+        ("postgresql+psycopg2://user:p%40ss@db.example.org:5433/shop?sslmode=verify-full", "postgresql"),
+        ("postgresql+psycopg://db.example.org/shop", "postgresql"),
+        ("postgresql+asyncpg://db.example.org/shop", "postgresql"),
+        ("mysql+mysqldb://db.example.org/shop?charset=utf8mb4", "mysql"),
+        ("mariadb+pymysql://db.example.org/shop", "mysql"),
+        ({"board": "mysql+pymysql", "host": "db.example.org", "path": "shop"}, "mysql"),
+        ("sqlite+aiosqlite:///jobs.db", "sqlite"),
+    ],
+)
+def test_uris_may_be_as_sqlalchemy_writes_them(conf: Any, store: str) -> None:
+    assert fetch("jobs", conf).store == store
+
+
+@pytest.mark.parametrize(
+    ("uri", "near"),
+    [
+        ("postgressql://host/db", "postgresql"),
+        ("postgresql+psycopg3://host/db", "postgresql"),
+        ("reddis://host", "redis"),
+        ("zokeeper://host", "zookeeper"),
+        ("sqlite3:///jobs.db", "sqlite"),
+    ],
+)
+def test_an_unknown_scheme_says_what_is_near(uri: str, near: str) -> None:
+    with pytest.raises(UnknownBackend, match=f"did you mean {near}[?]; there are: "):
+        fetch("jobs", uri)
+
+
+def test_a_scheme_that_is_near_none_says_which_there_are() -> None:
+    with pytest.raises(UnknownBackend, match="unknown: 'https'; there are: "):
+        fetch("jobs", "https://host/db")
+
+
+@pytest.mark.parametrize(
     ("conf", "options"),
     [
         ("memory://?colour=red", {}),
@@ -67,6 +103,7 @@ def test_options_come_from_the_query_the_dict_and_the_arguments(tmp_path: Path) 
         ("sqlite:///x.db?synchronous=SOMETIMES", {}),
         ("sqlite:///x.db?expiry=1&expiry=2", {}),
         ("sqlite://host/x.db", {}),
+        ("mysql://host/x?charset=latin1", {}),
         ("sqlite://", {}),
         ("sqlite:///:memory:", {}),
         ("memory://host:port", {}),

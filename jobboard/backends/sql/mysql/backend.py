@@ -20,19 +20,30 @@ from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.server_database import ServerDatabase
 
 
+def _check_charset(value: Any) -> str:
+    if value not in ("utf8", "utf8mb4"):
+        raise ValueError(f"must be utf8mb4, which holds every text, not {value!r}")
+    return "utf8mb4"
+
+
 class MysqlBackend(ServerBackend):
-    """A board in a database of MariaDB (10.6 or later) or MySQL (8): ``mysql://user:password@host:3306/database``."""
+    """A board in a database of MariaDB (10.6 or later) or MySQL (8): ``mysql://user:password@host:3306/database``.
+
+    :param charset: ``utf8mb4``, which it is in any case; URIs of SQLAlchemy's may have it.
+    """
 
     scheme: ClassVar[str] = "mysql"
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **ServerBackend.options,
         **TLS_OPTIONS,
         "unix_socket": str,
+        "charset": _check_charset,
     }
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         tls = {name: options.pop(name) for name in TLS_OPTIONS if name in options}
         socket = {name: options.pop(name) for name in ("unix_socket",) if name in options}
+        options.pop("charset", None)
         super().__init__(board, address, **options)
         if self._engine is None:
             self._parameters = {**_parameters_of(address), **socket, "ssl": context_of(tls)}
