@@ -100,14 +100,14 @@ def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, st
     run("resume", "step")
     eventually(lambda: board.get(good).state is JobState.COMPLETE, 30)
 
-    run("trash", broken, "--reason", "nobody knows it")
+    run("trash", broken, "--note", "nobody knows it")
     assert [job["uuid"] for job in told("trashed")] == [broken]
     run("restore", broken)
     assert board.get(broken).state is JobState.UNCLAIMED
     claimed = board.claim(broken, "somebody")
     assert claimed
     assert "somebody" in run("owners")
-    run("release", broken, "--reason", "he left")
+    run("release", broken, "--note", "he left")
     run("trash", broken)
     run("purge", broken, "--yes")
     run("cancel", later)
@@ -135,6 +135,24 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
     assert (view["names"]["resize"]["unclaimed"], view["names"]["resize"]["conductors"]) == (2, 1)
     assert 0 <= view["names"]["resize"]["next_waits"] < 60
     assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == ("KeyError", 1, 1)
+
+
+def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
+    def done(*arguments: str) -> Any:
+        return json.loads(run(*arguments, "--yes", "--json"))
+
+    board.post_many([Posting("resize", key=f"order/{number % 2}/{number}") for number in range(250)])
+    board.post_many([Posting("mail"), Posting("mail", delay=1000)])
+    held = board.claim_next("worker@a", ["resize"], 3)
+    assert {job["owner"] for job in json.loads(run("ls", "--owner", "worker@", "--json"))} == {"worker@a"}
+    assert done("release", "--owner", "worker@a", "--limit", "2") == {"released": 2, "refused": []}
+    assert done("cancel", "--key-prefix", "order/0/", "--limit", "0")["cancelled"] == 125
+    assert done("trash", "--job-name", "resize", "--older-than", "0s", "--note", "disk full")["trashed"] in (125, 126)
+    assert done("restore", "--reason", "disk", "--limit", "101") == {"restored": 101, "refused": []}
+    assert done("cancel", "--state", "delayed") == {"cancelled": 1, "refused": []}
+    assert 24 <= done("purge", "--all")["purged"] <= 25
+    assert held[2].state in (JobState.CLAIMED, JobState.TRASHED, JobState.UNCLAIMED)
+    assert board.job_count == 102
 
 
 def test_a_mistyped_name_is_refused_and_makes_no_board(uri: str, board: JobBoard) -> None:

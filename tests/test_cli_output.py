@@ -107,7 +107,7 @@ class TestTerminal:
         for _ in range(2):
             board.trash(board.post("a"), "me", force=True)
         found, told = on_a_terminal("purge", "--all", answer=answer)
-        assert "purge 2 jobs? [y/N]" in told
+        assert "purge 2 jobs named 'a'? [y/N]" in told
         assert (found, len(list(board.trashed()))) == (status, left)
         assert ("nothing was changed" in told) == bool(left)
 
@@ -115,7 +115,7 @@ class TestTerminal:
         job = board.post("a")
         board.trash(job, "me", force=True)
         status, told = on_a_terminal("restore", job.uuid)
-        assert (status, told.endswith("1 restored\n")) == (0, True)
+        assert (status, told.endswith("1 job named 'a' restored\n")) == (0, True)
 
 
 class TestPipe:

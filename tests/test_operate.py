@@ -11,7 +11,6 @@ import pytest
 
 from jobboard import Entity, JobBoard, JobState, NotFound, backend
 from jobboard.operate.finding import find_job
-from jobboard.operate.trash import purge_all, restore_all, select_trashed
 from jobboard.operate.views import entity_view, owners, plain, row_of, stats, view_of
 
 
@@ -117,43 +116,3 @@ class TestFinding:
         board.post("a", key="k")
         with pytest.raises(NotFound):
             find_job(board, text)
-
-
-class TestTrash:
-    @pytest.fixture
-    def trash(self, board: JobBoard) -> JobBoard:
-        for name, reason in (("a", "disk full"), ("b", "disk full on /var"), ("b", None)):
-            board.trash(board.post(name), "me", reason=reason, force=True)
-        return board
-
-    @pytest.mark.parametrize(
-        ("which", "number"),
-        [
-            ({}, 3), ({"name": "b"}, 2), ({"reason": "disk"}, 2), ({"name": "b", "reason": "disk"}, 1),
-            ({"older_than": 0}, 3), ({"older_than": 100.0}, 0), ({"name": "c"}, 0), ({"reason": ""}, 3),
-        ],
-    )  # fmt: skip
-    def test_filters(self, trash: JobBoard, which: dict[str, object], number: int) -> None:
-        assert len(list(select_trashed(trash, **which))) == number  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
-    def test_an_age_that_is_none(self, trash: JobBoard, seconds: float) -> None:
-        with pytest.raises(ValueError):
-            list(select_trashed(trash, older_than=seconds))
-
-    def test_what_others_were_faster_with_is_told(self, trash: JobBoard) -> None:
-        jobs = list(trash.trashed())
-        trash.purge(jobs[0].uuid)
-        steps: list[None] = []
-        done, refused = restore_all(trash, jobs, lambda: steps.append(None))
-        assert (done, len(refused), len(steps)) == (2, 1, 3)
-        assert jobs[0].uuid in refused[0]
-        assert purge_all(trash, jobs[1:], lambda: None)[0] == 0
-        assert trash.job_count == 2
-
-    def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
-        job = board.post("a", key="k")
-        board.trash(job, "me", force=True)
-        board.post("a", key="k")
-        assert restore_all(board, [job], lambda: None)[0] == 0
-        assert list(board.trashed()) == [job]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.cli.output import count
-from jobboard.cli.session import Session, command, confirm, options, pass_session
-from jobboard.cli.values import SPAN
+from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
+from jobboard.cli.session import Session, command, pass_session
+from jobboard.operate.bulk import purge_all, release_all, restore_all, trash_all
 from jobboard.operate.finding import find_job
-from jobboard.operate.trash import purge_all, restore_all, select_trashed
+from jobboard.operate.selecting import Selection
 from jobboard.operate.views import paused_view, row_of
+from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -30,47 +31,60 @@ def _me() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-#: What selects trashed jobs: one, some by a filter, or all.
-_selection = options(
-    click.argument("job", required=False),
-    click.option("--all", "everything", is_flag=True, help="All of the trash."),
-    click.option("--job-name", "name", help="Those of this name."),
-    click.option("--reason", help="Those whose reason has this text in it."),
-    click.option("--older-than", type=SPAN, help="Those trashed longer ago than this."),
-    click.option("--yes", is_flag=True, help="Don't ask."),
+_note = click.option("--note", metavar="TEXT", help="Why, for the history.")
+
+
+@command(
+    "release",
+    "jobboard release 3f2a --note 'its host is gone'",
+    "jobboard release --owner worker@host-7 --note 'its host is gone' --yes",
 )
-
-
-@command("release", "jobboard release 3f2a --reason 'its host is gone'")
-@click.argument("job")
-@click.option("--reason", default="released by an operator", show_default=True)
+@one_some_or_all
+@_note
+@selectors(among={JobState.CLAIMED})
 @pass_session
-def release(session: Session, job: str, reason: str) -> None:
-    """End the claim of a job: it is claimable again at once, and its owner can't end it any more."""
-    board = session.board()
-    found = find_job(board, job)
-    board.release(found, reason=f"{reason} ({_me()})")
-    _tell(session, board, found, "is released")
+def release(session: Session, /, job: str | None, note: str | None, **which: Any) -> None:
+    """End the claims of jobs: they are claimable again at once, and their owners can't end them any more.
+
+    Asks first if it is not one JOB.
+    """
+    reason = f"{note or 'released by an operator'} ({_me()})"
+    if job is not None and not is_filtered():
+        board = session.board()
+        found = find_job(board, job)
+        board.release(found, reason=reason)
+        _tell(session, board, found, "is released")
+    else:
+        change_selected(session, "release", "released", partial(release_all, reason=reason), job=job, **which)
 
 
-@command("trash", "jobboard trash 3f2a --reason 'its input is broken'")
-@click.argument("job")
-@click.option("--reason", default="trashed by an operator", show_default=True)
+@command(
+    "trash",
+    "jobboard trash 3f2a --note 'its input is broken'",
+    "jobboard trash --job-name resize --reason 'disk full' --yes",
+)
+@one_some_or_all
+@_note
+@selectors(among=LIVE)
 @pass_session
-def trash(session: Session, job: str, reason: str) -> None:
-    """Put a job into the trash, whoever holds it."""
-    board = session.board()
-    found = find_job(board, job)
-    board.trash(found, _me(), reason=reason, force=True)
-    _tell(session, board, found, "is in the trash")
+def trash(session: Session, /, job: str | None, note: str | None, **which: Any) -> None:
+    """Put jobs into the trash, whoever holds them; asks first if it is not one JOB."""
+    reason = note or "trashed by an operator"
+    if job is not None and not is_filtered():
+        board = session.board()
+        found = find_job(board, job)
+        board.trash(found, _me(), reason=reason, force=True)
+        _tell(session, board, found, "is in the trash")
+    else:
+        change_selected(session, "trash", "trashed", partial(trash_all, who=_me(), reason=reason), job=job, **which)
 
 
-@command("trashed", "jobboard trashed", "jobboard trashed --job-name resize")
-@click.option("--job-name", "name", help="Only those of this name.")
+@command("trashed", "jobboard trashed", "jobboard trashed --job-name resize --older-than 7d")
+@selectors(among={JobState.TRASHED})
 @pass_session
-def trashed(session: Session, name: str | None) -> None:
+def trashed(session: Session, selection: Selection) -> None:
     """List the trash."""
-    jobs = select_trashed(session.board(), name=name)
+    jobs = selection.jobs(session.board())
     rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
     session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
 
@@ -81,19 +95,21 @@ def trashed(session: Session, name: str | None) -> None:
     "jobboard restore --job-name resize --reason 'disk full' --yes",
     "jobboard restore --all --yes",
 )
-@_selection
+@one_some_or_all
+@selectors(among={JobState.TRASHED})
 @pass_session
-def restore(session: Session, /, yes: bool, **which: Any) -> None:
+def restore(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-    _for_selected(session, "restore", restore_all, not yes and which["job"] is None, **which)
+    change_selected(session, "restore", "restored", restore_all, job=job, yes=yes or job is not None, **which)
 
 
-@command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 604800 --yes")
-@_selection
+@command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 7d --yes")
+@one_some_or_all
+@selectors(among={JobState.TRASHED})
 @pass_session
-def purge(session: Session, /, yes: bool, **which: Any) -> None:
+def purge(session: Session, /, **which: Any) -> None:
     """Delete jobs from the trash for good; asks first."""
-    _for_selected(session, "purge", purge_all, not yes, **which)
+    change_selected(session, "purge", "purged", purge_all, **which)
 
 
 @command("pause", "jobboard pause resize", "jobboard pause")
@@ -161,32 +177,6 @@ def _tell_paused(session: Session, board: JobBoard) -> None:
     paused = paused_view(board.paused())
     names = (["the whole board"] if paused["board"] else []) + paused["names"]
     session.output.report(paused, f"paused: {', '.join(names)}" if names else "nothing is paused")
-
-
-def _for_selected(
-    session: Session,
-    verb: str,
-    act: Callable[..., tuple[int, list[str]]],
-    ask: bool,
-    *,
-    job: str | None,
-    everything: bool,
-    **filters: Any,
-) -> None:
-    is_filtered = any(value is not None for value in filters.values())
-    if (job is not None) + everything + is_filtered != 1:
-        raise click.UsageError("name one JOB, or a filter, or --all")
-    board, output = session.board(), session.output
-    jobs = [find_job(board, job)] if job is not None else list(select_trashed(board, **filters))
-    if jobs and ask and not confirm(f"{verb} {count(len(jobs), 'job')}?"):
-        raise click.ClickException("nothing was changed")
-    with output.progress(verb, len(jobs)) as step:
-        done, refused = act(board, jobs, step)
-    output.report({f"{verb}d": done, "refused": refused}, f"{done} {verb}d")
-    for line in refused:
-        output.error(line)
-    if refused:
-        raise click.exceptions.Exit(1)
 
 
 COMMANDS = (release, trash, trashed, restore, purge, pause, resume, check, migrate)

@@ -118,16 +118,16 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Step]:
-        """Show a progress bar on a terminal; gives the function to call after each step."""
+        """Show a progress bar on a terminal; gives the function to call after so many steps."""
         if self.json or not total or not self._errors.is_terminal:
-            yield lambda: None
+            yield lambda steps=1: None
             return
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self._errors, transient=True) as bar:
             task = bar.add_task(what, total=total)
-            yield lambda: bar.advance(task)
+            yield lambda steps=1: bar.advance(task, steps)
 
     def error(self, message: str) -> None:
         """Write an error, which is always one line."""

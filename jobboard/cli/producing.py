@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
-from jobboard.cli.output import count
-from jobboard.cli.session import PRIORITY, Session, command, confirm, if_exists_option, pass_session
+from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
+from jobboard.cli.session import PRIORITY, Session, command, if_exists_option, pass_session
 from jobboard.cli.values import SPAN, details_of, moment_of
+from jobboard.operate.bulk import cancel_all
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
+from jobboard.states import LIVE
 
 
 @command(
@@ -42,20 +44,17 @@ def post(session: Session, /, details: str | None, run_at: str | None, **options
     "jobboard cancel 3f2a",
     "jobboard cancel invoice:4711",
     "jobboard cancel --job-name remind --key-prefix order/4711/ --yes",
+    "jobboard cancel --schedule nightly --state delayed --state unclaimed",
 )
-@click.argument("job", required=False)
-@click.option("--job-name", "name", help="Those of this name whose keys begin with --key-prefix.")
-@click.option("--key-prefix", "prefix", metavar="TEXT", help="Plain text; see --job-name.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@one_some_or_all
+@selectors(among=LIVE)
 @pass_session
-def cancel(session: Session, job: str | None, name: str | None, prefix: str | None, yes: bool) -> None:
-    """Take a job off the board; if it is claimed, ask its owner to stop. Asks first unless it is one JOB."""
-    if job is not None and name is None and prefix is None:
+def cancel(session: Session, /, job: str | None, **which: Any) -> None:
+    """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
+    if job is not None and not is_filtered():
         _cancel_one(session, job)
-    elif job is None and name is not None and prefix is not None:
-        _cancel_many(session, name, prefix, yes)
     else:
-        raise click.UsageError("name one JOB, or give --job-name and --key-prefix")
+        change_selected(session, "cancel", "cancelled", cancel_all, job=job, **which)
 
 
 def _cancel_one(session: Session, job: str) -> None:
@@ -64,15 +63,6 @@ def _cancel_one(session: Session, job: str) -> None:
     gone = board.cancel(found)
     text = "is cancelled" if gone else "is claimed; its owner has been told"
     session.output.report({"uuid": found.uuid, "gone": gone}, f"{found.uuid} {text}")
-
-
-def _cancel_many(session: Session, name: str, prefix: str, yes: bool) -> None:
-    board = session.board()
-    if not yes and not confirm(f"cancel the jobs {name!r} whose keys begin with {prefix!r}?"):
-        raise click.ClickException("nothing was changed")
-    cancelled = board.cancel_by_key(name, prefix)
-    data = {"name": name, "key_prefix": prefix, "cancelled": cancelled}
-    session.output.report(data, f"{count(cancelled, 'job')} cancelled")
 
 
 COMMANDS = (post, cancel)

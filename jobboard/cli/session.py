@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 import jobboard
 from jobboard.cli.output import Output
@@ -91,6 +92,11 @@ def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
     lines = "".join(f"\n  {example}" for example in examples)
     make = click.command(name, epilog=f"\b\nExamples:{lines}")
     return lambda function: make(_global_options(function))
+
+
+def is_given(parameter: str) -> bool:
+    """Whether the present command line has this option, or the environment instead."""
+    return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
 
 
 def confirm(question: str) -> bool:

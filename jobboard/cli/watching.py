@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import queue
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from jobboard.cli.output import shown
-from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.selecting import selectors
+from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.finding import find_job
+from jobboard.operate.selecting import Selection
 from jobboard.operate.views import entity_view, event_view, owners, row_of, stats, view_of
 from jobboard.operate.why import why
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobState
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
 _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "names")
@@ -27,26 +29,20 @@ _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "
     "ls",
     "jobboard ls",
     "jobboard ls --state unclaimed --job-name resize --limit 10",
+    "jobboard ls --state claimed --owner worker@host-7 --older-than 1h",
     "jobboard ls --state complete --json | jq -r '.[].uuid'",
 )
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=click.Choice([state.value.lower() for state in JobState]),
-    help="Only jobs in this state; may be repeated. By default those on the board.",
-)
-@click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated.")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0: all.")
+@selectors(among=list(JobState), limit=100)
 @pass_session
-def ls(session: Session, states: tuple[str, ...], names: tuple[str, ...], limit: int) -> None:
-    """List jobs in the order in which they are claimed."""
-    wanted = [JobState(state.upper()) for state in states] or None
-    jobs = session.board().iterjobs(names=names or None, states=wanted)
-    rows = [row_of(job) for job in itertools.islice(jobs, limit or None)]
+def ls(session: Session, selection: Selection) -> None:
+    """List jobs in the order in which they are claimed; without --state those on the board."""
+    board, most = session.board(), selection.limit
+    chosen = selection if is_given("states") else replace(selection, states=LIVE)
+    jobs = replace(chosen, limit=most and most + 1).jobs(board)
+    rows = [row_of(job) for job in itertools.islice(jobs, most)]
     session.output.table(_JOB_COLUMNS, rows, empty="no jobs")
-    if not _is_given("limit") and next(jobs, None) is not None:
-        session.output.warn(f"there are more than these {limit}; --limit 0 lists all")
+    if not is_given("limit") and next(jobs, None) is not None:
+        session.output.warn(f"there are more than these {most}; --limit 0 lists all")
 
 
 @command("show", "jobboard show 3f2a", "jobboard show invoice:4711 --details")
@@ -139,10 +135,6 @@ def watch(session: Session, kinds: tuple[str, ...], seconds: float | None) -> No
         except queue.Empty:
             continue
         _print_event(session, event_view(event))
-
-
-def _is_given(parameter: str) -> bool:
-    return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
 
 
 def _print_event(session: Session, view: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from jobboard.backends.rows import JobRow, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.operate.participants import claims
-from jobboard.operate.trash import kind_of_reason
+from jobboard.operate.reasons import kind_of_reason
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 

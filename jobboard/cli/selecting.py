@@ -1,0 +1,131 @@
+"""The options that select jobs, and the one way in which commands change many of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobboard.cli.session import Function, Session, confirm, is_given, options
+from jobboard.cli.values import SPAN
+from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
+from jobboard.operate.finding import find_job
+from jobboard.operate.selecting import Selection
+from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+
+#: So many refusals are told one by one.
+_MAX_REFUSALS = 20
+
+_FILTERS = options(
+    click.option(
+        "--state",
+        "states",
+        multiple=True,
+        type=click.Choice([state.value.lower() for state in JobState]),
+        help="Only jobs in this state; may be repeated.",
+    ),
+    click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated."),
+    click.option("--key", help="Only jobs with this key."),
+    click.option("--key-prefix", metavar="TEXT", help="Only jobs whose keys begin with this text."),
+    click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
+    click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
+    click.option("--reason", metavar="TEXT", help="Only jobs whose reason has this text in it."),
+    click.option("--schedule", metavar="ID", help="Only jobs that this schedule posted."),
+)
+_FIELDS = ("states", "names", "key", "key_prefix", "owner", "older_than", "reason", "schedule", "limit")
+
+
+def selectors(among: Collection[JobState], limit: int | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that adds the options, and hands the function a ``selection`` made of them.
+
+    :param among: the states that the command is for, and its default.
+    :param limit: the default of ``--limit``; None: all.
+    """
+    most = click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        default=limit or 0,
+        show_default="all" if limit is None else True,
+        help="At most so many; 0: all.",
+    )
+
+    def decorate(function: Function) -> Function:
+        @_FILTERS
+        @most
+        @functools.wraps(function)
+        def with_selection(*args: Any, **given: Any) -> Any:
+            chosen = {field: given.pop(field) for field in _FIELDS}
+            return function(*args, selection=_selection_of(among, **chosen), **given)
+
+        return with_selection
+
+    return decorate
+
+
+def is_filtered() -> bool:
+    """Whether the present command line has any of these options but ``--limit``."""
+    return any(is_given(field) for field in _FIELDS if field != "limit")
+
+
+def _selection_of(
+    among: Collection[JobState], *, states: Sequence[str], names: Sequence[str], limit: int, **filters: Any
+) -> Selection:
+    wanted = {JobState(state.upper()) for state in states}
+    if not wanted <= set(among):
+        known = ", ".join(sorted(state.value.lower() for state in among))
+        raise click.UsageError(f"--state: this command is for jobs that are {known}")
+    return Selection(states=wanted or among, names=names or None, limit=limit or None, **filters)
+
+
+#: Of the commands that change jobs: one, some by filters, or all.
+one_some_or_all = options(
+    click.argument("job", required=False),
+    click.option("--all", "everything", is_flag=True, help="All jobs that the command is for."),
+    click.option("--yes", is_flag=True, help="Don't ask."),
+)
+
+
+def change_selected(
+    session: Session,
+    verb: str,
+    done: str,
+    act: Callable[[JobBoard, Sequence[Target], Step], Outcome],
+    *,
+    job: str | None,
+    everything: bool,
+    selection: Selection,
+    yes: bool,
+) -> None:
+    """Change one JOB, those of the selection or all; ask first, unless it is one or ``yes``.
+
+    :param verb: what is done, such as ``restore``. :param done: what jobs then are, such as ``restored``.
+    """
+    if (job is not None) + everything + is_filtered() != 1:
+        raise click.UsageError("name one JOB, or filters such as --job-name, or --all; see --help")
+    board, output = session.board(), session.output
+    targets = targets_of([find_job(board, job)] if job is not None else selection.jobs(board))
+    if targets and not yes and not confirm(f"{verb} {of_what(targets)}?"):
+        raise click.ClickException("nothing was changed")
+    with output.progress(verb, len(targets)) as step:
+        outcome = act(board, targets, step)
+    data = {done: outcome.done, "refused": outcome.refused}
+    text = f"{outcome.done} of {of_what(targets)} {done}" if outcome.refused else f"{of_what(targets)} {done}"
+    if outcome.asked:
+        data["asked"] = outcome.asked
+        text += f"; {outcome.asked} of them are claimed, and their owners have been asked to end"
+    output.report(data, text)
+    _tell_refused(session, outcome.refused)
+
+
+def _tell_refused(session: Session, refused: Sequence[str]) -> None:
+    for line in refused[:_MAX_REFUSALS]:
+        session.output.error(line)
+    if len(refused) > _MAX_REFUSALS:
+        session.output.error(f"and {len(refused) - _MAX_REFUSALS} more")
+    if refused:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,171 @@
+"""Does one thing to many jobs, a batch a request, and says what became of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict
+from jobboard.board import JobBoard, client_of
+from jobboard.errors import BoardUnavailable
+from jobboard.job import Job
+from jobboard.validation import check_reason, check_text
+
+#: How many jobs one request is about.
+_BATCH = 100
+#: How many names are listed.
+_MAX_NAMES = 5
+
+Step = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A job that was selected, and the token of the claim that it had then."""
+
+    uuid: str
+    name: str
+    token: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many jobs were changed, how many of them only asked to end, and a line for each that was not changed."""
+
+    done: int = 0
+    asked: int = 0
+    refused: list[str] = field(default_factory=list)
+
+
+def targets_of(jobs: Iterable[Job]) -> list[Target]:
+    """Return what the functions below need of each job; far less than a handle holds."""
+    return [Target(job.uuid, job.name, job.record.token) for job in jobs]
+
+
+def of_what(targets: Sequence[Target]) -> str:
+    """Return how many of what: ``1 job named 'mail'``, ``3 jobs (2 resize, 1 mail)``."""
+    number = f"{len(targets)} job{'s' * (len(targets) != 1)}"
+    count = Counter(target.name for target in targets).most_common()
+    if len(count) < 2:
+        return f"{number} named {count[0][0]!r}" if count else number
+    names = [f"{number} {name}" for name, number in count[:_MAX_NAMES]]
+    names += [f"{len(count) - _MAX_NAMES} other names"] if len(count) > _MAX_NAMES else []
+    return f"{number} ({', '.join(names)})"
+
+
+def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+    """Take jobs off the board; the owners of claimed ones are asked to end. Each job is one atomic change.
+
+    :param step: called with the number of jobs that a request was about.
+    :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
+    """
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
+        return backend.cancel([target.uuid for target in part])
+
+    def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
+        if answer is CancelOutcome.MISSING or (answer is CancelOutcome.REPEATED and not repeated):
+            return f"job {target.uuid} is not on the board any more"
+        outcome.asked += answer is CancelOutcome.ASKED
+        return None
+
+    outcome = Outcome()
+    return _run(board, targets, step, outcome, act, judge)
+
+
+def trash_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str) -> Outcome:
+    """Put jobs into the trash, whoever holds them; otherwise as :func:`cancel_all`.
+
+    :param who: the operator, for the history. :param reason: for the history.
+    """
+    by, text = check_text("who", who), check_reason(reason)
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+        return backend.trash([Trashing(target.uuid, None, reason=text, by=by) for target in part])
+
+    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
+        return f"job {target.uuid} is not on the board any more" if answer is Verdict.LOST else None
+
+    return _run(board, targets, step, Outcome(), act, judge)
+
+
+def release_all(board: JobBoard, targets: Sequence[Target], step: Step, *, reason: str) -> Outcome:
+    """End the claims that the jobs had when they were selected, a request each; otherwise as :func:`cancel_all`.
+
+    :param reason: for the history.
+    """
+    text = check_reason(reason) or "released"
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+        return [backend.release(target.uuid, target.token, text) for target in part]
+
+    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
+        if answer is Verdict.LOST or (answer is Verdict.REPEATED and not repeated):
+            return f"the claim of job {target.uuid} ended before it could be released"
+        return None
+
+    return _run(board, targets, step, Outcome(), act, judge, size=1)
+
+
+def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+    """Bring jobs back from the trash, with no attempts used; otherwise as :func:`cancel_all`."""
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
+        return backend.restore([target.uuid for target in part])
+
+    def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
+        if answer is TrashOutcome.TAKEN:
+            return f"job {target.uuid} stays in the trash: another live job of its name has its key by now"
+        if answer is TrashOutcome.MISSING or (answer is TrashOutcome.REPEATED and not repeated):
+            return f"no job {target.uuid} is in the trash any more"
+        return None
+
+    return _run(board, targets, step, Outcome(), act, judge)
+
+
+def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+    """Delete jobs from the trash for good; otherwise as :func:`cancel_all`."""
+    client = client_of(board)
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
+        return backend.purge([target.uuid for target in part])
+
+    def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
+        # An earlier try, whose reply was lost, may have purged it.
+        if answer is TrashOutcome.DONE or (repeated and client.call(client.backend.read, [target.uuid]) == [None]):
+            return None
+        return f"no job {target.uuid} is in the trash any more"
+
+    return _run(board, targets, step, Outcome(), act, judge)
+
+
+def _run(
+    board: JobBoard,
+    targets: Sequence[Target],
+    step: Step,
+    outcome: Outcome,
+    act: Callable[[Backend, Sequence[Target]], Sequence[Any]],
+    judge: Callable[[Target, Any, bool], str | None],
+    size: int = _BATCH,
+) -> Outcome:
+    """Act on a batch after the other.
+
+    :param judge: given an answer, and whether the request was sent again, why the job was not changed; None if it was.
+    """
+    client = client_of(board)
+    size = min(size, client.backend.capabilities.largest_batch)
+    for start in range(0, len(targets), size):
+        part = targets[start : start + size]
+        try:
+            answers, repeated = client.call_until_certain(act, client.backend, part)
+            refusals = [judge(target, answer, repeated) for target, answer in zip(part, answers, strict=True)]
+        except BoardUnavailable as error:
+            raise type(error)(f"{error}; before that, {outcome.done} of {len(targets)} jobs were done") from error
+        lines = [refusal for refusal in refusals if refusal is not None]
+        outcome.done += len(part) - len(lines)
+        outcome.refused += lines
+        step(len(part))
+    return outcome

@@ -1,0 +1,73 @@
+"""Selects jobs: the same filters for lists and for everything that is done to many jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from jobboard.board import JobBoard, client_of
+from jobboard.job import Job
+from jobboard.states import LIVE, JobState
+from jobboard.validation import check_count, check_delay, check_names
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs; all filters must fit, and None filters nothing. The store serves ``states`` and ``names``.
+
+    :param states: by default those on the board.
+    :param key: the whole key; ``key_prefix``: its beginning.
+    :param owner: the beginning of the owner's name, of a complete job that of its last owner.
+    :param older_than: at least so many seconds old: since it came into the trash for a trashed job, otherwise since it
+        was posted.
+    :param reason: a part of its reason.
+    :param schedule: the id of the schedule that posted it.
+    :param limit: at most so many.
+    :raises TypeError, ValueError: names the argument at fault.
+    """
+
+    states: Collection[JobState] = LIVE
+    names: Collection[str] | None = None
+    key: str | None = None
+    key_prefix: str | None = None
+    owner: str | None = None
+    older_than: float | None = None
+    reason: str | None = None
+    schedule: str | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        check_names(self.names)
+        if self.older_than is not None:
+            check_delay(self.older_than, "older_than")
+        if self.limit is not None:
+            check_count("limit", self.limit)
+
+    def jobs(self, board: JobBoard) -> Iterator[Job]:
+        """Iterate over the jobs in claim order; reads those of its states and names, 500 a request.
+
+        :raises BoardUnavailable: the store can't be reached.
+        """
+        before = None
+        if self.older_than is not None:
+            client = client_of(board)
+            before = client.call(client.backend.now) - self.older_than
+        tests = self._tests(before)
+        jobs = board.iterjobs(names=self.names, states=self.states)
+        return islice((job for job in jobs if all(test(job) for test in tests)), self.limit)
+
+    def _tests(self, before: float | None) -> list[Callable[[Job], bool]]:
+        tests: list[tuple[object, Callable[[Job], bool]]] = [
+            (self.key, lambda job: job.key == self.key),
+            (self.key_prefix, lambda job: (job.key or "").startswith(self.key_prefix or "")),
+            (self.owner, lambda job: (job.record.owner or "").startswith(self.owner or "")),
+            (self.reason, lambda job: (self.reason or "") in (job.record.reason or "")),
+            (self.schedule, lambda job: job.schedule_id == self.schedule),
+            (before, lambda job: _since(job) <= (before or 0.0)),
+        ]
+        return [test for value, test in tests if value is not None]
+
+
+def _since(job: Job) -> float:
+    return (job.record.last_modified if job.record.state is JobState.TRASHED else job.created_on).timestamp()

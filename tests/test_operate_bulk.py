@@ -1,0 +1,162 @@
+"""Which jobs operators mean, and what becomes of each of many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
+from jobboard.board import client_of
+from jobboard.operate import bulk
+from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
+from jobboard.operate.selecting import Selection
+from jobboard.states import LIVE
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+TRASHED = {JobState.TRASHED}
+
+
+class TestSelecting:
+    @pytest.fixture
+    def jobs(self, board: JobBoard) -> dict[str, Job]:
+        jobs = {
+            "first": board.post("a", key="order/7/x"),
+            "second": board.post("b", key="order/7/y"),
+            "delayed": board.post("a", key="order/8/x", delay=1000),
+            "claimed": board.post("a"),
+            "broken": board.post("b"),
+            "fired": board.schedules.add(Schedule("s", Every(hours=1), "c")) and board.schedules.fire_now("s"),
+        }
+        board.claim(jobs["claimed"], "worker@host-7:1")
+        board.trash(jobs["broken"], "me", reason="disk full on /var", force=True)
+        return jobs
+
+    @pytest.mark.parametrize(
+        ("which", "found"),
+        [
+            ({}, ["first", "second", "delayed", "claimed", "fired"]),
+            ({"states": set(JobState)}, ["first", "second", "delayed", "claimed", "broken", "fired"]),
+            ({"states": {JobState.DELAYED}}, ["delayed"]),
+            ({"names": ["b", "c"]}, ["second", "fired"]),
+            ({"key": "order/7/x"}, ["first"]),
+            ({"key_prefix": "order/7/"}, ["first", "second"]),
+            ({"key_prefix": "order/7/", "names": ["b"]}, ["second"]),
+            ({"owner": "worker@host-7"}, ["claimed"]),
+            ({"owner": "orker"}, []),
+            ({"schedule": "s"}, ["fired"]),
+            ({"reason": "full"}, []),
+            ({"reason": "full", "states": TRASHED}, ["broken"]),
+            ({"reason": "", "states": TRASHED}, ["broken"]),
+            ({"older_than": 0, "states": TRASHED}, ["broken"]),
+            ({"older_than": 100}, []),
+            ({"limit": 2}, ["first", "second"]),
+            ({"limit": 2, "names": ["a"]}, ["first", "delayed"]),
+        ],
+    )
+    def test_all_filters_must_fit(
+        self, board: JobBoard, jobs: dict[str, Job], which: dict[str, Any], found: list[str]
+    ) -> None:
+        assert list(Selection(**which).jobs(board)) == [jobs[name] for name in found]
+
+    @pytest.mark.parametrize(
+        "which", [{"older_than": seconds} for seconds in (-1.0, math.nan, math.inf)] + [{"limit": 0}, {"names": [""]}]
+    )
+    def test_filters_that_are_none(self, which: dict[str, Any]) -> None:
+        with pytest.raises(ValueError):
+            Selection(**which)
+
+    def test_of_what(self) -> None:
+        targets = [Target("u", name, 0) for name in "aabbbcdefg"]
+        assert of_what([]) == "0 jobs"
+        assert of_what(targets[:1]) == "1 job named 'a'"
+        assert of_what(targets) == "10 jobs (3 b, 2 a, 1 c, 1 d, 1 e, 2 other names)"
+
+
+class TestBulk:
+    @pytest.fixture
+    def jobs(self, board: JobBoard) -> list[Job]:
+        return board.post_many([Posting("a") for _ in range(250)])
+
+    def test_cancel(self, board: JobBoard, jobs: list[Job]) -> None:
+        targets, steps = targets_of(Selection().jobs(board)), list[int]()
+        board.claim(jobs[0], "w")
+        board.cancel(jobs[1])
+        outcome = bulk.cancel_all(board, targets, steps.append)
+        assert (outcome.done, outcome.asked, steps) == (249, 1, [100, 100, 50])
+        assert jobs[1].uuid in outcome.refused[0]
+        assert (board.job_count, jobs[0].cancelled) == (1, True)
+
+    def test_trash_restore_and_purge(self, board: JobBoard, jobs: list[Job]) -> None:
+        targets = targets_of(Selection().jobs(board))
+        board.cancel(jobs[1])
+        trashed = bulk.trash_all(board, targets, _ignore, who="me", reason="bad")
+        assert (trashed.done, len(trashed.refused)) == (249, 1)
+        assert (jobs[0].history[-1].who, jobs[0].record.reason) == ("me", "bad")
+        board.purge(jobs[2].uuid)
+        restored = bulk.restore_all(board, targets[:200], _ignore)
+        assert (restored.done, len(restored.refused), board.job_count) == (198, 2, 198)
+        purged = bulk.purge_all(board, targets, _ignore)
+        assert (purged.done, len(purged.refused), len(list(board.trashed()))) == (50, 200, 0)
+
+    def test_release_ends_the_claims_that_were_seen(self, board: JobBoard, jobs: list[Job]) -> None:
+        board.claim_next("w", limit=3)
+        targets = targets_of(Selection(states={JobState.CLAIMED}).jobs(board))
+        board.release(jobs[0], reason="x")
+        board.claim(jobs[0], "other")
+        outcome = bulk.release_all(board, targets, _ignore, reason="gone")
+        assert (outcome.done, len(outcome.refused)) == (2, 1)
+        assert jobs[0].state is JobState.CLAIMED
+        assert jobs[1].history[-1].reason == "gone"
+
+    def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
+        job = board.post("a", key="k")
+        board.trash(job, "me", force=True)
+        board.post("a", key="k")
+        outcome = bulk.restore_all(board, targets_of([job]), _ignore)
+        assert (outcome.done, "its key" in outcome.refused[0]) == (0, True)
+        assert list(board.trashed()) == [job]
+
+    @pytest.mark.parametrize("act", [bulk.cancel_all, bulk.restore_all, bulk.purge_all])
+    def test_a_store_that_goes_away_says_how_far_it_came(
+        self, board: JobBoard, jobs: list[Job], act: Callable[[JobBoard, list[Target], Step], Outcome]
+    ) -> None:
+        if act is not bulk.cancel_all:
+            bulk.trash_all(board, targets_of(jobs), _ignore, who="me", reason="bad")
+        with pytest.raises(BoardUnavailable, match="before that, 100 of 250 jobs were done"):
+            act(board, targets_of(jobs), lambda _: board.close())
+        board.connect()
+        states = [LIVE, TRASHED]
+        assert sum(len(list(board.iterjobs(states=each))) for each in states) == (
+            250 if act is bulk.restore_all else 150
+        )
+
+
+def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store forgets a purged job: only its absence says that the first try has purged it."""
+    from jobboard.errors import ReplyLost
+
+    job, inside = board.post("a"), client_of(board).backend
+    board.trash(job, "me", force=True)
+    purge, replies = inside.purge, [ReplyLost("no reply")]
+
+    def lose(uuids: Any) -> Any:
+        answer = purge(uuids)
+        if replies:
+            raise replies.pop()
+        return answer
+
+    monkeypatch.setattr(inside, "purge", lose)
+    assert bulk.purge_all(board, targets_of([job]), _ignore).done == 1
+
+
+def _ignore(_: int) -> None:
+    pass
