@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,8 @@ _MAX_SLEEP = 5.0
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.05, 5.0
 _MAX_DUE = 500
 _HEARTBEAT_INTERVAL = 10.0
+#: Seconds in which a round has certainly begun: none takes so long, even if the store answers none of its requests.
+_MAX_SILENCE = 60.0
 
 
 class Scheduler:
@@ -57,6 +60,8 @@ class Scheduler:
         self._firing = Firing(client_of(board))
         self._who = worker_id(check_text("who", "scheduler" if who is None else who))
         self._heartbeat = Heartbeat(board, "scheduler", self._who, _metadata, _HEARTBEAT_INTERVAL)
+        #: When the last round began.
+        self._turned_at = time.monotonic()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._woken = threading.Event()
@@ -72,6 +77,13 @@ class Scheduler:
         """The name under which operators see it among the entities."""
         return self._who
 
+    @property
+    def healthy(self) -> bool:
+        """False if it was started, and its thread has ended without a stop or hangs: no round began for a minute."""
+        if self._thread is None or self._stopping.is_set():
+            return True
+        return self._thread.is_alive() and time.monotonic() - self._turned_at < _MAX_SILENCE
+
     def start(self) -> None:
         """Begin to post, in a thread of its own. Idempotent; waits for the end of a stop that is under way."""
         with self._lock:
@@ -80,6 +92,7 @@ class Scheduler:
                     return
                 self._thread.join()
             self._stopping.clear()
+            self._turned_at = time.monotonic()
             self._thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
             self._thread.start()
 
@@ -127,6 +140,7 @@ class Scheduler:
         pause = _FIRST_RETRY_DELAY
         try:
             while not self._stopping.is_set():
+                self._turned_at = time.monotonic()
                 try:
                     self._listen()
                     self._sleep(self._round())

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import jobboard
-from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.health import HealthServer, count_for_prometheus, health_options
+from jobboard.cli.logs import log_options, log_to_stderr
+from jobboard.cli.session import Function, Session, command, pass_session
 from jobboard.cli.supervising import ChildProcess, Supervisor
 from jobboard.cli.values import SPAN
 from jobboard.validation import check_delay
 
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+
 #: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
 EXIT_STUCK = 75
+
+
+def _label_option(default: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--label", default=default, envvar="JOBBOARD_LABEL", show_default=True, help="What operators see as its name."
+    )
 
 
 @command(
@@ -31,9 +41,14 @@ EXIT_STUCK = 75
     "jobboard conductor mywork.jobs:handlers --processes 4 --with-scheduler",
 )
 @click.argument("handlers", metavar="MODULE:HANDLERS")
-@click.option("--label", default="conductor", show_default=True, help="What operators see as its name.")
+@_label_option("conductor")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="How many handlers run at a time."
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=1,
+    envvar="JOBBOARD_CONCURRENCY",
+    show_default=True,
+    help="How many handlers run at a time.",
 )
 @click.option(
     "--processes",
@@ -43,9 +58,29 @@ EXIT_STUCK = 75
     show_default=True,
     help="How many conductors to run, each in a process that is started again if it ends.",
 )
-@click.option("--executor", default="thread", show_default=True, help="thread, process, asyncio, or another's.")
-@click.option("--expiry", type=SPAN, default="30s", show_default=True, help="How long a claim lasts unrenewed.")
-@click.option("--drain", type=SPAN, default="30s", show_default=True, help="Time to finish in after SIGTERM.")
+@click.option(
+    "--executor",
+    default="thread",
+    envvar="JOBBOARD_EXECUTOR",
+    show_default=True,
+    help="thread, process, asyncio, or another's.",
+)
+@click.option(
+    "--expiry",
+    type=SPAN,
+    default="30s",
+    envvar="JOBBOARD_EXPIRY",
+    show_default=True,
+    help="How long a claim lasts unrenewed.",
+)
+@click.option(
+    "--drain",
+    type=SPAN,
+    default="25s",
+    envvar="JOBBOARD_DRAIN",
+    show_default=True,
+    help="Time to finish in after SIGTERM; Kubernetes kills after 30 s unless told otherwise.",
+)
 @click.option(
     "--prefetch/--no-prefetch",
     default=True,
@@ -56,17 +91,26 @@ EXIT_STUCK = 75
     "--max-stuck",
     type=click.IntRange(min=0),
     default=None,
+    envvar="JOBBOARD_MAX_STUCK",
     help="Slots replaced when their handlers outlast their claims; as many as --concurrency by default.",
 )
 @click.option(
     "--on-stuck",
     type=click.Choice(["stay", "exit"]),
     default="stay",
+    envvar="JOBBOARD_ON_STUCK",
     show_default=True,
     help="When more are stuck: go on with other names, or exit with status 75.",
 )
-@click.option("--with-scheduler", is_flag=True, help="Run a scheduler in the (first) process.")
+@click.option(
+    "--with-scheduler",
+    is_flag=True,
+    envvar="JOBBOARD_WITH_SCHEDULER",
+    help="Run a scheduler in the (first) process.",
+)
 @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
+@health_options
+@log_options
 @pass_session
 def conductor(
     session: Session,
@@ -77,6 +121,10 @@ def conductor(
     processes: int,
     with_scheduler: bool,
     until_eof: bool,
+    health_host: str,
+    health_port: int | None,
+    log_level: str,
+    log_format: str,
     **options: Any,
 ) -> None:
     """Claim jobs and run their handlers until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
@@ -84,13 +132,14 @@ def conductor(
     SIGUSR1 prints what each slot does, and where every thread is.
     """
     check_delay(drain, "--drain")
-    _log_to_stderr()
+    log_to_stderr(log_level, log_format)
     child = _supervised(processes, until_eof)
     board = session.board(create=True)
     clock = jobboard.Scheduler(board, label) if with_scheduler and (child is None or child.number == 0) else None
     worker = jobboard.Conductor(label, board, load_handlers(handlers), **options)
 
     def start() -> None:
+        _serve_health(health_host, health_port, board, lambda: worker.healthy, 0 if child is None else child.number)
         worker.start()
         if clock is not None:
             clock.start()
@@ -112,8 +161,11 @@ def conductor(
         raise SystemExit(EXIT_STUCK)
 
 
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+def _serve_health(host: str, port: int | None, board: JobBoard, lives: Callable[[], bool], number: int = 0) -> None:
+    """Serve the health of this process, if a port is given; of several processes each takes the next one."""
+    if port is not None:
+        server = HealthServer(host, port and port + number, board, lives, count_for_prometheus())
+        click.echo(f"health: http://{host}:{server.port}/livez /readyz /metrics", err=True)
 
 
 @contextmanager
@@ -187,13 +239,23 @@ def _import(module_name: str) -> ModuleType:
 
 
 @command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")
-@click.option("--label", default="scheduler", show_default=True, help="What operators see as its name.")
+@_label_option("scheduler")
+@health_options
+@log_options
 @pass_session
-def scheduler(session: Session, label: str) -> None:
+def scheduler(
+    session: Session, label: str, health_host: str, health_port: int | None, log_level: str, log_format: str
+) -> None:
     """Post what is due until SIGTERM or SIGINT; any number may run at the same time."""
-    _log_to_stderr()
-    clock = jobboard.Scheduler(session.board(create=True), label)
-    with _until_a_signal(clock.start, clock.stop):
+    log_to_stderr(log_level, log_format)
+    board = session.board(create=True)
+    clock = jobboard.Scheduler(board, label)
+
+    def start() -> None:
+        _serve_health(health_host, health_port, board, lambda: clock.healthy)
+        clock.start()
+
+    with _until_a_signal(start, clock.stop):
         session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
         sys.stdout.flush()
         while not clock.wait(0.5):

@@ -1,0 +1,59 @@
+"""The log of the commands that run until a signal, on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+import click
+
+from jobboard.cli.session import options
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+log_options = options(
+    click.option(
+        "--log-level",
+        type=click.Choice(_LEVELS, case_sensitive=False),
+        default="info",
+        envvar="JOBBOARD_LOG_LEVEL",
+        show_default=True,
+        help="What is logged: each start of a job (debug), each end, what will be tried again, what failed for good.",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        envvar="JOBBOARD_LOG_FORMAT",
+        show_default=True,
+        help="Lines for people, or one JSON object a line.",
+    ),
+)
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line: time (UTC), level, logger, message, the facts of a job, and the traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def log_to_stderr(level: str, form: str) -> None:
+    """Log to standard error; of other packages nothing below INFO."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    chosen = logging.getLevelName(level.upper())
+    logging.basicConfig(level=max(chosen, logging.INFO), handlers=[handler])
+    logging.getLogger("jobboard").setLevel(chosen)
