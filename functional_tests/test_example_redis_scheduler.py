@@ -1,0 +1,79 @@
+"""The example ``redis_scheduler``: two schedulers and a conductor, of which one each is killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from servers.redis_servers import RedisServer
+
+from jobboard import Job, JobBoard, JobState, backend
+from jobboard.testing import eventually
+
+pytest_plugins = ("harnesses.example_processes",)
+
+EVERY = timedelta(seconds=1)
+CONDUCTOR = ("jobboard", "conductor", "redis_scheduler.reports:handlers", "--expiry", "1")
+
+Run = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def board(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
+    monkeypatch.setenv("JOBBOARD_URI", server.uri)
+    monkeypatch.setenv("JOBBOARD_NAME", "reports")
+    monkeypatch.setenv("REPORT_EVERY", str(EVERY.total_seconds()))
+    monkeypatch.setenv("REPORT_TAKES", "0.5")
+    with backend("reports", server.uri) as board:
+        yield board
+
+
+def posted(board: JobBoard) -> list[Job]:
+    return sorted(board.iterjobs(states=set(JobState)), key=fire_time)
+
+
+def fire_time(job: Job) -> datetime:
+    return job.fire_time or datetime.min.replace(tzinfo=UTC)
+
+
+def claimed_by(conductor: subprocess.Popen[bytes], board: JobBoard) -> list[Job]:
+    """Return what it has claimed while it stands still; nothing lets it go on."""
+    conductor.send_signal(signal.SIGSTOP)
+    claimed = list(board.iterjobs(states={JobState.CLAIMED}))
+    if not claimed:
+        conductor.send_signal(signal.SIGCONT)
+    return claimed
+
+
+def test_each_fire_time_is_reported_once_though_a_scheduler_and_a_conductor_die(
+    board: JobBoard, server: RedisServer, run: Run
+) -> None:
+    assert run("redis_scheduler.plan").wait(60) == 0
+    one, _other = (run("jobboard", "scheduler", "--label", host) for host in ("a", "b"))
+    first = run(*CONDUCTOR)
+    eventually(lambda: sorted(e.kind for e in board.entities()) == ["conductor", "scheduler", "scheduler"], 60)
+
+    claimed = eventually(lambda: claimed_by(first, board), 60, every=0.3)
+    first.kill()
+    one.kill()
+    before = len(posted(board))
+    run(*CONDUCTOR)
+
+    assert all(job.wait(60) for job in claimed)
+    eventually(lambda: len(posted(board)) >= before + 3, 60)
+    board.schedules.remove("report")
+    jobs = posted(board)
+    assert all(job.wait(60) for job in jobs)
+    times = [fire_time(job) for job in jobs]
+    assert times == [times[0] + number * EVERY for number in range(len(times))]
+    with server.client(decode_responses=True) as store:
+        assert store.hgetall("reports") == {fire_time(job).isoformat(): job.uuid for job in jobs}
