@@ -37,6 +37,7 @@ _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "patience": float,
     "least_interval": float,
     "create": truth,
+    "gather": truth,
 }
 
 
@@ -54,6 +55,8 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
         - ``largest_details``: bytes that details, a result or a checkpoint may take once encoded (512 KiB);
         - ``patience``: seconds for which a request is repeated after its reply was lost (5);
         - ``least_interval``: seconds of the shortest ``Every`` that a schedule may have (1);
+        - ``gather``: True to let the calls of several threads share requests: what they post, extend, consume, abandon,
+          trash and cancel while a request is under way goes into the next one (False);
         - ``create``: False to refuse a board that nobody has opened or used before (True).
     :raises UnknownBackend: there is no such backend, or what it needs isn't installed; says which there are.
     :raises ValueError: an option that neither has, or a bad value.

@@ -117,7 +117,38 @@ class Board(Protocol):
     def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
 
 
-class Job:
+class JobHandle:
+    """What every handle has that names one job: a :class:`Job`, or an :class:`~jobboard.aio.AsyncJob`."""
+
+    __slots__ = ()
+    uuid: str
+    name: str
+    priority: JobPriority
+    sequence: int
+    token: int | None
+    board: Any
+
+    def _take_claim(self, row: JobRow) -> None:
+        """Make this the handle that claimed."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return self.uuid == other.uuid if isinstance(other, JobHandle) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.uuid)
+
+    def __lt__(self, other: object) -> bool:
+        """Sort as the board claims: higher priority first, then oldest first."""
+        if not isinstance(other, JobHandle):
+            return NotImplemented
+        return (-self.priority, self.sequence) < (-other.priority, other.sequence)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
+
+
+class Job(JobHandle):
     """A light handle on one job.
 
     The posting's fields are plain attributes and never change: uuid, name, details, priority, sequence, created_on,
@@ -130,6 +161,7 @@ class Job:
         "__weakref__", "_reader", "_record", "_row", "board", "book_name", "book_uuid", "details", "fire_time", "key",
         "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
     )  # fmt: skip
+    board: Board
 
     def __init__(
         self, board: Board, reader: JobReader, row: JobRow, payload: Payload | None, token: int | None = None
@@ -179,7 +211,6 @@ class Job:
         return self._record
 
     def _take_claim(self, row: JobRow) -> None:
-        """Make this the handle that claimed."""
         self._update(row)
         self.token = row.token
 
@@ -303,21 +334,6 @@ class Job:
         end = self._reader.wait_for_end(self._row, check_timeout(timeout))
         self._update(end.row)
         return end
-
-    def __eq__(self, other: object) -> bool:
-        return self.uuid == other.uuid if isinstance(other, Job) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.uuid)
-
-    def __lt__(self, other: object) -> bool:
-        """Sort as the board claims: higher priority first, then oldest first."""
-        if not isinstance(other, Job):
-            return NotImplemented
-        return (-self.priority, self.sequence) < (-other.priority, other.sequence)
-
-    def __repr__(self) -> str:
-        return f"<Job {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
 
 
 def row_of(job: Job) -> JobRow:

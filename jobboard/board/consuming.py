@@ -11,9 +11,10 @@ from jobboard.backends.base import Backend
 from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, Trashing, Verdict
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
+from jobboard.client.gathering import Ask, Steps, asks_once
 from jobboard.codec import NewerFormat
 from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
-from jobboard.job import Job
+from jobboard.job import Job, JobHandle
 from jobboard.states import JobState
 from jobboard.validation import (
     check_count,
@@ -46,7 +47,7 @@ class Consuming:
     _backend: Backend
     _handles: JobHandles
 
-    def claim(self, job: Job | str, who: str, expiry: float | None = None) -> int:
+    def claim(self, job: JobHandle | str, who: str, expiry: float | None = None) -> int:
         """Claim one job. Atomic; counts as an attempt.
 
         :param who: the owner's name; another claim of the same name is another owner all the same.
@@ -68,7 +69,7 @@ class Consuming:
             if isinstance(fault, NewerFormat):
                 raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {fault}")
             raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash")
-        if isinstance(job, Job):
+        if isinstance(job, JobHandle):
             job._take_claim(row)
         return row.token
 
@@ -102,19 +103,22 @@ class Consuming:
         # A later batch may hold better jobs, posted or abandoned since the first one.
         return sorted(jobs)
 
-    def extend(self, job: Job | str, who: str, expiry: float | None = None, *, token: int | None = None) -> None:
+    @asks_once
+    def extend(
+        self, job: JobHandle | str, who: str, expiry: float | None = None, *, token: int | None = None
+    ) -> Steps[None]:
         """Let a claim end ``expiry`` seconds from now, also when that is sooner. Atomic and idempotent.
 
         :param expiry: seconds; ``math.inf`` for never; None for the board's default.
         :raises ClaimLost: the claim does not hold.
         """
         extension = Extension(self._fence(job, who, token), self._expiry_of(expiry))
-        (verdict,) = self._client.call(self._backend.extend, [extension])
+        verdict, _ = yield Ask(self._backend.extend, extension, extension.fence.uuid)
         self._raise_if_lost(extension.fence, verdict)
 
     def extend_many(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[JobHandle],
         who: str,
         expiry: float | None = None,
         *,
@@ -144,9 +148,10 @@ class Consuming:
             for verdict in self._client.call(self._backend.extend, part)
         ]
 
+    @asks_once
     def consume(
-        self, job: Job | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
-    ) -> None:
+        self, job: JobHandle | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
+    ) -> Steps[None]:
         """Complete a job for good. Atomic; of all who try, one succeeds.
 
         :param result: plain data; readable for the board's ``retention``.
@@ -159,14 +164,14 @@ class Consuming:
         data = None if result is None else self._client.encode("result", result)
         end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
-        (verdict,), repeated = self._client.call_until_certain(backend.consume, [end])
+        verdict, repeated = yield Ask(backend.consume, end, fence.uuid, 0 if data is None else len(data))
         self._ended(fence, verdict, repeated)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.
             self._client.tidy_when_due()
 
     def consume_many(
-        self, jobs: Iterable[Job | str], who: str, *, results: Sequence[Any] | None = None
+        self, jobs: Iterable[JobHandle | str], who: str, *, results: Sequence[Any] | None = None
     ) -> list[JobBoardError | None]:
         """Complete a batch in one request; each job atomically.
 
@@ -193,9 +198,10 @@ class Consuming:
         self._client.tidy_when_due()
         return answers
 
+    @asks_once
     def abandon(
         self,
-        job: Job | str,
+        job: JobHandle | str,
         who: str,
         *,
         delay: float = 0.0,
@@ -204,7 +210,7 @@ class Consuming:
         error: str | None = None,
         counted: bool = True,
         token: int | None = None,
-    ) -> None:
+    ) -> Steps[None]:
         """Return a job to the board, now or for later. Atomic.
 
         A job that has used up its ``max_attempts`` goes to the trash instead. One whose cancel was requested is
@@ -223,19 +229,20 @@ class Consuming:
         texts = check_reason(reason), check_reason(error, "error")
         fence = self._fence(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
-        (verdict,), repeated = self._client.call_until_certain(self._backend.abandon, [end])
+        verdict, repeated = yield Ask(self._backend.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
+    @asks_once
     def trash(
         self,
-        job: Job | str,
+        job: JobHandle | str,
         who: str,
         *,
         reason: str | None = None,
         error: str | None = None,
         token: int | None = None,
         force: bool = False,
-    ) -> None:
+    ) -> Steps[None]:
         """Move a broken job to the trash, where it stays until it is restored or purged. Atomic.
 
         :param reason: a short text for the history.
@@ -246,18 +253,16 @@ class Consuming:
         """
         check_text("who", who)
         texts = check_reason(reason), check_reason(error, "error")
-        if force:
-            uuid = self._handles.uuid_of(job)
-            (verdict,) = self._client.call(self._backend.trash, [Trashing(uuid, None, *texts, by=who)])
-            if verdict is Verdict.LOST:
-                raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
-            return
-        fence = self._fence(job, who, token)
-        end = Trashing(fence.uuid, fence, *texts, by=who)
-        verdicts, repeated = self._client.call_until_certain(self._backend.trash, [end])
-        self._ended(fence, verdicts[0], repeated)
+        fence = None if force else self._fence(job, who, token)
+        uuid = self._handles.uuid_of(job)
+        end = Trashing(uuid, fence, *texts, by=who)
+        verdict, repeated = yield Ask(self._backend.trash, end, uuid, len(texts[1] or ""))
+        if fence is not None:
+            self._ended(fence, verdict, repeated)
+        elif verdict is Verdict.LOST:
+            raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
 
-    def checkpoint(self, job: Job | str, who: str, state: Any, *, token: int | None = None) -> None:
+    def checkpoint(self, job: JobHandle | str, who: str, state: Any, *, token: int | None = None) -> None:
         """Save how far the work has come, for this owner or the next one. Atomic, durable and idempotent.
 
         :param state: plain data.
@@ -289,15 +294,15 @@ class Consuming:
 
         return self._client.call(find_or_claim)
 
-    def _fence(self, job: Job | str, who: str, token: int | None) -> Fence:
+    def _fence(self, job: JobHandle | str, who: str, token: int | None) -> Fence:
         check_text("who", who)
         if token is not None:
             check_count("token", token, most=_MAX_TOKEN)
         return self._fence_of(job, who, token)
 
-    def _fence_of(self, job: Job | str, who: str, token: int | None) -> Fence:
+    def _fence_of(self, job: JobHandle | str, who: str, token: int | None) -> Fence:
         uuid = self._handles.uuid_of(job)
-        held = job.token if isinstance(job, Job) else None
+        held = job.token if isinstance(job, JobHandle) else None
         if held is None:
             held = self._client.tokens.recall(uuid, who)
         if held is None:

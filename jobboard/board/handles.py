@@ -11,7 +11,7 @@ from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Trashing
 from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient, JobReader
 from jobboard.codec import NewerFormat
-from jobboard.job import Board, Job, row_of
+from jobboard.job import Board, Job, JobHandle, row_of
 from jobboard.payload import Payload, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_uuid
@@ -33,9 +33,9 @@ class JobHandles:
         self._client = client
         self.reader = JobReader(client)
 
-    def uuid_of(self, job: Job | str) -> str:
+    def uuid_of(self, job: JobHandle | str) -> str:
         """Return the uuid of an argument ``job``."""
-        if not isinstance(job, Job):
+        if not isinstance(job, JobHandle):
             return check_uuid(job)
         if job.board.name != self._client.name:
             raise ValueError(f"job {job.uuid} is of board {job.board.name!r}, not of {self._client.name!r}")

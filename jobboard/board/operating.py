@@ -14,7 +14,7 @@ from jobboard.client import BackendClient
 from jobboard.codec import decode
 from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
-from jobboard.job import Job
+from jobboard.job import Job, JobHandle
 from jobboard.states import JobState
 from jobboard.validation import MAX_SECONDS, check_reason, check_text, check_uuid, moment
 
@@ -31,7 +31,7 @@ class Operating:
     _backend: Backend
     _handles: JobHandles
 
-    def release(self, job: Job | str, *, reason: str) -> None:
+    def release(self, job: JobHandle | str, *, reason: str) -> None:
         """End the present claim of a job, whoever has it; the job can be claimed at once. Atomic.
 
         :param reason: a text for the history; required.

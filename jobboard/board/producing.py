@@ -12,8 +12,9 @@ from jobboard.backends.base import Backend
 from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
+from jobboard.client.gathering import Ask, Steps, asks_once
 from jobboard.errors import AlreadyPosted, NotFound, StaleBook
-from jobboard.job import Job, Posting
+from jobboard.job import Job, JobHandle, Posting
 from jobboard.logbook import LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import LIVE, JobPriority
@@ -29,6 +30,7 @@ class Producing:
     _backend: Backend
     _handles: JobHandles
 
+    @asks_once
     def post(
         self,
         name: str,
@@ -43,7 +45,7 @@ class Producing:
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
         connection: Any = None,
-    ) -> Job:
+    ) -> Steps[Job]:
         """Put a job on the board, where it stays until it is consumed, trashed or cancelled.
 
         Atomic and durable. Idempotent by ``uuid``: posting the same one again returns the job that is there, or was.
@@ -68,7 +70,12 @@ class Producing:
         :raises TypeError: that connection can't be used; says what can.
         """
         posting = Posting(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
-        return self.post_many([posting], connection=connection)[0]
+        new, payload = self._new_job(posting)
+        self._client.check_open()
+        backend = self._client.within(connection)
+        self._save_new_books([posting], backend)
+        answer, _ = yield Ask(backend.post, new, new.uuid, len(new.body))
+        return self._posted([(new, payload)], [answer])[0]
 
     def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
         """Post a batch in one request, all or none of it; otherwise as :meth:`post`.
@@ -88,7 +95,8 @@ class Producing:
         self._save_new_books(batch, backend)
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
-    def cancel(self, job: Job | str) -> bool:
+    @asks_once
+    def cancel(self, job: JobHandle | str) -> Steps[bool]:
         """Cancel a job that waits, or request the cancel of one that is claimed. Atomic and idempotent.
 
         A claimed job keeps its claim, and its handler sees ``job.cancelled``. Any end of the claim but consume and
@@ -98,7 +106,7 @@ class Producing:
         :raises NotFound: it is not on the board.
         """
         uuid = self._handles.uuid_of(job)
-        (outcome,), repeated = self._client.call_until_certain(self._backend.cancel, [uuid])
+        outcome, repeated = yield Ask(self._backend.cancel, uuid, uuid)
         if outcome is CancelOutcome.MISSING or (outcome is CancelOutcome.REPEATED and not repeated):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
         self._client.tidy_when_due()
@@ -160,7 +168,9 @@ class Producing:
                 self._save_book(posting.book, backend)
 
     def _post(self, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
-        answers: list[Posted] = self._client.call(backend.post, [new for new, _ in new_jobs])
+        return self._posted(new_jobs, self._client.call(backend.post, [new for new, _ in new_jobs]))
+
+    def _posted(self, new_jobs: Sequence[tuple[NewJob, Payload]], answers: Sequence[Posted]) -> list[Job]:
         for (new, _), answer in zip(new_jobs, answers, strict=True):
             if answer.outcome is PostOutcome.TAKEN:
                 raise AlreadyPosted(

@@ -10,11 +10,12 @@ from typing import Any
 from jobboard.backends.base import Backend
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
+from jobboard.client.interruption import Interruption
 from jobboard.client.reader import wait_limit
 from jobboard.codec import decode
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
-from jobboard.job import Job
+from jobboard.job import Job, JobHandle
 from jobboard.logbook import LogBook
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
@@ -48,7 +49,7 @@ class Watching:
             raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._client.name!r}")
         return self._handles.any(row)
 
-    def find_owner(self, job: Job | str) -> str | None:
+    def find_owner(self, job: JobHandle | str) -> str | None:
         """Return who has claimed the job now, or None.
 
         :raises NotFound: there is no such job.
@@ -100,11 +101,16 @@ class Watching:
         :returns: the jobs that can be claimed, best first; nothing after the timeout.
         :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
         """
+        return self._wait(timeout, names, Interruption())
+
+    def _wait(self, timeout: float | None, names: Collection[str] | None, interruption: Interruption) -> Iterator[Job]:
+        """Wait, as :meth:`wait` does; an interruption ends it as the timeout does."""
         seconds, wanted = check_timeout(timeout), check_names(names)
         deadline = None if seconds is None else time.monotonic() + seconds
         with wait_limit(seconds), self._client.waiter(wanted) as waiter:
+            interruption.will_call(waiter.interrupt)
             self._client.tidy_when_due()
-            while True:
+            while not interruption.has_come:
                 due = self._client.call(waiter.ready_in)
                 if due is not None and due <= 0:
                     met = self._client.newer_formats.meetings
@@ -120,6 +126,7 @@ class Watching:
                     return iter(())
                 waiter.wait(_soonest(due, left))
                 self._client.check_open()
+        return iter(())
 
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None

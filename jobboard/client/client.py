@@ -7,12 +7,14 @@ import os
 import threading
 import time
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from jobboard.backends.base import Backend, Waiter
 from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
+from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
 from jobboard.client.tokens import Tokens
@@ -43,6 +45,7 @@ class BackendClient:
     :param largest_details: bytes that details, a result or a checkpoint may take once encoded; at most 8 MiB.
     :param patience: seconds for which a request is repeated after its reply was lost.
     :param least_interval: seconds of the shortest ``Every`` that a schedule may have to be added or fired.
+    :param gather: whether calls of several threads share requests.
     :param create: False: ``connect`` refuses a board that nobody has opened or used before, instead of making it.
     """
 
@@ -57,6 +60,7 @@ class BackendClient:
         patience: float = 5.0,
         least_interval: float = 1.0,
         create: bool = True,
+        gather: bool = False,
     ) -> None:
         self.name = check_text("a board's name", name)
         check_roles(backend)
@@ -71,6 +75,8 @@ class BackendClient:
         self.tokens = Tokens()
         self.newer_formats = NewerFormats(self.name)
         self._create = create
+        self._gather = gather
+        self._gatherers: defaultdict[Any, ThreadGatherer] = defaultdict(self._new_gatherer)
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._closed.set()
@@ -97,6 +103,8 @@ class BackendClient:
                 self.backend.open(timeout)
             self._pid = os.getpid()
             self._subscriptions = Subscriptions()
+            # After a fork, threads of the parent may have been about to send.
+            self._gatherers.clear()
             self._closed.clear()
 
     def _check_that_board_exists(self, timeout: float) -> None:
@@ -151,6 +159,21 @@ class BackendClient:
             return primitive(*args, **kwargs), False
         except ReplyLost as error:
             return self._repeat(lambda: primitive(*args, **kwargs), error), True
+
+    def complete(self, steps: Steps[T]) -> T:
+        """Return what a call returns that asks once; its ask shares a request with others if this client gathers."""
+        ask = next(steps)
+        if self._gather and self.is_shareable(ask):
+            return finish(steps, self._gatherers[ask.primitive].send(ask))
+        answers, repeated = self.call_until_certain(ask.primitive, [ask.item])
+        return finish(steps, (answers[0], repeated))
+
+    def is_shareable(self, ask: Ask) -> bool:
+        """Whether an ask may share a request with others: not if it is part of a transaction of the user's."""
+        return getattr(ask.primitive, "__self__", None) is self.backend
+
+    def _new_gatherer(self) -> ThreadGatherer:
+        return ThreadGatherer(self.call_until_certain, self.backend.capabilities.largest_batch)
 
     def _repeat(self, request: Callable[[], T], last: BoardUnavailable) -> T:
         delay, deadline = _FIRST_RETRY_DELAY, time.monotonic() + self.patience

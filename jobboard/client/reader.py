@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from jobboard.states import LIVE, JobState
 END_EVENTS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
 
 #: For so many seconds after its timeout a wait still takes the last answer of the store.
-_LAST_ANSWER_TIMEOUT = 3.0
+LAST_ANSWER_TIMEOUT = 3.0
 
 #: Events may get lost, so a wait for a job's end reads the job this often, in seconds.
 _READ_INTERVAL = 2.0
@@ -71,38 +72,59 @@ class JobReader:
 
         :param known: what the caller knows of the job.
         """
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        changed, events = threading.Event(), list[JobEvent]()
-
-        def note(event: JobEvent) -> None:
-            if event.uuid == known.uuid:
-                events.append(event)
-                changed.set()
-
-        client = self._client
+        changed, wait, client = threading.Event(), EndWait(known, timeout), self._client
         client.check_open()
         with ExitStack() as stack:
             stack.enter_context(wait_limit(timeout))
-            stack.callback(client.backend.listen(note, END_EVENTS))
-            was_seen = False
-            while True:
+            stack.callback(client.backend.listen(wait.noting(changed.set), END_EVENTS))
+            while wait.result is None:
                 changed.clear()
                 (row,) = client.call(client.backend.read, [known.uuid])
-                left = deadline - time.monotonic()
-                if row is None:
-                    if was_seen and not events:
-                        # Only its event says how it ended, and may still be on its way.
-                        changed.wait(min(max(left, 0.0), _READ_INTERVAL))
-                    return _ended(known, events[-1] if events else None)
-                known, was_seen = row, True
-                if row.state not in LIVE or left <= 0:
-                    return JobEnd(row, _END_OF_STATE.get(row.state))
-                changed.wait(min(left, _READ_INTERVAL))
+                changed.wait(wait.look(row))
+            return wait.result
+
+
+class EndWait:
+    """The wait for one job's end: what is known of it, and when to look again. Who waits reads and sleeps."""
+
+    def __init__(self, known: JobRow, timeout: float | None) -> None:
+        self._known = known
+        self._deadline = math.inf if timeout is None else time.monotonic() + timeout
+        self._end: JobEvent | None = None
+        self._was_seen = self._is_gone = self._is_over = False
+
+    def noting(self, wake: Callable[[], object]) -> Callable[[JobEvent], None]:
+        """Return what is to hear of :data:`END_EVENTS`; it calls ``wake`` when the job has ended."""
+
+        def note(event: JobEvent) -> None:
+            if event.uuid == self._known.uuid:
+                self._end = event
+                wake()
+
+        return note
+
+    def look(self, row: JobRow | None) -> float:
+        """Take what was read, and return for how many seconds to wait for an event."""
+        left = self._deadline - time.monotonic()
+        if row is None:
+            self._is_gone = True
+            # Only its event says how it ended, and may still be on its way.
+            return min(max(left, 0.0), _READ_INTERVAL) if self._was_seen and self._end is None else 0.0
+        self._known, self._was_seen = row, True
+        self._is_over = row.state not in LIVE or left <= 0
+        return 0.0 if self._is_over else min(left, _READ_INTERVAL)
+
+    @property
+    def result(self) -> JobEnd | None:
+        """What the wait saw; None while it goes on."""
+        if self._is_gone:
+            return _ended(self._known, self._end)
+        return JobEnd(self._known, _END_OF_STATE.get(self._known.state)) if self._is_over else None
 
 
 def wait_limit(timeout: float | None) -> AbstractContextManager[None]:
     """Limit the requests of a wait."""
-    return time_limit(math.inf if timeout is None else timeout + _LAST_ANSWER_TIMEOUT)
+    return time_limit(math.inf if timeout is None else timeout + LAST_ANSWER_TIMEOUT)
 
 
 def _ended(known: JobRow, end: JobEvent | None) -> JobEnd:

@@ -109,7 +109,7 @@ class Schedules:
             self._remove_unreadable(fresh.id)
         return self._change(fresh.id, decide)
 
-    def modify(self, id: str, **changes: Any) -> Schedule:
+    def modify(self, /, id: str, **changes: Any) -> Schedule:
         """Change some of a schedule's arguments in one step; it keeps its progress. Atomic.
 
         With another trigger, start or end its next fire time is the first one after this moment. A schedule that was

@@ -1,0 +1,16 @@
+"""The board for asyncio and Trio: the interface of :class:`jobboard.JobBoard`, awaited. Needs the extra ``aio``."""
+
+from jobboard.errors import MissingExtra
+
+try:
+    import anyio as _anyio  # noqa: F401, whether it is there
+except ModuleNotFoundError as error:
+    raise MissingExtra("jobboard.aio needs the Python package 'anyio': pip install 'jobboard[aio]'") from error
+
+from jobboard.aio.board import AsyncJobBoard
+from jobboard.aio.events import EventStream
+from jobboard.aio.fetching import backend, fetch
+from jobboard.aio.job import AsyncJob
+from jobboard.aio.schedules import AsyncSchedules
+
+__all__ = ["AsyncJob", "AsyncJobBoard", "AsyncSchedules", "EventStream", "backend", "fetch"]

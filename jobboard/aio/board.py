@@ -1,0 +1,168 @@
+"""The board for asyncio and Trio."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncIterator, Collection
+from functools import cached_property, partial
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+
+from jobboard.aio.events import EventStream
+from jobboard.aio.job import AsyncJob
+from jobboard.aio.schedules import AsyncSchedules
+from jobboard.aio.threads import Threads
+from jobboard.aio.twin import Asked, Iteration, Twin, awaited, iterated
+from jobboard.backends.base import Capabilities
+from jobboard.board import JobBoard, client_of
+from jobboard.client import BackendClient
+from jobboard.events import EventKind
+from jobboard.job import Job, JobHandle
+
+_GONE = "whoever claimed it was cancelled"
+
+
+def _abandon(board: JobBoard, token: int, job: JobHandle | str, who: str, expiry: float | None = None) -> None:
+    board.abandon(job, who, token=token, reason=_GONE, counted=False)
+
+
+def _abandon_all(board: JobBoard, jobs: list[Job], who: str, *_: object, **__: object) -> None:
+    for job in jobs:
+        board.abandon(job, who, reason=_GONE, counted=False)
+
+
+class AsyncJobBoard(Twin):
+    """A board of which all that asks the store is awaited: a :class:`~jobboard.JobBoard` for asyncio and Trio.
+
+    Get one from :func:`jobboard.aio.fetch` or :func:`jobboard.aio.backend`; or make one of a board that is there, which
+    it shares with whoever uses that. Names, arguments, results and errors are those of :class:`~jobboard.JobBoard`; its
+    handles are :class:`AsyncJob`. No call blocks the event loop.
+
+    What many tasks post, extend, consume, abandon, trash and cancel while such a request is under way goes together
+    into the next one. Cancelling a task withdraws what was not sent. What was sent takes effect all the same, but
+    claims are abandoned.
+
+    :param board: the board below.
+    """
+
+    def __init__(self, board: JobBoard) -> None:
+        self._sync: JobBoard = board
+        self._threads = Threads(client_of(board))
+        self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
+
+    @property
+    def name(self) -> str:
+        """The board's name."""
+        return self._sync.name
+
+    @property
+    def store(self) -> str:
+        """The kind of store behind the board, such as ``"sqlite"``."""
+        return self._sync.store
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store behind the board can do, as data."""
+        return self._sync.capabilities
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store can be reached, as far as this client knows; no request."""
+        return self._sync.connected
+
+    @cached_property
+    def schedules(self) -> AsyncSchedules:
+        """The schedules that live on this board."""
+        return AsyncSchedules(self, self._sync.schedules, self._threads)
+
+    @property
+    def client(self) -> BackendClient:
+        return client_of(self._sync)
+
+    connect = awaited(JobBoard.connect, lambda board, *_: board.close())
+    migrate = awaited(JobBoard.migrate)
+
+    post = awaited(JobBoard.post)
+    post_many = awaited(JobBoard.post_many)
+    cancel = awaited(JobBoard.cancel)
+    cancel_by_key = awaited(JobBoard.cancel_by_key)
+    save_book = awaited(JobBoard.save_book)
+
+    claim = awaited(JobBoard.claim, _abandon)
+    claim_next = awaited(JobBoard.claim_next, _abandon_all)
+    extend = awaited(JobBoard.extend)
+    extend_many = awaited(JobBoard.extend_many)
+    consume = awaited(JobBoard.consume)
+    consume_many = awaited(JobBoard.consume_many)
+    abandon = awaited(JobBoard.abandon)
+    trash = awaited(JobBoard.trash)
+    checkpoint = awaited(JobBoard.checkpoint)
+
+    get = awaited(JobBoard.get)
+    find = awaited(JobBoard.find)
+    find_owner = awaited(JobBoard.find_owner)
+    job_count = Asked[int]()
+    stats = awaited(JobBoard.stats)
+    iterjobs = iterated(JobBoard.iterjobs)
+    load_book = awaited(JobBoard.load_book)
+
+    release = awaited(JobBoard.release)
+    trashed = iterated(JobBoard.trashed)
+    restore = awaited(JobBoard.restore)
+    purge = awaited(JobBoard.purge)
+    pause = awaited(JobBoard.pause)
+    resume = awaited(JobBoard.resume)
+    paused = awaited(JobBoard.paused)
+    audit = awaited(JobBoard.audit)
+    register_entity = awaited(JobBoard.register_entity)
+    remove_entity = awaited(JobBoard.remove_entity)
+    entities = awaited(JobBoard.entities)
+    destroy_book = awaited(JobBoard.destroy_book)
+
+    def wait(self, timeout: float | None = None, names: Collection[str] | None = None) -> AsyncIterator[AsyncJob]:
+        """Wait until a job can be claimed, for ``async for``; arguments and errors as for :meth:`JobBoard.wait`.
+
+        It takes a thread meanwhile; a board has 64 for that.
+        """
+        return Iteration(self, partial(self._sync._wait, timeout, names), waits=True)
+
+    def subscribe(self, kinds: Collection[EventKind] | None = None) -> EventStream:
+        """Return later events, whichever client made them, for ``async with`` and ``async for``.
+
+        Events are hints: each arrives at most once, in order per job; a reader that is 10,000 behind misses some.
+
+        :param kinds: only events of these kinds; None for all.
+        """
+        stream = EventStream(self._sync, self._threads, kinds)
+        self._streams.add(stream)
+        return stream
+
+    async def close(self) -> None:
+        """Release the store; claims stay as they are, subscriptions end. Idempotent."""
+        with anyio.CancelScope(shield=True):
+            await self._threads.run(self._sync.close)
+        self._threads.close()
+        for stream in list(self._streams):
+            stream.end()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, Job):
+            return AsyncJob(self, value, self._threads)
+        if isinstance(value, list):
+            return [self._shown(item) for item in value]
+        return value
+
+    def __repr__(self) -> str:
+        state = "connected" if self.connected else "closed"
+        return f"<AsyncJobBoard {self.name!r} on {self.store}, {state}>"

@@ -1,0 +1,131 @@
+"""The handle on a job for asyncio and Trio."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from jobboard.aio.pending import current_notify
+from jobboard.aio.threads import Threads
+from jobboard.aio.twin import Asked, Twin, awaited
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import JobRow
+from jobboard.client.gathering import Ask, Steps
+from jobboard.client.reader import END_EVENTS, LAST_ANSWER_TIMEOUT, EndWait, JobEnd
+from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind, HistoryEntry
+from jobboard.job import Job, JobHandle, Record, result_of, row_of
+from jobboard.logbook import LogBook
+from jobboard.states import JobState
+from jobboard.validation import check_timeout
+
+if TYPE_CHECKING:
+    from jobboard.aio.board import AsyncJobBoard
+
+
+class AsyncJob(JobHandle, Twin):
+    """A light handle on one job: a :class:`~jobboard.Job` of which all that asks the store is awaited.
+
+    The posting's fields, ``record`` and ``token`` are plain attributes, as on a :class:`~jobboard.Job`. ``await
+    job.state``, ``await job.wait()`` and their like ask the store each time.
+    """
+
+    __slots__ = ("_sync", "_threads", "board")
+
+    details: dict[str, Any] | None
+    key: str | None
+    max_attempts: int | None
+    book_uuid: str | None
+    book_name: str | None
+    schedule_id: str | None
+    fire_time: datetime | None
+    created_on: datetime
+    run_at: datetime | None
+    raw: bytes
+    store: str
+    record: Record
+
+    def __init__(self, board: AsyncJobBoard, job: Job, threads: Threads) -> None:
+        self.board = board
+        self._sync = job
+        self._threads = threads
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FACTS:
+            return getattr(self._sync, name)
+        raise AttributeError(f"an AsyncJob has no attribute {name!r}")
+
+    def _take_claim(self, row: JobRow) -> None:
+        self._sync._take_claim(row)
+
+    def _shown(self, value: Any) -> Any:
+        return value
+
+    state = Asked[JobState]()
+    owner = Asked[str | None]()
+    last_modified = Asked[datetime]()
+    attempts = Asked[int]()
+    last_error = Asked[str | None]()
+    result = Asked[Any]()
+    checkpoint = Asked[Any]()
+    history = Asked[tuple[HistoryEntry, ...]]()
+    cancelled = Asked[bool]()
+    book = Asked[LogBook | None]()
+
+    expires_in = awaited(Job.expires_in)
+    extend_expiry = awaited(Job.extend_expiry)
+    checkpoint_state = awaited(Job.checkpoint_state)
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the job has ended, as :meth:`Job.wait() <jobboard.Job.wait>` does; takes no thread meanwhile.
+
+        :param timeout: seconds; None to wait without end.
+        :returns: True if it is complete; :attr:`record` is fresh then.
+        :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
+        """
+        return (await self._wait_for_end(timeout)).kind is EventKind.CONSUMED
+
+    async def get_result(self, timeout: float | None = None) -> Any:
+        """Wait for the job's end, and return what its handler returned, or raise what
+        :meth:`Job.get_result() <jobboard.Job.get_result>` raises.
+
+        :param timeout: seconds; None to wait without end.
+        """
+        return result_of(self._sync, await self._wait_for_end(timeout))
+
+    async def _wait_for_end(self, timeout: float | None) -> JobEnd:
+        wait, client = EndWait(row_of(self._sync), check_timeout(timeout)), self.board.client
+        client.check_open()
+        try:
+            with anyio.fail_after(None if timeout is None else timeout + LAST_ANSWER_TIMEOUT):
+                end = await self._look_until_it_ends(wait, client.backend)
+        except TimeoutError:
+            raise BoardUnavailable(f"the store did not answer whether job {self.uuid} has ended") from None
+        self._sync._update(end.row)
+        return end
+
+    async def _look_until_it_ends(self, wait: EndWait, backend: Backend) -> JobEnd:
+        notify, changed = current_notify(), [anyio.Event()]
+        note = wait.noting(lambda: notify(changed[0].set))
+        unlisten = await self._threads.run(partial(backend.listen, note, END_EVENTS), lambda end: end())
+        try:
+            while wait.result is None:
+                changed[0] = anyio.Event()
+                pause = wait.look(await self._threads.gather("read", _read(backend, self.uuid)))
+                with anyio.move_on_after(pause):
+                    await changed[0].wait()
+            return wait.result
+        finally:
+            self._threads.later(unlisten)
+
+
+#: What a handle knows without asking the store.
+FACTS = frozenset({*JobHandle.__annotations__, *AsyncJob.__annotations__} - {"board"})
+
+
+def _read(backend: Backend, uuid: str) -> Steps[JobRow | None]:
+    row, _ = yield Ask(backend.read, uuid, uuid)
+    return row  # type: ignore[no-any-return]

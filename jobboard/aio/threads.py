@@ -1,0 +1,162 @@
+"""The threads behind one board for asyncio and Trio: some that gather, and a bounded pool for everything else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from jobboard.aio.pending import Pending, Undo, deliver
+from jobboard.client import BackendClient
+from jobboard.client.gathering import Ask, Steps, finish, send_together
+from jobboard.client.interruption import Interruption
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Threads for what is not gathered, and for calls that block until something happens.
+MAX_THREADS, MAX_WAITS = 8, 64
+#: One for each primitive that is gathered.
+_MAX_GATHERERS = 8
+
+
+class Threads:
+    """Makes blocking calls for tasks. Threads begin when they are needed, and end with :meth:`close`."""
+
+    def __init__(self, client: BackendClient) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._executors: dict[str, ThreadPoolExecutor] = {}
+        self._gatherers: dict[str, _Gatherer] = {}
+
+    async def run(self, function: Callable[[], T], undo: Undo[T] | None = None) -> T:
+        """Return what a function returns that may block for as long as one request takes."""
+        return await self._run("calls", MAX_THREADS, function, undo)
+
+    async def wait(self, function: Callable[[Interruption], T]) -> T:
+        """Return what a function returns that blocks until something happens, or it is interrupted."""
+        interruption = Interruption()
+        try:
+            return await self._run("waits", MAX_WAITS, partial(function, interruption), None)
+        finally:
+            interruption.come()
+
+    async def gather(self, name: str, steps: Steps[T]) -> T:
+        """Return what a call returns that asks once; its ask goes together with those of other tasks.
+
+        :param name: that of the method; all its calls ask the same primitive.
+        """
+        self._client.check_open()
+        pending: Pending[T] = Pending(self.later, None)
+        self._check_process()
+        gatherer = self._gatherers.get(name)
+        if gatherer is None:
+            gatherer = self._gatherers[name] = _Gatherer(self._client, partial(self._submit, "gather", _MAX_GATHERERS))
+        gatherer.put(_Call(pending, steps, copy_context()))
+        return await pending.wait()
+
+    def close(self) -> None:
+        """Let the threads end when they have done what they have begun."""
+        with self._lock:
+            executors, self._executors = self._executors, {}
+            self._gatherers = {}
+        for executor in executors.values():
+            executor.shutdown(wait=False)
+
+    async def _run(self, kind: str, most: int, function: Callable[[], T], undo: Undo[T] | None) -> T:
+        pending: Pending[T] = Pending(self.later, undo)
+        context = copy_context()
+
+        def call() -> None:
+            if not pending.is_withdrawn:
+                pending.answer(partial(context.run, function))
+                deliver([pending])
+
+        self._submit(kind, most, call)
+        return await pending.wait()
+
+    def later(self, function: Callable[[], object]) -> None:
+        """Call a function in a thread of the pool; returns at once."""
+        self._submit("calls", MAX_THREADS, function)
+
+    def _submit(self, kind: str, most: int, function: Callable[[], object]) -> None:
+        with self._lock:
+            self._check_process()
+            executor = self._executors.get(kind)
+            if executor is None:
+                executor = ThreadPoolExecutor(most, thread_name_prefix=f"jobboard-aio-{kind}")
+                self._executors[kind] = executor
+            executor.submit(function)
+
+    def _check_process(self) -> None:
+        """After a fork, the parent's threads are not here."""
+        if self._pid != os.getpid():
+            self._lock, self._pid, self._executors, self._gatherers = threading.Lock(), os.getpid(), {}, {}
+
+
+@dataclass(slots=True)
+class _Call:
+    pending: Pending[Any]
+    steps: Steps[Any]
+    context: Context
+    ask: Ask | None = None
+
+    def begin(self) -> Ask | None:
+        """Return what the call asks; None if it has failed before, as for a bad argument."""
+        try:
+            self.ask = self.context.run(next, self.steps)
+        except BaseException as error:
+            self.pending.answer(partial(_raise, error))
+        return self.ask
+
+
+class _Gatherer:
+    """Gathers the calls of one method: one request is under way at a time, and the next one has all that came since."""
+
+    def __init__(self, client: BackendClient, submit: Callable[[Callable[[], object]], object]) -> None:
+        self._client = client
+        self._largest = client.backend.capabilities.largest_batch
+        self._submit = submit
+        self._lock = threading.Lock()
+        self._calls: deque[_Call] = deque()
+        self._sending = False
+
+    def put(self, call: _Call) -> None:
+        with self._lock:
+            self._calls.append(call)
+            is_first, self._sending = not self._sending, True
+        if is_first:
+            self._submit(self._send_all)
+
+    def _send_all(self) -> None:
+        while calls := self._take():
+            try:
+                self._send(calls)
+            except BaseException as error:
+                for call in calls:
+                    if not call.pending.is_answered:
+                        call.pending.answer(partial(_raise, error))
+            deliver(call.pending for call in calls)
+
+    def _take(self) -> list[_Call]:
+        with self._lock:
+            taken = [self._calls.popleft() for _ in range(min(len(self._calls), self._largest))]
+            self._sending = bool(taken)
+        return taken
+
+    def _send(self, calls: list[_Call]) -> None:
+        begun = [call for call in calls if not call.pending.is_withdrawn and call.begin() is not None]
+        asks = [call.ask for call in begun if call.ask is not None]
+        for call, reply in zip(begun, send_together(self._client.call_until_certain, asks, self._largest), strict=True):
+            call.pending.answer(partial(call.context.run, finish, call.steps, reply))
+
+
+def _raise(error: BaseException) -> Any:
+    raise error

@@ -1,0 +1,135 @@
+"""Makes the coroutines of a class for asyncio and Trio out of the methods of the class that it is the twin of."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from jobboard.aio.threads import Threads
+from jobboard.client.interruption import Interruption
+from jobboard.job import Job
+
+if TYPE_CHECKING:
+    from jobboard.aio.job import AsyncJob
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: How many jobs an iteration fetches at once.
+_CHUNK = 100
+
+
+class Twin:
+    """Makes the calls of another object in threads.
+
+    ``_sync`` is that object, and ``_shown`` makes of what it returns what users get.
+    """
+
+    __slots__ = ()
+    _sync: Any
+    _threads: Threads
+
+    def _shown(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+@overload
+def awaited(
+    method: Callable[Concatenate[Any, P], Job], undo: Callable[..., object] | None = None
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncJob]]: ...
+@overload
+def awaited(
+    method: Callable[Concatenate[Any, P], list[Job]], undo: Callable[..., object] | None = None
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, list[AsyncJob]]]: ...
+@overload
+def awaited(
+    method: Callable[Concatenate[Any, P], T], undo: Callable[..., object] | None = None
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
+def awaited(method: Any, undo: Callable[..., object] | None = None) -> Any:
+    """Return a method as a coroutine: gathered with others if it asks once, else in a thread of the pool.
+
+    :param undo: is called with the sync object, the result and the arguments, if the task was cancelled meanwhile.
+    """
+    steps = getattr(method, "steps", None)
+
+    async def call(self: Twin, /, *args: Any, **kwargs: Any) -> Any:
+        if steps is not None and kwargs.get("connection") is None:
+            return self._shown(await self._threads.gather(method.__name__, steps(self._sync, *args, **kwargs)))
+        take_back = None if undo is None else lambda result: undo(self._sync, result, *args, **kwargs)
+        return self._shown(await self._threads.run(partial(method, self._sync, *args, **kwargs), take_back))
+
+    return _named(call, method)
+
+
+@overload
+def iterated(
+    method: Callable[Concatenate[Any, P], Iterator[Job]],
+) -> Callable[Concatenate[Any, P], AsyncIterator[AsyncJob]]: ...
+@overload
+def iterated(method: Callable[Concatenate[Any, P], Iterator[T]]) -> Callable[Concatenate[Any, P], AsyncIterator[T]]: ...
+def iterated(method: Any) -> Any:
+    """Return a method that iterates as one for ``async for``; what is wrong is raised by its first step."""
+
+    def call(self: Twin, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        return Iteration(self, partial(method, self._sync, *args, **kwargs))
+
+    return _named(call, method)
+
+
+def _named(call: Any, method: Any) -> Any:
+    functools.update_wrapper(call, method)
+    call.__signature__ = inspect.signature(method)
+    return call
+
+
+class Asked(Generic[T]):
+    """A property that asks the store, to be awaited."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, twin: None, _owner: type) -> Self: ...
+    @overload
+    def __get__(self, twin: Twin, _owner: type) -> Coroutine[Any, Any, T]: ...
+    def __get__(self, twin: Twin | None, _owner: type) -> Self | Coroutine[Any, Any, T]:
+        return self if twin is None else self._read(twin)
+
+    async def _read(self, twin: Twin) -> Any:
+        return twin._shown(await twin._threads.run(partial(getattr, twin._sync, self._name)))
+
+
+class Iteration(AsyncIterator[Any]):
+    """Iterates in a thread, some steps at once.
+
+    :param waits: whether the beginning may block for long; it takes an interruption then.
+    """
+
+    def __init__(self, twin: Twin, begin: Callable[..., Iterator[Any]], *, waits: bool = False) -> None:
+        self._twin = twin
+        self._begin = begin
+        self._waits = waits
+        self._iterator: Iterator[Any] | None = None
+        self._fetched: Iterator[Any] = iter(())
+
+    def __aiter__(self) -> Iteration:
+        return self
+
+    async def __anext__(self) -> Any:
+        for value in self._fetched:
+            return self._twin._shown(value)
+        first_of_wait = self._waits and self._iterator is None
+        fetch = self._twin._threads.wait if first_of_wait else self._twin._threads.run
+        self._fetched = iter(await fetch(self._fetch))
+        for value in self._fetched:
+            return self._twin._shown(value)
+        raise StopAsyncIteration
+
+    def _fetch(self, *interruption: Interruption) -> list[Any]:
+        if self._iterator is None:
+            self._iterator = self._begin(*interruption)
+        return list(islice(self._iterator, _CHUNK))
