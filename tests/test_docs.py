@@ -25,7 +25,7 @@ def examples() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "code"), examples(), ids=[name for name, _ in examples()])
 def test_an_example_runs(name: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, name, "exec"), {"__name__": "example"})
+    exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "example"})
 
 
 def test_there_are_examples() -> None:

@@ -92,7 +92,7 @@ class Execution:
         """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
         _current.set(self)
         self.begin()
-        return telemetry.call_handler(self.handler.function, self.running_job)
+        return telemetry.call_handler(self.handler.call, self.running_job)
 
     def describe(self) -> str:
         """Return one line on its state."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jobboard.conductor.backoff import Backoff
+from jobboard.conductor.calling import call_of, is_async
 from jobboard.validation import check_count, check_number, check_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -16,19 +16,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One handler and its options; ``timeout`` in seconds."""
+    """One handler and its options; ``timeout`` in seconds, and ``call`` runs it on a :class:`~jobboard.RunningJob`."""
 
     name: str
     function: Callable[..., Any]
+    call: Callable[[Any], Any] = field(repr=False)
     max_attempts: int
     backoff: Backoff
     timeout: float | None
 
     @property
     def is_async(self) -> bool:
-        """Whether a call returns a coroutine; also of a partial, and of an object with ``__call__``."""
-        call = getattr(self.function, "__call__", None)  # noqa: B004, it is inspected, not only looked for
-        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+        """Whether a call returns a coroutine."""
+        return is_async(self.function)
 
 
 class Handlers:
@@ -59,8 +59,10 @@ class Handlers:
     ) -> Callable[[Function], Function]:
         """Register the decorated function for jobs of this name, and leave it as it is.
 
-        The function, plain or ``async``, is called with a :class:`~jobboard.RunningJob`. It returns the job's result
-        (plain data or None), or :class:`~jobboard.RunAgain`; an exception is a failure.
+        The function, plain or ``async``, is called with a :class:`~jobboard.RunningJob`. If its second parameter, or
+        its only one, is annotated with a dataclass, a TypedDict or a pydantic model, it gets the details as such; a job
+        whose details don't fit goes to the trash. It returns the job's result (plain data or None), or
+        :class:`~jobboard.RunAgain`; an exception is a failure.
 
         :param name: the job's name; None takes the function's own.
         :param max_attempts: the failures after which the job goes to the trash; the posting's own number wins.
@@ -68,7 +70,7 @@ class Handlers:
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
         :raises ValueError: the name has a handler already, or an option is out of its range.
-        :raises TypeError: an argument is of another type.
+        :raises TypeError: an argument is of another type, or the function can't be called with one job.
         """
         if name is not None:
             # @handlers.handler without parentheses passes the function as the name.
@@ -98,7 +100,7 @@ class Handlers:
         seconds = self._timeout if timeout is None else _check_timeout(timeout)
         pause = _check_backoff(backoff) or self._backoff
         self._check_free(name)
-        self._handlers[name] = Handler(name, function, attempts, pause, seconds)
+        self._handlers[name] = Handler(name, function, call_of(name, function), attempts, pause, seconds)
 
     def include(self, others: Handlers) -> None:
         """Register all handlers of another collection, with the options that they have there.

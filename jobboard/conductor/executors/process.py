@@ -36,7 +36,7 @@ class ProcessExecutor(Executor):
     def start(self) -> None:
         for handler in self._handlers:
             _check_importable(handler.name, handler.function)
-        self._functions = {handler.name: handler.function for handler in self._handlers}
+        self._functions = {handler.name: handler.call for handler in self._handlers}
         self._queue: HandoffQueue[Execution | None] = HandoffQueue()
         self._lock = threading.Lock()
         self._working: dict[Execution, WorkerProcess] = {}

@@ -1,0 +1,125 @@
+"""How a handler is called: with its job, with the details as a type of its own, or with both."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_type_hints
+
+from jobboard.conductor.typed_details import check_record, fit_details, is_record
+
+_ADVICE = (
+    "It gets the job, and the details as well if its second parameter, or its only one, is annotated with a dataclass, "
+    "a TypedDict or a pydantic model"
+)
+
+
+class TypedCall:
+    """Calls a handler with a job's details as the type that it asks for; can be pickled if the handler can."""
+
+    def __init__(self, function: Callable[..., Any], kind: type, takes_job: bool) -> None:
+        self._function = function
+        self._kind = kind
+        self._takes_job = takes_job
+
+    def arguments(self, job: Any) -> list[Any]:
+        """Return what the function is called with."""
+        details = fit_details(self._kind, job.details)
+        return [job, details] if self._takes_job else [details]
+
+    def __call__(self, job: Any) -> Any:
+        return self._function(*self.arguments(job))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._function, self._kind, self._takes_job)
+
+
+class AsyncTypedCall(TypedCall):
+    """The same for an ``async`` handler; callers see that it is one."""
+
+    async def __call__(self, job: Any) -> Any:
+        return await self._function(*self.arguments(job))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call returns a coroutine; also of a partial, and of an object with ``__call__``."""
+    call = getattr(function, "__call__", None)  # noqa: B004, it is inspected, not only looked for
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return what runs a handler on a job.
+
+    :param name: what the handler is registered for; errors say it.
+    :raises TypeError: the handler can't be called so.
+    """
+    try:
+        actual = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        # Some callables in C have none.
+        return function
+    call = _typed_call(name, function, actual)
+    if call is None:
+        try:
+            actual.bind(None)
+        except TypeError as error:
+            raise TypeError(f"{_title(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
+    return call or function
+
+
+def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signature) -> TypedCall | None:
+    """Return None if the function does not ask for the details."""
+    # A decorator's wrapper, which takes anything, has the annotations of what it wraps.
+    shown = inspect.signature(function)
+    positional = [one for one in shown.parameters.values() if one.kind in _POSITIONAL]
+    for number, parameter in enumerate(positional[:2], 1):
+        kind = _annotation_of(parameter, function)
+        if is_record(kind) and _can_take(actual, number):
+            try:
+                check_record(kind)
+            except Exception as error:
+                title = _title(name, function)
+                raise TypeError(f"{title} asks for {kind.__qualname__}, which can't be used: {error}") from None
+            return (AsyncTypedCall if is_async(function) else TypedCall)(function, kind, takes_job=number == 2)
+    return None
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _can_take(signature: inspect.Signature, number: int) -> bool:
+    try:
+        signature.bind(*[None] * number)
+    except TypeError:
+        return False
+    return True
+
+
+def _annotation_of(parameter: inspect.Parameter, function: Callable[..., Any]) -> Any:
+    """Return the annotation, or None if there is none, or if it names what only type checkers see."""
+    if parameter.annotation is parameter.empty:
+        return None
+
+    def stand_in() -> None: ...
+
+    stand_in.__annotations__ = {"it": parameter.annotation}
+    try:
+        return get_type_hints(stand_in, globalns=_globals_of(function))["it"]
+    except Exception:
+        return None
+
+
+def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
+    while isinstance(function, partial):
+        function = function.func
+    plain = inspect.unwrap(function)
+    if not hasattr(plain, "__globals__"):
+        plain = inspect.unwrap(type(plain).__call__)
+    found: dict[str, Any] = getattr(plain, "__globals__", {})
+    return found
+
+
+def _title(name: str, function: Callable[..., Any]) -> str:
+    where = getattr(function, "__qualname__", None)
+    return f"the handler for {name!r}, {f'{function.__module__}.{where}' if where else repr(function)},"
