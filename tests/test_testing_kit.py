@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
+from sqlalchemy import create_engine
 
 from jobboard import (
     Backoff,
@@ -24,9 +25,11 @@ from jobboard import (
     JobState,
     NotFound,
     NotSupported,
+    Posting,
     RunAgain,
     RunningJob,
     Schedule,
+    aio,
     backend,
     fetch,
 )
@@ -334,6 +337,8 @@ def test_inline_runs_the_handler_at_the_post(board: JobBoard) -> None:
     with inline(board, handlers):
         job = board.post("add", details={"numbers": [1, 2]})
         assert (job.result, job.token) == (3, None)
+        (one, other) = board.post_many([Posting("add", details={"numbers": [n]}) for n in (1, 2)])
+        assert (one.result, other.result) == (1, 2)
         board.post("chain", details={"left": 2})
         with pytest.raises(LookupError):
             board.post("fail")
@@ -352,6 +357,27 @@ def test_code_that_posts_in_a_transaction_can_be_tested_in_memory(board: JobBoar
     assert posted(board, "add") == job
     with inline(board, handlers):
         assert board.post("add", details={"numbers": [2]}, connection=object()).result == 2
+
+
+def test_what_is_posted_in_a_transaction_does_not_run_before_the_commit(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/jobs.db")
+    with backend("kit", f"sqlite:///{tmp_path}/jobs.db") as board, inline(board, handlers):
+        with engine.begin() as connection:
+            job = board.post("add", details={"numbers": [1]}, connection=connection)
+        assert job.state is JobState.UNCLAIMED
+        assert run_due(board, handlers) == [job]
+    engine.dispose()
+
+
+def test_a_board_of_coroutines_shares_the_board_of_the_test(board: JobBoard) -> None:
+    async def test() -> None:
+        app = aio.AsyncJobBoard(board)
+        job = await app.post("add later", details={"numbers": [1, 2]}, connection=object())
+        assert posted(board, "add later").uuid == job.uuid
+        run_due(board, handlers)
+        assert await job.result == 3
+
+    asyncio.run(test())
 
 
 def test_a_board_in_memory_is_gone_at_the_end() -> None:

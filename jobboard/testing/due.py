@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from collections.abc import Collection, Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import CoroutineType
@@ -80,21 +80,29 @@ def inline(board: JobBoard, handlers: Handlers) -> Iterator[None]:
     at once stays on the board: a job with a delay, of a paused name, or of a transaction that has not committed.
     """
     runner = _Runner(board, handlers)
-    post_many = board.post_many
+    post, post_many = board.post, board.post_many
 
-    def post_and_run(postings: Iterable[Posting], *, connection: Any = None, **options: Any) -> list[Job]:
-        jobs = post_many(postings, connection=connection, **options)
-        # What a transaction has not committed yet nobody else sees.
-        if connection is None or not board.capabilities.processes:
-            for job in jobs:
-                runner.claim_and_run(job)
+    # What a transaction has not committed yet nobody else sees.
+    def is_visible(options: Mapping[str, Any]) -> bool:
+        return options.get("connection") is None or not board.capabilities.processes
+
+    def post_and_run(*arguments: Any, **options: Any) -> Job:
+        job = post(*arguments, **options)
+        if is_visible(options):
+            runner.claim_and_run(job)
+        return job
+
+    def post_many_and_run(postings: Iterable[Posting], **options: Any) -> list[Job]:
+        jobs = post_many(postings, **options)
+        for job in jobs if is_visible(options) else ():
+            runner.claim_and_run(job)
         return jobs
 
-    vars(board)["post_many"] = post_and_run
+    vars(board).update(post=post_and_run, post_many=post_many_and_run)
     try:
         yield
     finally:
-        del vars(board)["post_many"]
+        del vars(board)["post"], vars(board)["post_many"]
 
 
 class _Runner:
