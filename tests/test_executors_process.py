@@ -17,8 +17,9 @@ import pytest
 from helpers import chores
 from helpers.conducting import conducting, state_of
 
-from jobboard import Conductor, EventKind, Handlers, JobBoard, JobState, fetch
+from jobboard import Conductor, EventKind, Handlers, JobBoard, JobFailed, JobState, fetch
 from jobboard.conductor.executors.worker_process import WorkerProcess
+from jobboard.conductor.running_job import JobSnapshot
 from jobboard.testing import eventually
 
 
@@ -306,3 +307,14 @@ def test_a_lost_job_is_done_by_its_next_owner_alone(board: JobBoard) -> None:
         assert kinds.count(EventKind.CONSUMED) == 1
         assert job.token is None
         assert board.get(job.uuid).record.token == 2
+
+
+def test_a_job_that_a_worker_can_not_read_fails_instead_of_hanging(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when an upgrade replaces the package while a conductor runs, whose next worker is of the new version."""
+    with conducting(board, chores.handlers, "process"):
+        monkeypatch.setattr(JobSnapshot, "__reduce__", lambda self: (int, ("of another version",)))
+        job = board.post("until killed once", max_attempts=1)
+        with pytest.raises(JobFailed, match="its worker process died again and again"):
+            job.get_result(60)

@@ -8,6 +8,7 @@ import os
 import queue
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
@@ -75,6 +76,10 @@ class Worker:
                 number, verb, content = self._pipe.recv()
             except (EOFError, OSError):
                 # The conductor has died, and renews the claim no more, so the handler must not go on.
+                _end_at_once()
+            except Exception:
+                # Such as one of another version, after an upgrade while the conductor runs: it would wait for ever.
+                traceback.print_exc()
                 _end_at_once()
             if verb == "run":
                 self._current = WorkerExecution(number, content, self)
