@@ -155,6 +155,20 @@ def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
     assert board.job_count == 102
 
 
+def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], board: JobBoard) -> None:
+    job, done = board.post("resize", key="k", details={"n": 1}), board.post("resize", key="l")
+    assert board.name in run("boards").splitlines()
+    board.trash(job, "me", reason="bad", error="worse", force=True)
+    board.claim(done, "me")
+    board.consume(done, "me", "result")
+    for text, found in (("resize:k", job), ("resize:l", done)):
+        assert json.loads(run("show", text, "--json"))["uuid"] == found.uuid
+    line = json.loads(run("export", "--state", "trashed", "--details", "--errors"))
+    assert (line["uuid"], line["details"], line["last_error"]) == (job.uuid, {"n": 1}, "worse")
+    (line,) = [json.loads(line) for line in run("export", "--state", "complete", "--details").splitlines()]
+    assert line["result"] == "result"
+
+
 def test_a_mistyped_name_is_refused_and_makes_no_board(uri: str, board: JobBoard) -> None:
     board.post("step")
     for _ in range(2):

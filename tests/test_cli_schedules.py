@@ -50,7 +50,7 @@ class TestChanging:
             misfire_grace=60, max_attempts=3,
         )  # fmt: skip
         assert schedule.next_fire_time is not None
-        assert schedule.next_fire_time.isoformat() in said
+        assert "T03:00:00+0" in said, "on the clocks of its zone"
 
     @pytest.mark.parametrize(
         ("options", "trigger"),
@@ -162,8 +162,10 @@ class TestLooking:
         assert "secret" not in jobboard("schedule", "show", "a")
         assert as_json(jobboard("schedule", "show", "a", "--details", "--json"))["details"] == {"secret": 1}
         times = jobboard("schedule", "next", "a", "--count", "3").split()
-        assert times == as_json(jobboard("schedule", "next", "a", "--count", "3", "--json"))
-        assert [datetime.fromisoformat(time) for time in times] == board.schedules.upcoming("a", 3)
+        expected = board.schedules.upcoming("a", 3)
+        assert [datetime.fromisoformat(time) for time in times] == expected
+        told = as_json(jobboard("schedule", "next", "a", "--count", "3", "--json"))
+        assert [datetime.fromisoformat(time) for time in told] == expected
 
     def test_one_that_cannot_be_read_is_listed_and_can_be_removed(self, jobboard: Run, board: JobBoard) -> None:
         for id in ("good", "bad"):

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import MutableMapping
 
 import click
+from click.shell_completion import shell_complete
 
 from jobboard.cli import conducting, judging, operating, producing, watching
 from jobboard.cli.output import Output, discard_stdout
@@ -16,12 +17,18 @@ from jobboard.errors import BoardUnavailable, JobBoardError
 
 OK, REFUSED, USAGE, UNAVAILABLE, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
+#: Set by the shell that wants to know how a command line may go on.
+_COMPLETE = "_JOBBOARD_COMPLETE"
+
 _EPILOG = """\b
 Environment:
   JOBBOARD_URI    the board's URI, such as sqlite:///jobs.db
   JOBBOARD_NAME   the board's name, its namespace in the store (default: jobs)
   NO_COLOR        no colours
   JOBBOARD_DEBUG  the whole traceback of what is a bug
+\b
+Completion in a shell (bash; zsh and fish likewise):
+  eval "$(_JOBBOARD_COMPLETE=bash_source jobboard)"
 \b
 Exit status:
   0 done, 1 refused or failed, 2 wrong usage, 3 the store can't be used,
@@ -73,6 +80,8 @@ cli.add_command(
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:
     """Run one command line and return its exit status; any error is one line on standard error."""
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(root, {}, root.name or "", _COMPLETE, instruction)
     output = Output()
     status = _run(root, sys.argv[1:] if arguments is None else list(arguments), output)
     try:

@@ -1,4 +1,4 @@
-"""The command that says how a board is: status."""
+"""The commands about whole boards: status, boards."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from jobboard.cli.output import Output, shown
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import SPAN
+from jobboard.operate.boards import boards_of
 from jobboard.operate.durations import duration
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits, Verdict
@@ -47,6 +48,18 @@ def status_command(session: Session, max_wait: float, watch: bool, interval: flo
         if time.monotonic() + interval > deadline:
             raise click.exceptions.Exit(Verdict[view["verdict"]])
         time.sleep(interval)
+
+
+@command(
+    "boards",
+    "jobboard boards --board sqlite:////var/lib/jobs.db",
+    "jobboard boards --json | jq -r '.[].name'",
+)
+@pass_session
+def boards(session: Session) -> None:
+    """List the boards that are in the store."""
+    rows = [{"name": name} for name in boards_of(session.closed_board())]
+    session.output.table(("name",), rows, empty="there are no boards in this store")
 
 
 def _show(output: Output, view: dict[str, Any]) -> None:
@@ -95,4 +108,4 @@ def _say_more(output: Output, number: int) -> None:
         output.say(f"  and {number} more; --json has all")
 
 
-COMMANDS = (status_command,)
+COMMANDS = (status_command, boards)

@@ -155,7 +155,8 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        # In UTC if it comes from the store; a schedule's may be in the zone of the schedule.
+        return (value.astimezone() if value.tzinfo is UTC else value).isoformat(" ", "seconds")
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(shown(item) for item in value)
     if isinstance(value, dict):

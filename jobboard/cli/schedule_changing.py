@@ -10,6 +10,8 @@ from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.session import Session, command, if_exists_option, pass_session
 from jobboard.cli.values import json_of, moment_of, read_text
+from jobboard.cli.zones import in_zone
+from jobboard.operate.explaining import zone_of
 from jobboard.operate.schedules import from_crontab, from_file, schedule_row, schedule_view
 from jobboard.operate.views import view_of
 from jobboard.schedules.crontab import parse_crontab
@@ -136,7 +138,8 @@ def import_(
 
 def _tell(session: Session, schedule: Schedule) -> None:
     next_fire_time = schedule.next_fire_time
-    when = f"next at {next_fire_time.isoformat()}" if next_fire_time else schedule.state
+    zone = zone_of(schedule.trigger)
+    when = f"next at {in_zone(next_fire_time, zone).isoformat()}" if next_fire_time else schedule.state
     session.output.report(schedule_view(schedule), f"{schedule.id}: {when}")
 
 

@@ -11,8 +11,9 @@ from jobboard.cli.output import shown
 from jobboard.cli.schedule_options import FOLD, GAP
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import moment_of
+from jobboard.cli.zones import in_zone, row_in_zone
 from jobboard.operate.explaining import explain as in_words
-from jobboard.operate.explaining import upcoming
+from jobboard.operate.explaining import upcoming, zone_of
 from jobboard.operate.schedules import schedule_rows, schedule_view, to_file
 from jobboard.schedules.triggers import Cron
 
@@ -56,6 +57,8 @@ def explain(session: Session, expression: str, tz: str, gap: str, fold: str, cou
 def ls(session: Session) -> None:
     """List the schedules by next fire time."""
     rows = schedule_rows(session.board())
+    if not session.output.json:
+        rows = [row_in_zone(row) for row in rows]
     session.output.table(
         ["id", "state", "next_fire_time", "job", "when", "runs", "missed", "skipped", "note"],
         rows,
@@ -73,9 +76,11 @@ def show(session: Session, id: str, details: bool) -> None:
     if session.output.json:
         session.output.data(view)
         return
-    history = view.pop("history")
-    session.output.record(view)
+    history, zone = view.pop("history"), view["zone"]
+    session.output.record(row_in_zone(view))
     for line in history:
+        if line["fire_time"] is not None:
+            line["fire_time"] = in_zone(line["fire_time"], zone)
         session.output.say("  " + "  ".join(shown(line[part]) for part in ("at", "kind", "fire_time", "reason")))
 
 
@@ -84,12 +89,15 @@ def show(session: Session, id: str, details: bool) -> None:
 @click.option("--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="So many times.")
 @pass_session
 def next_(session: Session, id: str, count: int) -> None:
-    """Show the next fire times of a schedule, without jitter."""
-    times = session.board().schedules.upcoming(id, count)
+    """Show the next fire times of a schedule, without jitter, on the clocks of its zone."""
+    schedules = session.board().schedules
+    times = schedules.upcoming(id, count)
     if session.output.json:
         session.output.data(times)
+        return
+    zone = zone_of(schedules.get(id).trigger)
     for time in times:
-        session.output.say(time.isoformat())
+        session.output.say(in_zone(time, zone).isoformat())
 
 
 @command("export", "jobboard schedule export > schedules.json")

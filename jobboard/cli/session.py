@@ -58,17 +58,17 @@ def _session_of(context: click.Context) -> Session:
 
 
 def _take_board(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
+    if value is not None and not context.resilient_parsing:
         _session_of(context).uri = value
 
 
 def _take_name(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
+    if value is not None and not context.resilient_parsing:
         _session_of(context).name = value
 
 
 def _take_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
+    if value and not context.resilient_parsing:
         _session_of(context).output.json = True
 
 

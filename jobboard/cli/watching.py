@@ -1,4 +1,4 @@
-"""Commands that look at a board: ls, show, why, owners, entities, stats, watch."""
+"""Commands that look at a board: ls, export, show, why, owners, entities, stats, watch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from jobboard.cli.selecting import selectors
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import EventKind, JobEvent
+from jobboard.job import Job
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import entity_view, event_view, owners, row_of, stats, view_of
+from jobboard.operate.views import entity_view, event_view, export_of, owners, row_of, stats, view_of
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
+#: What ``--columns`` may name.
+COLUMNS = (
+    *_JOB_COLUMNS, "sequence", "run_at", "expires_at", "last_modified", "max_attempts", "token", "reason", "last_error",
+    "cancel_asked", "progress", "schedule_id", "fire_time", "book_name",
+)  # fmt: skip
+#: Events that are told only if they are asked for: a healthy board has most of them.
+_FREQUENT = {EventKind.EXTENDED, EventKind.CHECKPOINTED}
 _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "names")
 
 
@@ -29,20 +37,58 @@ _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "
     "ls",
     "jobboard ls",
     "jobboard ls --state unclaimed --job-name resize --limit 10",
+    "jobboard ls --columns uuid,name,run_at,last_error --state delayed",
     "jobboard ls --state claimed --owner worker@host-7 --older-than 1h",
     "jobboard ls --state complete --json | jq -r '.[].uuid'",
 )
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    callback=lambda _context, _parameter, text: None if text is None else columns_of(text),
+    help=f"What to show of each job, separated by commas, of {', '.join(COLUMNS)}.",
+)
 @selectors(among=list(JobState), limit=100)
 @pass_session
-def ls(session: Session, selection: Selection) -> None:
+def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) -> None:
     """List jobs in the order in which they are claimed; without --state those on the board."""
     board, most = session.board(), selection.limit
     chosen = selection if is_given("states") else replace(selection, states=LIVE)
     jobs = replace(chosen, limit=most and most + 1).jobs(board)
-    rows = [row_of(job) for job in itertools.islice(jobs, most)]
-    session.output.table(_JOB_COLUMNS, rows, empty="no jobs")
+    listed = itertools.islice(jobs, most)
+    rows = [row_of(job) for job in listed] if columns is None else [_fields_of(job, columns) for job in listed]
+    session.output.table(columns or _JOB_COLUMNS, rows, empty="no jobs")
     if not is_given("limit") and next(jobs, None) is not None:
         session.output.warn(f"there are more than these {most}; --limit 0 lists all")
+
+
+def columns_of(text: str) -> tuple[str, ...]:
+    """Read ``--columns``."""
+    columns = tuple(part.strip() for part in text.split(","))
+    for column in columns:
+        if column not in COLUMNS:
+            raise click.UsageError(f"--columns: there is no {column!r}; there are {', '.join(COLUMNS)}")
+    return columns
+
+
+def _fields_of(job: Job, columns: tuple[str, ...]) -> dict[str, Any]:
+    view = view_of(job)
+    return {column: view[column] for column in columns}
+
+
+@command(
+    "export",
+    "jobboard export --state trashed --errors > trash.jsonl",
+    "jobboard export --details --job-name invoice | jq -r .details.number",
+)
+@click.option("--details", is_flag=True, help="Also what the jobs carry: details, checkpoint, progress and result.")
+@click.option("--errors", is_flag=True, help="Also their last errors, with tracebacks.")
+@selectors(among=list(JobState))
+@pass_session
+def export(session: Session, selection: Selection, details: bool, errors: bool) -> None:
+    """Write jobs as JSON, one a line, in the order of claims; without --state those on the board."""
+    chosen = selection if is_given("states") else replace(selection, states=LIVE)
+    for job in chosen.jobs(session.board()):
+        session.output.data(export_of(job, with_details=details, with_errors=errors))
 
 
 @command("show", "jobboard show 3f2a", "jobboard show invoice:4711 --details")
@@ -112,21 +158,32 @@ def stats_command(session: Session) -> None:
         session.output.hint(f"paused: {', '.join(paused)}")
 
 
-@command("watch", "jobboard watch", "jobboard watch --kind consumed --kind trashed --json")
+@command(
+    "watch",
+    "jobboard watch",
+    "jobboard watch --kind consumed --kind trashed --json",
+    "jobboard watch --job-name resize --kind trashed",
+    "jobboard watch --job 3f2a --kind extended",
+)
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice([kind.value.lower() for kind in EventKind]),
-    help="Only events of this kind; may be repeated.",
+    help="Only events of this kind; may be repeated. By default all but extended and checkpointed.",
 )
+@click.option("--job-name", "names", multiple=True, help="Only events about jobs of this name; may be repeated.")
+@click.option("--job", help="Only events about this job.")
 @click.option("--for", "seconds", type=SPAN, help="Stop after this time; by default at Ctrl-C.")
 @pass_session
-def watch(session: Session, kinds: tuple[str, ...], seconds: float | None) -> None:
+def watch(
+    session: Session, kinds: tuple[str, ...], names: tuple[str, ...], job: str | None, seconds: float | None
+) -> None:
     """Show the events of the board as they happen."""
     events: queue.SimpleQueue[JobEvent] = queue.SimpleQueue()
-    wanted = [EventKind(kind.upper()) for kind in kinds] or None
-    session.board().subscribe(events.put, wanted)
+    board = session.board()
+    uuid = None if job is None else find_job(board, job).uuid
+    board.subscribe(events.put, [EventKind(kind.upper()) for kind in kinds] or set(EventKind) - _FREQUENT)
     deadline = None if seconds is None else time.monotonic() + seconds
     session.output.hint(f"watching board {session.name!r}; Ctrl-C ends it")
     while deadline is None or time.monotonic() < deadline:
@@ -134,7 +191,8 @@ def watch(session: Session, kinds: tuple[str, ...], seconds: float | None) -> No
             event = events.get(timeout=0.2)
         except queue.Empty:
             continue
-        _print_event(session, event_view(event))
+        if uuid in (None, event.uuid) and (not names or event.name in names):
+            _print_event(session, event_view(event))
 
 
 def _print_event(session: Session, view: dict[str, Any]) -> None:
@@ -142,10 +200,10 @@ def _print_event(session: Session, view: dict[str, Any]) -> None:
         session.output.data(view)
         return
     parts = [
-        view["at"].strftime("%H:%M:%S.%f")[:-3],
+        view["at"].astimezone().timetz().isoformat("milliseconds"),
         *(view[part] for part in ("kind", "name", "uuid", "who", "reason")),
     ]
     print("  ".join(shown(part) for part in parts if part is not None), flush=True)
 
 
-COMMANDS = (ls, show, why_command, owners_command, entities, stats_command, watch)
+COMMANDS = (ls, export, show, why_command, owners_command, entities, stats_command, watch)

@@ -7,19 +7,23 @@ import uuid as uuids
 from typing import TYPE_CHECKING
 
 from jobboard.errors import NotFound
+from jobboard.operate.selecting import Selection
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
+#: How many uuids an error names.
+_MAX_SHOWN = 5
 _PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 
 
 def find_job(board: JobBoard, text: str) -> Job:
     """Return the job of a uuid, of ``NAME:KEY``, or of the beginning of a uuid that only one job has.
 
-    The beginning of a uuid costs a pass over the whole listing, the others one or two requests.
+    ``NAME:KEY`` is the live job, or else the only one in the trash or complete. The beginning of a uuid costs a pass
+    over the whole listing, the key of a job that is not live one over those of its name; the others 1 or 2 requests.
 
     :raises NotFound: no job matches, or several do; the message says which.
     """
@@ -39,13 +43,19 @@ def find_job(board: JobBoard, text: str) -> Job:
 
 
 def _find_by_key(board: JobBoard, text: str) -> Job:
-    """Names and keys may contain colons, so each colon is tried as the separator."""
-    for colon in (number for number, character in enumerate(text) if character == ":"):
-        name, key = text[:colon], text[colon + 1 :]
-        if not name or not key:
-            continue
+    """Names and keys may contain colons, so each colon is tried as the separator; a live job comes before others."""
+    colons = [number for number, character in enumerate(text) if character == ":"]
+    pairs = [(text[:colon], text[colon + 1 :]) for colon in colons if text[:colon] and text[colon + 1 :]]
+    for name, key in pairs:
         try:
             return board.get(board.find(name, key).uuid)
         except NotFound:
             continue
-    raise NotFound(f"no live job {text!r} (NAME:KEY) on board {board.name!r}")
+    wanted = Selection(states={JobState.TRASHED, JobState.COMPLETE}, names={name for name, _ in pairs})
+    found = [job.uuid for job in wanted.jobs(board) if (job.name, job.key) in pairs] if pairs else []
+    if len(found) == 1:
+        return board.get(found[0])
+    if found:
+        shown = ", ".join(found[:_MAX_SHOWN]) + (", ..." if len(found) > _MAX_SHOWN else "")
+        raise NotFound(f"{len(found)} jobs that are not live have been {text!r}; name one by its uuid: {shown}")
+    raise NotFound(f"no job {text!r} (NAME:KEY) on board {board.name!r}, in its trash or remembered")

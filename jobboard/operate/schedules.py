@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from jobboard.board import JobBoard
-from jobboard.operate.explaining import explain
+from jobboard.operate.explaining import explain, zone_of
 from jobboard.schedules.crontab import CrontabItem
 from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import Schedule, schedule_from_plain
@@ -20,6 +20,7 @@ def schedule_row(schedule: Schedule) -> dict[str, Any]:
         "id": schedule.id,
         "state": schedule.state,
         "next_fire_time": schedule.next_fire_time,
+        "zone": zone_of(schedule.trigger),
         "job": schedule.job,
         "when": explain(schedule.trigger),
         "runs": progress.runs if progress else 0,

@@ -67,6 +67,18 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
     return view
 
 
+#: What an export has of a job only if it is asked for.
+_DETAILS = ("details", "raw", "checkpoint", "progress", "result")
+_ERRORS = ("last_error",)
+
+
+def export_of(job: Job, *, with_details: bool, with_errors: bool) -> dict[str, Any]:
+    """Return a job for an export: no history, and what it carries and its last error only on request."""
+    left_out = {"history", *(() if with_details else _DETAILS), *(() if with_errors else _ERRORS)}
+    view = view_of(job, with_details=with_details)
+    return {field: value for field, value in view.items() if field not in left_out}
+
+
 def line_of(line: HistoryEntry) -> dict[str, Any]:
     return {"at": line.at, "kind": line.kind.value, "who": line.who, "token": line.token, "reason": line.reason}
 

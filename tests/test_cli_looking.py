@@ -1,0 +1,184 @@
+"""What operators look at: boards, chosen columns, exports, events, and moments in their zone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from helpers.command_line import Run, as_json, process
+
+from jobboard import Cron, Every, JobBoard, Schedule, fetch
+from jobboard.operate.boards import boards_of
+from jobboard.testing import eventually
+
+pytest_plugins = ("helpers.command_fixtures",)
+
+
+@pytest.fixture
+def in_india(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """India has no summer time."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+class TestBoards:
+    def test_all_that_are_in_the_store(self, jobboard: Run, uri: str, tmp_path: Path) -> None:
+        with fetch("another", uri):
+            pass
+        assert jobboard("boards") == "name\nanother\ntest\n"
+        assert as_json(jobboard("boards", "--json", "--name", "no such")) == [{"name": "another"}, {"name": "test"}]
+        before = sorted(tmp_path.iterdir())
+        assert "there is no file" in jobboard("boards", "--board", f"sqlite:///{tmp_path}/jbos.db", status=1)
+        assert sorted(tmp_path.iterdir()) == before
+
+    def test_a_store_that_cannot_tell(self) -> None:
+        with pytest.raises(Exception, match="a memory store can't tell"):
+            boards_of(fetch("a", "memory"))
+
+
+class TestColumns:
+    def test_those_that_are_named(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a", max_attempts=3)
+        assert jobboard("ls", "--columns", "name,max_attempts, uuid") == f"name\tmax_attempts\tuuid\na\t3\t{job.uuid}\n"
+        assert as_json(jobboard("ls", "--columns", "name,last_error", "--json")) == [{"name": "a", "last_error": None}]
+
+    @pytest.mark.parametrize("columns", ["nme", "", "uuid,", "details", "history"])
+    def test_no_such_column(self, jobboard: Run, columns: str) -> None:
+        assert "there are uuid, name" in jobboard("ls", "--columns", columns, status=2)
+
+
+class TestExport:
+    def test_details_and_errors_only_when_asked_for(self, jobboard: Run, board: JobBoard) -> None:
+        first, second = board.post("a", details={"secret": b"x"}), board.post("b", details={"secret": 2})
+        board.claim(first, "me")
+        board.abandon(first, "me", reason="KeyError: 'x'", error="Stack: ...")
+        lines = [as_json(line) for line in jobboard("export").splitlines()]
+        assert [line["uuid"] for line in lines] == [first.uuid, second.uuid]
+        assert "secret" not in jobboard("export")
+        assert "Stack" not in jobboard("export", "--details")
+        line = as_json(jobboard("export", "--details", "--errors", "--job-name", "a"))
+        assert (line["details"], line["last_error"]) == ({"secret": {"base64": "eA=="}}, "Stack: ...")
+        assert line["reason"] == lines[0]["reason"] == "KeyError: 'x'"
+
+    def test_it_takes_the_selectors(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a")
+        board.post("a")
+        board.trash(job, "me", reason="bad", force=True)
+        assert as_json(jobboard("export", "--state", "trashed"))["uuid"] == job.uuid
+        assert jobboard("export", "--reason", "good") == ""
+
+
+class TestFindingByKey:
+    def test_in_the_trash_and_complete(self, jobboard: Run, board: JobBoard) -> None:
+        trashed, done = board.post("a:b", key="k:1"), board.post("a", key="k2")
+        board.trash(trashed, "me", reason="bad", force=True)
+        board.claim(done, "me")
+        board.consume(done, "me")
+        for text, job in (("a:b:k:1", trashed), ("a:k2", done)):
+            assert as_json(jobboard("show", text, "--json"))["uuid"] == job.uuid
+        live = board.post("a:b", key="k:1")
+        assert as_json(jobboard("show", "a:b:k:1", "--json"))["uuid"] == live.uuid, "a live one comes first"
+        jobboard("cancel", "a:b:k:1")
+        assert "named 'a:b' restored" in jobboard("restore", "a:b:k:1")
+
+    def test_several_are_told_apart_by_their_uuids(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = []
+        for _ in range(7):
+            jobs.append(board.post("a", key="k"))
+            board.trash(jobs[-1], "me", force=True)
+        told = jobboard("show", "a:k", status=1)
+        assert "7 jobs that are not live have been 'a:k'" in told
+        assert sum(job.uuid in told for job in jobs) == 5
+
+
+class TestWatch:
+    @pytest.fixture
+    def watched(self, board: JobBoard, tmp_path: Path) -> Iterator[Callable[..., set[str]]]:
+        """Return the names and kinds of the events that are told while jobs come and go."""
+        watchers = []
+
+        def watch(*arguments: str) -> set[str]:
+            file = tmp_path / "told"
+            command = [sys.executable, "-m", "jobboard", "watch", "--json", *arguments]
+            with file.open("w") as out:
+                watchers.append(subprocess.Popen(command, stdout=out))
+
+            def is_told() -> bool:
+                job = board.post("mail")
+                board.claim(job, "me")
+                board.extend(job, "me")
+                board.consume(job, "me")
+                return file.read_text().count("\n") > 4
+
+            eventually(is_told, within=60, every=0.05)
+            # The last line may be half written.
+            events = [json.loads(line) for line in file.read_text().split("\n")[:-1]]
+            return {f"{event['name']} {event['kind']}" for event in events}
+
+        yield watch
+        for watcher in watchers:
+            watcher.kill()
+            watcher.wait()
+
+    def test_no_flood_of_extensions(self, watched: Callable[..., set[str]]) -> None:
+        assert watched() <= {"mail POSTED", "mail CLAIMED", "mail CONSUMED"}
+
+    def test_extensions_when_asked_for(self, watched: Callable[..., set[str]]) -> None:
+        assert watched("--kind", "extended", "--job-name", "mail", "--job-name", "x") == {"mail EXTENDED"}
+
+    def test_one_job(self, jobboard: Run, board: JobBoard) -> None:
+        assert jobboard("watch", "--job", board.post("a").uuid, "--for", "10ms", status=2)
+        assert jobboard("watch", "--job", board.post("a").uuid, "--for", "0.01") == ""
+        jobboard("watch", "--job", "a:k", "--for", "0.01", status=1)
+
+
+class TestZones:
+    def test_moments_are_those_of_the_operator_with_the_offset(
+        self, jobboard: Run, board: JobBoard, in_india: None
+    ) -> None:
+        at = datetime(2040, 1, 1, 12, tzinfo=UTC)
+        job = board.post("a", run_at=at)
+        assert "2040-01-01 17:30:00+05:30" in jobboard("show", job.uuid)
+        assert jobboard("ls", "--columns", "run_at").splitlines()[1] == "2040-01-01 17:30:00+05:30"
+        assert as_json(jobboard("show", job.uuid, "--json"))["run_at"] == "2040-01-01T12:00:00+00:00"
+
+    def test_moments_of_a_schedule_are_those_of_its_zone(self, jobboard: Run, board: JobBoard, in_india: None) -> None:
+        board.schedules.add(Schedule("tokyo", Cron("0 3 * * *", tz="Asia/Tokyo"), "a"))
+        board.schedules.add(Schedule("any", Every(days=1), "a"))
+        assert "T03:00:00+09:00" in jobboard("schedule", "next", "tokyo", "--count", "1")
+        assert "+05:30" in jobboard("schedule", "next", "any", "--count", "1")
+        assert "03:00:00+09:00" in jobboard("schedule", "ls")
+        assert "03:00:00+09:00" in jobboard("schedule", "show", "tokyo")
+        assert "T03:00:00+09:00" in jobboard("schedule", "resume", "tokyo")
+        (row,) = [row for row in as_json(jobboard("schedule", "ls", "--json")) if row["id"] == "tokyo"]
+        assert (row["zone"], row["next_fire_time"][10:]) == ("Asia/Tokyo", "T18:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("words", "current", "found"),
+    [
+        ("jobboard sta", 1, {"plain,stats", "plain,status"}),
+        ("jobboard schedule expl", 2, {"plain,explain"}),
+        ("jobboard ls --board sqlite:///x.db --key-", 4, {"plain,--key-prefix"}),
+        ("jobboard --name x ls --state unc", 5, {"plain,unclaimed"}),
+    ],
+)
+def test_a_shell_completes_command_lines(words: str, current: int, found: set[str]) -> None:
+    asked = {"_JOBBOARD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(current)}
+    done = process(env={**os.environ, **asked})
+    assert (set(done.stdout.split()), done.returncode, done.stderr) == (found, 0, "")
+
+
+def test_the_script_for_the_shell() -> None:
+    done = process(env={**os.environ, "_JOBBOARD_COMPLETE": "zsh_source"})
+    assert (done.returncode, "_JOBBOARD_COMPLETE=zsh_complete" in done.stdout) == (0, True)
