@@ -6,8 +6,8 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import click
 import jobboard
 from jobboard.cli.health import HealthServer, count_for_prometheus, health_options
 from jobboard.cli.logs import log_options, log_to_stderr
+from jobboard.cli.reloading import Reloader
 from jobboard.cli.session import Function, Session, command, pass_session
 from jobboard.cli.supervising import ChildProcess, Supervisor
 from jobboard.cli.values import SPAN
@@ -109,6 +110,7 @@ def _label_option(default: str) -> Callable[[Function], Function]:
     help="Run a scheduler in the (first) process.",
 )
 @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
+@click.option("--reload", is_flag=True, help="Start anew when an imported file of the working directory changes.")
 @health_options
 @log_options
 @pass_session
@@ -121,6 +123,7 @@ def conductor(
     processes: int,
     with_scheduler: bool,
     until_eof: bool,
+    reload: bool,
     health_host: str,
     health_port: int | None,
     log_level: str,
@@ -133,10 +136,13 @@ def conductor(
     """
     check_delay(drain, "--drain")
     log_to_stderr(log_level, log_format)
-    child = _supervised(processes, until_eof)
+    child = _supervised(processes, {"--until-eof": until_eof, "--reload": reload})
+    reloader = Reloader() if reload else None
+    with reloader.waiting_for_repair() if reloader else nullcontext():
+        found = load_handlers(handlers)
     board = session.board(create=True)
     clock = jobboard.Scheduler(board, label) if with_scheduler and (child is None or child.number == 0) else None
-    worker = jobboard.Conductor(label, board, load_handlers(handlers), **options)
+    worker = jobboard.Conductor(label, board, found, **options)
 
     def start() -> None:
         _serve_health(health_host, health_port, board, lambda: worker.healthy, 0 if child is None else child.number)
@@ -144,14 +150,21 @@ def conductor(
         if clock is not None:
             clock.start()
 
-    def stop() -> None:
+    def drain_and_stop() -> None:
         if clock is not None:
             clock.stop()
         worker.stop(timeout=drain)
 
+    def stop() -> None:
+        if reloader is not None:
+            reloader.stop()
+        drain_and_stop()
+
     with _until_a_signal(start, stop, lambda: click.echo(worker.describe(), err=True), child):
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
+        if reloader is not None:
+            reloader.watch(drain_and_stop)
         session.output.say(f"{worker.who} works on board {session.name!r}")
         sys.stdout.flush()
         worker.wait()
@@ -195,12 +208,16 @@ def _until_a_signal(
         yield
 
 
-def _supervised(processes: int, until_eof: bool) -> ChildProcess | None:
-    """Return in each of the processes; in the one above them, exit when they have ended."""
+def _supervised(processes: int, single: Mapping[str, bool]) -> ChildProcess | None:
+    """Return in each of the processes; in the one above them, exit when they have ended.
+
+    :param single: the options that are for one process only, and which of them are given.
+    """
     if processes == 1:
         return None
-    if until_eof:
-        raise click.UsageError("--until-eof is for one process")
+    for option, is_given in single.items():
+        if is_given:
+            raise click.UsageError(f"{option} is for one process")
     return Supervisor(processes).run()
 
 
