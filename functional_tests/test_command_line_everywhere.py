@@ -17,7 +17,7 @@ from harnesses.demo import COMMAND, ENVIRONMENT
 from servers.durable_stores import STORES, running
 from servers.redis_servers import RedisCluster, RedisSentinel
 
-from jobboard import Entity, Every, JobBoard, JobState, NotFound, Posting, Schedule, fetch
+from jobboard import Conductor, Entity, Every, Handlers, JobBoard, JobState, NotFound, Posting, Schedule, fetch
 from jobboard.cli.app import run as jobboard
 from jobboard.testing import eventually
 
@@ -167,6 +167,20 @@ def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], bo
     assert (line["uuid"], line["details"], line["last_error"]) == (job.uuid, {"n": 1}, "worse")
     (line,) = [json.loads(line) for line in run("export", "--state", "complete", "--details").splitlines()]
     assert line["result"] == "result"
+
+
+def test_a_conductor_is_told_to_claim_no_more(run: Callable[..., str], board: JobBoard) -> None:
+    handlers = Handlers()
+    handlers.add("step", lambda job: None)
+    conductor = Conductor("worker", board, handlers, expiry=3)
+    conductor.start()
+    try:
+        for option, is_quiet in ((), True), (("--off",), False):
+            run("quiet", *option, "worker@")
+            eventually(lambda wanted=is_quiet: board.entities()[0].metadata["quiet"] is wanted, 20)
+        assert board.post("step").wait(20)
+    finally:
+        conductor.stop(timeout=10)
 
 
 def test_a_mistyped_name_is_refused_and_makes_no_board(uri: str, board: JobBoard) -> None:

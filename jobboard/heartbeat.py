@@ -33,16 +33,24 @@ class Heartbeat:
     :param kind: what it is, such as ``"conductor"``.
     :param metadata: returns what operators see of it.
     :param interval: seconds between two registrations.
+    :param prepare: is called before each, from the same thread; it may ask the store.
     """
 
     def __init__(
-        self, board: JobBoard, kind: str, who: str, metadata: Callable[[], dict[str, Any]], interval: float
+        self,
+        board: JobBoard,
+        kind: str,
+        who: str,
+        metadata: Callable[[], dict[str, Any]],
+        interval: float,
+        prepare: Callable[[], object] = lambda: None,
     ) -> None:
         self._board = board
         self._kind = kind
         self._who = who
         self._metadata = metadata
         self._interval = interval
+        self._prepare = prepare
         self._due_at = 0.0
 
     def _entity(self) -> Entity:
@@ -55,6 +63,7 @@ class Heartbeat:
             return
         self._due_at = now + self._interval
         try:
+            self._prepare()
             self._board.register_entity(self._entity())
         except BoardUnavailable as error:
             logger.debug("%s %s can't register: %s", self._kind, self._who, error)

@@ -32,7 +32,7 @@ def test_one_screen(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert told.count("\n") <= 40
     assert "  and 50 more; --json has all\n" in told
-    assert "conductors  0 alive, 0 gone; 0 of 0 slots taken, 0 stuck\n" in told
+    assert "conductors  0 alive, 0 quiet, 0 gone; 0 of 0 slots taken, 0 stuck\n" in told
 
 
 def test_a_longer_wait_may_be_well(jobboard: Run, board: JobBoard) -> None:

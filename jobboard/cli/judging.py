@@ -95,7 +95,7 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     return {
-        "conductors": f"{conductors['alive']} alive, {conductors['gone']} gone; {slots}",
+        "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",
         "schedulers": f"{view['schedulers']['alive']} alive, {view['schedulers']['gone']} gone",
         "schedules": f"{schedules['active']} active, {schedules['paused']} paused, {schedules['finished']} finished, "
         f"{len(schedules['set_aside'])} set aside{more}",

@@ -1,4 +1,4 @@
-"""The operators' commands: release, trash, trashed, restore, purge, pause, resume, check."""
+"""The operators' commands: release, trash, trashed, restore, purge, pause, resume, quiet, check, migrate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
-from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.session import Session, command, confirm, pass_session
+from jobboard.errors import NotFound
 from jobboard.operate.bulk import purge_all, release_all, restore_all, trash_all
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import paused_view, row_of
+from jobboard.quiet import set_quiet
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -132,6 +134,34 @@ def resume(session: Session, name: str | None) -> None:
     _tell_paused(session, board)
 
 
+@command(
+    "quiet",
+    "jobboard quiet worker@host-7:4711",
+    "jobboard quiet worker@host-7 --yes",
+    "jobboard quiet --off worker@host-7:4711",
+)
+@click.argument("who")
+@click.option("--off", is_flag=True, help="Let it claim again.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@pass_session
+def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
+    """Let a conductor claim no more, wherever it runs; its handlers go on. Within 10 seconds.
+
+    WHO is the beginning of its name (see entities). Asks first if several conductors have that beginning.
+    """
+    board = session.board()
+    names = [entity.name for entity in board.entities() if entity.kind == "conductor" and entity.alive]
+    chosen = [name for name in names if name.startswith(who)]
+    if not chosen:
+        raise NotFound(f"no conductor that is alive has a name that begins with {who!r}; see: entities")
+    what = "claim again" if off else "claim no more"
+    if len(chosen) > 1 and not yes and not confirm(f"let {len(chosen)} conductors {what}: {', '.join(chosen)}?"):
+        raise click.ClickException("nothing was changed")
+    set_quiet(board, chosen, not off)
+    told = {"conductors": chosen, "quiet": not off}
+    session.output.report(told, "\n".join(f"{name} will {what} within 10 s" for name in chosen))
+
+
 @command("check", "jobboard check", "jobboard check --repair")
 @click.option("--repair", is_flag=True, help="Repair what is found.")
 @pass_session
@@ -179,4 +209,4 @@ def _tell_paused(session: Session, board: JobBoard) -> None:
     session.output.report(paused, f"paused: {', '.join(names)}" if names else "nothing is paused")
 
 
-COMMANDS = (release, trash, trashed, restore, purge, pause, resume, check, migrate)
+COMMANDS = (release, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)

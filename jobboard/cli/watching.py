@@ -30,7 +30,7 @@ COLUMNS = (
 )  # fmt: skip
 #: Events that are told only if they are asked for: a healthy board has most of them.
 _FREQUENT = {EventKind.EXTENDED, EventKind.CHECKPOINTED}
-_METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "names")
+_METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "quiet", "names")
 
 
 @command(

@@ -27,6 +27,7 @@ from jobboard.conductor.slots import Slots, StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job
+from jobboard.quiet import quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
 _STOP_TIMEOUT = 10.0
@@ -79,7 +80,8 @@ class ConductorRun:
         self._stuck = StuckSlots(
             who, self._slots, self._executor, options.max_stuck, options.grace, self._stuck_changed
         )
-        self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, max(1.0, interval_for(expiry)))
+        interval = max(1.0, interval_for(expiry))
+        self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, interval, self._obey)
         self._renewer = LeaseRenewer(board, who, expiry, self.lost, self._cancelled, self._heartbeat)
         self._completer = Completer(board, who, self._slots, self._ended)
         self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
@@ -89,6 +91,8 @@ class ConductorRun:
         self._reporter = Reporter(who)
         self._lock = threading.Lock()
         self._stopping = False
+        #: Whether an operator told it to claim no more.
+        self._quiet = False
         self._stop_timeout = _STOP_TIMEOUT
         self._stopped = threading.Event()
         self._is_clean = False
@@ -127,6 +131,7 @@ class ConductorRun:
             "max_stuck": self._options.max_stuck,
             "names": sorted(self._all_names),
             "label": self._options.name,
+            "quiet": self._quiet,
             **self.health(),
         }
 
@@ -144,10 +149,10 @@ class ConductorRun:
         self._claimer.request_stop()
         self._return_waiting()
 
-    def _return_waiting(self) -> None:
+    def _return_waiting(self, reason: str = "its conductor stopped") -> None:
         """Give back what was claimed ahead and has not begun."""
         for execution in self._slots.withdraw_all():
-            self._decide(execution, Returned("its conductor stopped"))
+            self._decide(execution, Returned(reason))
 
     def stop(self, drain: bool, timeout: float | None) -> bool:
         """Claim no more; let handlers finish for ``timeout`` seconds, and give the other jobs back.
@@ -208,10 +213,21 @@ class ConductorRun:
 
     def _names(self) -> frozenset[str]:
         """Return the names that may be claimed now."""
-        if self._executor.fault is not None:
+        if self._quiet or self._executor.fault is not None:
             return frozenset()
         refused = self._stuck.refused
         return self._all_names - refused if refused else self._all_names
+
+    def _obey(self) -> None:
+        """Be quiet, or no longer, as operators say."""
+        quiet = self._who in quiet_ones(self._board)
+        if quiet == self._quiet:
+            return
+        self._quiet = quiet
+        logger.info("conductor %s %s, as an operator said", self._who, "claims no more" if quiet else "claims again")
+        self._claimer.refresh_names()
+        if quiet:
+            self._return_waiting("its conductor is to be quiet")
 
     def _stuck_changed(self) -> None:
         self._submit(self._slots.start_waiting())

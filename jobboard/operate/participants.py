@@ -22,6 +22,12 @@ def handles(entity: Entity, name: str) -> bool:
     return entity.kind == "conductor" and name in names_of(entity)
 
 
+def is_quiet(entity: Entity) -> bool:
+    """Whether an operator has told it to claim no more, and it does so."""
+    return entity.metadata.get("quiet") is True
+
+
 def claims(entity: Entity, name: str) -> bool:
     """Whether it is a conductor that is alive and claims jobs of this name now."""
-    return entity.alive and handles(entity, name) and name not in names_of(entity, "refused")
+    is_willing = entity.alive and not is_quiet(entity)
+    return is_willing and handles(entity, name) and name not in names_of(entity, "refused")

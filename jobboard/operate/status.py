@@ -10,7 +10,7 @@ from jobboard.board import JobBoard
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import Overview, overview
-from jobboard.operate.participants import number_of
+from jobboard.operate.participants import is_quiet, number_of
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
 from jobboard.operate.views import paused_view
 from jobboard.validation import moment
@@ -55,7 +55,7 @@ def _seen(look: Overview) -> dict[str, Any]:
             }
             for name in look.names
         },
-        "conductors": _alive(conductors) | slots,
+        "conductors": _alive(conductors) | {"quiet": sum(map(is_quiet, conductors))} | slots,
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from jobboard.stats import BoardStats, NameStats
 
 _ENTITY_COLUMNS = (
-    "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy", "names",
+    "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy",
+    "quiet", "names",
 )  # fmt: skip
 
 

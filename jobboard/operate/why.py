@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from jobboard.operate.participants import handles, names_of, number_of
+from jobboard.operate.participants import handles, is_quiet, names_of, number_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``no_free_slot``, ``stuck``, ``behind``,
-    ``failed_before``, ``next``.
+    ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``quiet``, ``no_free_slot``, ``stuck``,
+    ``behind``, ``failed_before``, ``next``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -45,11 +45,12 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
 def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     record = job.record
-    able = [entity for entity in board.entities() if entity.alive and handles(entity, job.name)]
+    handling = [entity for entity in board.entities() if entity.alive and handles(entity, job.name)]
+    able = [entity for entity in handling if not is_quiet(entity)]
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
         reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
-    reasons += _why_unhandled(able, job)
+    reasons += _why_unhandled(able, job) if able or not handling else [_why_quiet(handling, job)]
     if record.state is JobState.UNCLAIMED:
         reasons += _why_behind(board, job, able)
     reasons += _why_failed(job)
@@ -97,6 +98,12 @@ def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
     if is_full or len(refusing) == len(able):
         reasons += _why_stuck(able, refusing, job)
     return reasons
+
+
+def _why_quiet(handling: list[Entity], job: Job) -> Reason:
+    who = handling[0].name
+    text = f"All conductors with a handler for {job.name!r} are quiet ({len(handling)})"
+    return Reason("quiet", f"{text}; let one claim again with: quiet --off {shlex.quote(who)}")
 
 
 def _why_stuck(able: list[Entity], refusing: list[Entity], job: Job) -> list[Reason]:
