@@ -47,7 +47,9 @@ LOOPS = {
     "sql": {
         "retries.py: while True": "a deadline, which stands from the first failure on",
         "connection_pool.py: while self._idle": "each turn takes one of the idle connections away, and none joins",
-        "change_poller.py: while self._connection.pgconn.notifies() is not None": "what was received before",
+        "change_poller.py: while (notify := self._connection.pgconn.notifies()) is not None": "what was received",
+        "commit_notifier.py: while (due := self._next_due())": "a thread's own, which waits for each commit",
+        "commit_notifier.py: while not (due := self._take())": "a deadline, of a request or of an idle thread",
         "database.py: while True": "a deadline",
         "connection.py: while _held": "each turn takes one of the locks away",
         "change_notifier.py: while self._is_wanted()": "a thread's own, which pauses after each look and each failure",

@@ -22,7 +22,7 @@ logger = logging.getLogger("jobboard.backends.sql")
 IDLE_TTL = 1.0
 RETRY_DELAY = 0.5
 #: Closing the board waits no longer than this for the thread.
-STOP_TIMEOUT = 2.0
+STOP_TIMEOUT = 1.5
 
 
 class _EventListener(Listener):
@@ -176,6 +176,8 @@ class ChangeNotifier:
         poller = self._poller
         if poller is not None:
             poller.poll_soon()
+        # It may be waiting as it does for nobody who listens.
+        self._interrupt()
 
         def unlisten() -> None:
             with self._telling:

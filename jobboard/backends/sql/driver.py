@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
@@ -14,6 +14,9 @@ from jobboard.errors import BoardUnavailable
 
 class Driver(UserConnection):
     """One kind of server at one address. Its own errors leave it only where a docstring says so."""
+
+    #: Whether the server has channels to notify; where it has none, other processes poll.
+    has_channels: ClassVar[bool]
 
     @property
     @abc.abstractmethod
@@ -55,8 +58,8 @@ class Driver(UserConnection):
         """Begin a transaction that reads one consistent state; return the same."""
 
     @abc.abstractmethod
-    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
-        """Finish the transaction, commit it, and notify who listens on the channel."""
+    def commit(self, transaction: Transaction, cursor: Any) -> None:
+        """Finish the transaction, and commit it."""
 
     @abc.abstractmethod
     def explain(self, error: Exception) -> BoardUnavailable:
@@ -78,5 +81,9 @@ class Driver(UserConnection):
         """
 
     @abc.abstractmethod
-    def change_poller(self, connection: Any, channel: str) -> ChangePoller:
-        """Return a poller that owns this connection; raises its own errors."""
+    def change_poller(self, connection: Any, channel: str, event_channel: str) -> ChangePoller:
+        """Return a poller that owns this connection; raises its own errors.
+
+        :param channel: notified of what somebody may wait for.
+        :param event_channel: notified of what else has changed.
+        """

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from jobboard.backends.sql import admin_statements
+from jobboard.backends.sql.commit_notifier import CommitNotifier
 from jobboard.backends.sql.connection_pool import ConnectionPool
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.driver import Driver
@@ -23,6 +24,9 @@ from jobboard.errors import BoardUnavailable
 
 #: Seconds within which a later connection must be made, or within the reply timeout if that is shorter.
 RECONNECT_TIMEOUT = 10.0
+
+#: Seconds between two notifications of what somebody may wait for, and between two of other events.
+NOTIFY_INTERVAL, EVENT_INTERVAL = 0.005, 0.05
 
 #: Databases of a parent process: a child that closed their connections would end the parent's.
 _inherited: list[ServerDatabase] = []
@@ -45,6 +49,7 @@ class ServerDatabase(Database):
         self.process_notifier = process_notifier_of(f"{driver.where} {driver.dialect.table_names.fingerprint}")
         self._pid = os.getpid()
         self._pool = ConnectionPool(self._connect_anew, driver.is_alive, driver.end, pool_size)
+        self._commit_notifier = CommitNotifier(driver)
         self._has_failed = False
         connection = driver.connect(timeout)
         try:
@@ -80,7 +85,7 @@ class ServerDatabase(Database):
         self._check_process()
         connection = self._connect_anew()
         try:
-            return self.driver.change_poller(connection, self.channel)
+            return self.driver.change_poller(connection, self.channel, self._event_channel)
         except BaseException as error:
             self.driver.end(connection)
             if isinstance(error, self.driver.error):
@@ -89,6 +94,7 @@ class ServerDatabase(Database):
 
     def close(self) -> None:
         if self.usable:
+            self._commit_notifier.close()
             self._pool.close()
         else:
             _inherited.append(self)
@@ -118,7 +124,7 @@ class ServerDatabase(Database):
                 raise
             self._commit(cursor, transaction)
         if transaction.changed:
-            self.notify()
+            self.notify(transaction.notifies)
 
     def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
         """One statement that changes something and is a transaction by itself, in one round trip.
@@ -143,9 +149,18 @@ class ServerDatabase(Database):
         rows: list[Row] = cursor.fetchall()
         return rows
 
-    def notify(self) -> None:
-        """Notify the waiters of this process that something has changed."""
+    def notify(self, is_awaited: bool) -> None:
+        """Notify this process's waiters, and soon those of others, that something has changed.
+
+        :param is_awaited: whether somebody may wait for it; if not, only listeners to events want to know.
+        """
         self.process_notifier.notify(self.board_name)
+        if not self.driver.has_channels:
+            return
+        if is_awaited:
+            self._commit_notifier.request(self.channel, NOTIFY_INTERVAL)
+        else:
+            self._commit_notifier.request(self._event_channel, EVENT_INTERVAL)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -200,7 +215,7 @@ class ServerDatabase(Database):
 
     def _commit(self, cursor: Any, transaction: Transaction) -> None:
         try:
-            self.driver.commit(transaction, cursor, self.channel if transaction.notifies else None)
+            self.driver.commit(transaction, cursor)
         except self.driver.error as error:
             self._roll_back(cursor, error)
             raise self.driver.explain_commit(error) from error
@@ -209,6 +224,11 @@ class ServerDatabase(Database):
     def channel(self) -> str:
         """The channel on which other processes are notified that there may be something for them."""
         return f"jobboard_{self.driver.dialect.table_names.fingerprint}_{self.board}"
+
+    @property
+    def _event_channel(self) -> str:
+        """The channel on which other processes are notified of what only listeners to events want to know."""
+        return f"{self.channel}_events"
 
     def _check_process(self) -> None:
         if not self.usable:

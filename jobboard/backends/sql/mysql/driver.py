@@ -69,6 +69,7 @@ class MysqlDriver(Driver):
     name = "PyMySQL"
     error = pymysql.Error
     transaction = MysqlTransaction
+    has_channels = False
 
     def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
         self._connect = connect
@@ -127,7 +128,7 @@ class MysqlDriver(Driver):
         cursor.execute(NOW)
         return float(cursor.fetchone()[0])
 
-    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
+    def commit(self, transaction: Transaction, cursor: Any) -> None:
         assert isinstance(transaction, MysqlTransaction)
         say(cursor, *transaction.take_waiting(), "COMMIT")
 
@@ -185,7 +186,7 @@ class MysqlDriver(Driver):
             with contextlib.suppress(pymysql.Error):
                 cursor.execute("SELECT RELEASE_LOCK(%s)", (lock,))
 
-    def change_poller(self, connection: Any, channel: str) -> ChangePoller:
+    def change_poller(self, connection: Any, channel: str, event_channel: str) -> ChangePoller:
         return MysqlChangePoller(connection, self.dialect, self.explain)
 
 

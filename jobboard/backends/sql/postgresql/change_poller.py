@@ -1,4 +1,4 @@
-"""Noticing what other processes commit on PostgreSQL, by LISTEN."""
+"""Noticing what other processes commit on PostgreSQL, by LISTEN, and by a look now and then."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ import psycopg
 
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.event_statements import END_OF_JOURNAL, MAX_EVENTS
 from jobboard.backends.sql.journal_reader import JournalReader
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind
 
-#: Claims and ends notify nobody, since NOTIFY makes commits queue; listeners to events poll for them. Seconds between
-#: two polls: they are rarer the longer nothing happens, and at most a quarter of that time apart.
-MIN_INTERVAL, INTERVAL_GROWTH, MAX_INTERVAL = 0.05, 1.25, 1.5
-#: A silently dead connection is detected within so many seconds and the reply timeout.
-KEEPALIVE_INTERVAL = 5.0
+#: Seconds after which to look without being notified: whoever committed may have ended before it notified anybody.
+LOOK_INTERVAL = 1.0
+#: Seconds between two reads of the journal for listeners, since many processes may notify.
+READ_INTERVAL = 0.02
+#: Events that give nobody anything to claim.
+_UNAWAITED = frozenset({EventKind.CLAIMED.value, EventKind.CONSUMED.value})
 
 
 class PostgresqlChangePoller(ChangePoller):
-    """A connection that listens, and a pair of sockets that interrupts it."""
+    """A connection that listens, and a pair of sockets that interrupts it.
+
+    :param channel: notified of what somebody may wait for.
+    :param event_channel: notified of all else; only listeners to events want it.
+    """
 
     notices_all = False
 
@@ -36,38 +43,66 @@ class PostgresqlChangePoller(ChangePoller):
         connection: psycopg.Connection[Any],
         dialect: Dialect,
         channel: str,
+        event_channel: str,
         explain: Callable[[Exception], BoardUnavailable],
     ) -> None:
         self._connection = connection
         self._dialect = dialect
+        self._channel = channel
+        self._event_channel = event_channel
         self._explain = explain
-        self._notified = True
-        self._asked = time.monotonic()
-        self._pause = MIN_INTERVAL
+        #: What the channel was notified of, or a look has found, since it was last asked.
+        self._has_changed = True
+        #: Whether any channel was notified since the last wait.
+        self._was_notified = False
+        self._hears_events = False
+        #: Whether the journal is read for listeners, which is a look.
+        self._reads_events = False
+        self._end: list[Row] | None = None
+        self._looked_at = self._read_at = 0.0
+        #: Whether the journal is to be read once ``READ_INTERVAL`` is over.
+        self._has_unread = False
         self._journal = JournalReader(self.rows, list)
-        connection.add_notify_handler(self._on_notify)
+        connection.add_notify_handler(lambda notify: self._on_notify(notify.channel))
         connection.execute(f"LISTEN {channel}")
         self._here, self._there = socket.socketpair()
         for end in (self._here, self._there):
             end.setblocking(False)
 
     def has_changed(self) -> bool:
+        if not self._reads_events and time.monotonic() - self._looked_at >= LOOK_INTERVAL:
+            self._look()
         with self._explained():
-            if time.monotonic() - self._asked > KEEPALIVE_INTERVAL:
-                self._execute("SELECT 1", {})
             self._hear()
-        notified, self._notified = self._notified, False
-        return notified
+        has_changed, self._has_changed = self._has_changed, False
+        return has_changed
+
+    def _look(self) -> None:
+        end = self.rows(END_OF_JOURNAL)
+        self._has_changed = self._has_changed or end != self._end
+        self._end, self._looked_at = end, time.monotonic()
 
     def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+        self._reads_events = has_listeners
+        if has_listeners and not self._hears_events:
+            self._hear_events()
+            return
         poll = select.poll()
         for end in (self._connection.pgconn.socket, self._here.fileno()):
             poll.register(end, select.POLLIN)
         # The event is set before the socket is written to, so one of them is always seen here.
-        if not interrupted.is_set() and not poll.poll((self._pause if has_listeners else KEEPALIVE_INTERVAL) * 1000):
-            self._pause = min(self._pause * INTERVAL_GROWTH, MAX_INTERVAL)
+        if not interrupted.is_set() and not self._was_notified and not self._has_changed:
+            next_at = self._read_at + READ_INTERVAL if self._has_unread else self._looked_at + LOOK_INTERVAL
+            poll.poll(max(0.0, next_at - time.monotonic()) * 1000)
+        self._was_notified = False
         with contextlib.suppress(BlockingIOError):
             self._here.recv(1024)
+
+    def _hear_events(self) -> None:
+        """Have the event channel heard; the journal is to be read once more, for what was committed before that."""
+        with self._explained():
+            self._connection.execute(f"LISTEN {self._event_channel}")
+        self._hears_events = True
 
     def interrupt(self) -> None:
         # A full buffer interrupts as well, and a closed socket has no reader.
@@ -80,17 +115,19 @@ class PostgresqlChangePoller(ChangePoller):
             return self._execute(sql, {**constants, **parameters}).fetchall()
 
     def _execute(self, sql: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[Any]:
-        self._asked = time.monotonic()
         return self._connection.execute(sql.encode(), parameters)
 
     def events(self, after: int) -> list[Row]:
+        now = time.monotonic()
+        self._has_unread = now < self._read_at + READ_INTERVAL
+        if self._has_unread:
+            return []
         rows = self._journal.read(after)
-        if rows:
-            self.poll_soon()
+        self._looked_at = now
+        # A full batch is followed by another one at once.
+        self._read_at = now if len(rows) < MAX_EVENTS else 0.0
+        self._has_changed = self._has_changed or any(row[1] not in _UNAWAITED for row in rows)
         return rows
-
-    def poll_soon(self) -> None:
-        self._pause = MIN_INTERVAL
 
     def close(self) -> None:
         self._connection.close()
@@ -99,11 +136,13 @@ class PostgresqlChangePoller(ChangePoller):
 
     def _hear(self) -> None:
         self._connection.pgconn.consume_input()
-        while self._connection.pgconn.notifies() is not None:
-            self._notified = True
+        while (notify := self._connection.pgconn.notifies()) is not None:
+            self._on_notify(notify.relname.decode())
 
-    def _on_notify(self, _notify: object) -> None:
-        self._notified = True
+    def _on_notify(self, channel: str) -> None:
+        self._was_notified = True
+        if channel == self._channel:
+            self._has_changed = True
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:

@@ -67,6 +67,7 @@ class PostgresqlDriver(Driver):
     name = "psycopg"
     error = psycopg.Error
     transaction = Transaction
+    has_channels = True
 
     def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
         self._connect = connect
@@ -136,8 +137,8 @@ class PostgresqlDriver(Driver):
     def now(self, cursor: Any) -> float:
         return float(cursor.execute(NOW).fetchone()[0])
 
-    def commit(self, transaction: Transaction, cursor: Any, channel: str | None) -> None:
-        cursor.execute("COMMIT" if channel is None else f"NOTIFY {channel}; COMMIT")
+    def commit(self, transaction: Transaction, cursor: Any) -> None:
+        cursor.execute("COMMIT")
 
     @property
     def user_connections(self) -> Sequence[UserConnection]:
@@ -189,8 +190,8 @@ class PostgresqlDriver(Driver):
                 version=str(schema.VERSION),
             )
 
-    def change_poller(self, connection: psycopg.Connection[Any], channel: str) -> ChangePoller:
-        return PostgresqlChangePoller(connection, self.dialect, channel, self.explain)
+    def change_poller(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangePoller:
+        return PostgresqlChangePoller(connection, self.dialect, channel, event_channel, self.explain)
 
 
 def limit_replies(connection: psycopg.Connection[Any], reply_timeout: float) -> None:

@@ -113,7 +113,7 @@ WITH {_MOMENT}, given AS (
     INSERT INTO jobboard_journal (board, job, kind, at)
     SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted ORDER BY id
 )
-SELECT uuid, id, created_on, state, run_at, (SELECT pg_notify(CAST(:channel AS text), '')) FROM posted
+SELECT uuid, id, created_on, state, run_at FROM posted
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 
@@ -156,7 +156,6 @@ class PostgresqlPosting(Posting):
         """Post all, and return the row of each uuid that was not on the board; or none if a key is taken."""
         posted = self._transactions.at_once(
             POST,
-            channel=self._transactions.channel,
             uuids=[new.uuid for new in rows],
             names=[new.name for new in rows],
             keys=[new.key for new in rows],
@@ -166,7 +165,8 @@ class PostgresqlPosting(Posting):
             run_ats=[new.run_at for new in rows],
             delays=[new.delay for new in rows],
         )
-        self._transactions.notify()
+        if posted:
+            self._transactions.notify(True)
         return {row[0]: row for row in posted}
 
     def _known(self, uuids: list[str], was_any_posted: bool) -> dict[str, JobRow]:
@@ -200,7 +200,7 @@ class PostgresqlClaiming(Claiming):
             return super().claim_next(claim, names, limit)
         claimed = [row[:-1] for row in rows if row[0] is not None]
         if claimed:
-            self._transactions.notify()
+            self._transactions.notify(False)
         return [job_of(row) for row in sorted(claimed, key=position_of)]
 
 
@@ -245,7 +245,7 @@ class PostgresqlClaimedJobs(ClaimedJobs):
             retentions=[end.retention for end in ends],
         )
         if consumed:
-            self._transactions.notify()
+            self._transactions.notify(False)
         return {uuid for (uuid,) in consumed}
 
     def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, Verdict]:

@@ -1,0 +1,121 @@
+"""How PostgreSQL tells other processes of commits: apart from the transactions, seldom, and in vain without harm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from harnesses.sql_harness import PostgresqlHarness
+from servers.postgresql_servers import PostgresqlServer
+
+from jobboard import JobBoard, backend
+from jobboard.backends.sql.server_database import NOTIFY_INTERVAL, ServerDatabase
+from jobboard.board import client_of
+from jobboard.testing import eventually
+
+pytest_plugins = ("harnesses.sql_fixtures",)
+
+#: A program that posts and ends, and leaves its board open; and one that is killed before it notifies anybody.
+_POSTS = "import sys, jobboard; b = jobboard.fetch(*sys.argv[1:]); b.connect(); b.post('resize')"
+_NOTIFIES_NOBODY = "from jobboard.backends.sql.commit_notifier import CommitNotifier as C; C.request = lambda *_: None"
+
+
+@pytest.fixture
+def board(postgresql: PostgresqlServer) -> Iterator[JobBoard]:
+    with PostgresqlHarness(postgresql.uri) as harness:
+        yield harness.board()
+
+
+@pytest.fixture
+def listening(postgresql: PostgresqlServer, board: JobBoard) -> Iterator[psycopg.Connection[Any]]:
+    """A plain connection that hears what the board's waiters hear."""
+    with closing(postgresql.client()) as connection:
+        connection.execute(f"LISTEN {_database_of(board).channel}")
+        yield connection
+
+
+def _database_of(board: JobBoard) -> ServerDatabase:
+    database: ServerDatabase = board._backend.database  # type: ignore[attr-defined]
+    return database
+
+
+def _is_notified(connection: psycopg.Connection[Any]) -> bool:
+    return bool(list(connection.notifies(timeout=0.1, stop_after=1)))
+
+
+def _post_in_a_program(board: JobBoard, uri: str, *before: str) -> None:
+    program = "\n".join((*before, _POSTS))
+    subprocess.run([sys.executable, "-c", program, board.name, uri], check=True, timeout=60, env=dict(os.environ))
+
+
+def test_many_posts_notify_seldom_and_once_after_the_last(board: JobBoard, listening: psycopg.Connection[Any]) -> None:
+    began = time.monotonic()
+    threads = [threading.Thread(target=lambda: [board.post("resize") for _ in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    # What was requested is sent before the board is closed.
+    board.close()
+    took = time.monotonic() - began
+    heard = len(list(listening.notifies(timeout=0.2)))
+    assert 1 <= heard <= took / NOTIFY_INTERVAL + 2
+
+
+def test_a_program_that_ends_without_closing_its_board_notifies(
+    postgresql: PostgresqlServer, board: JobBoard, listening: psycopg.Connection[Any]
+) -> None:
+    _post_in_a_program(board, postgresql.uri)
+    eventually(lambda: _is_notified(listening))
+
+
+def test_who_waits_finds_what_a_killed_program_has_posted(postgresql: PostgresqlServer, board: JobBoard) -> None:
+    found: list[str] = []
+    with client_of(board).waiter():
+        # Only now nothing but a look finds what is posted from here on.
+        assert list(board.wait(0.2)) == []
+        waiting = threading.Thread(target=lambda: found.extend(job.name for job in board.wait(30)))
+        waiting.start()
+        _post_in_a_program(board, postgresql.uri, _NOTIFIES_NOBODY)
+        waiting.join(30)
+    assert found == ["resize"]
+
+
+def test_a_post_in_a_transaction_of_ones_own_notifies_at_its_commit(
+    postgresql: PostgresqlServer, board: JobBoard, listening: psycopg.Connection[Any]
+) -> None:
+    with closing(postgresql.client()) as connection:
+        connection.autocommit = False
+        board.post("resize", connection=connection)
+        assert not _is_notified(listening)
+        connection.commit()
+    eventually(lambda: _is_notified(listening))
+
+
+def test_a_server_that_refuses_the_connection_for_notifications_fails_no_post(
+    postgresql: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(postgresql.client()) as client:
+        client.execute("CREATE DATABASE refusing")
+        uri = postgresql.uri.replace("/jobs", "/refusing")
+        with backend("refused", uri) as board, closing(postgresql.client("refusing")) as listening:
+            listening.execute(f"LISTEN {_database_of(board).channel}")
+            client.execute("ALTER DATABASE refusing ALLOW_CONNECTIONS false")
+            board.post("resize")
+            eventually(lambda: "can't notify other processes, which look once a second" in caplog.text)
+            client.execute("ALTER DATABASE refusing ALLOW_CONNECTIONS true")
+
+            def post_until_notified() -> bool:
+                board.post("resize")
+                return _is_notified(listening)
+
+            eventually(post_until_notified)
+        client.execute("DROP DATABASE refusing WITH (FORCE)")

@@ -1,0 +1,137 @@
+"""Notifying other processes of commits, apart from the transactions: a server queues the commits that notify."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import time
+from typing import Any
+
+from jobboard.backends.sql.driver import Driver
+from jobboard.backends.timelimit import time_limit
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.backends.sql")
+
+#: The thread and its connection outlive the last commit by so many seconds.
+IDLE_TTL = 60.0
+#: Seconds that one notification may take, a connection included; and until the next one after one that failed.
+NOTIFY_TIMEOUT, RETRY_DELAY = 10.0, 1.0
+#: Closing waits so many seconds for what was requested.
+STOP_TIMEOUT = 0.5
+
+
+class CommitNotifier:
+    """One thread that sends what was requested: a lone request at once, and of many no more than one per interval.
+
+    A process may end between a commit and its notification, so who waits must look by itself now and then.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        #: Channel -> seconds between two notifications on it.
+        self._requested: dict[str, float] = {}
+        self._next_at: dict[str, float] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def request(self, channel: str, interval: float) -> None:
+        """Have a notification sent on a channel, ``interval`` seconds or more after its last one."""
+        # One that is still requested is sent later than this, and so after the caller's commit.
+        if channel in self._requested:
+            return
+        with self._changed:
+            self._requested[channel] = interval
+            if self._thread is None and not self._closed:
+                self._start()
+            self._changed.notify()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="jobboard-notify", daemon=True)
+        # What the caller has committed must not seem to fail because there can be no more threads.
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
+            # A program may end without closing its boards.
+            atexit.register(self.close)
+
+    def close(self) -> None:
+        """Send what was requested and not sent yet, if the server replies in time."""
+        # A forked child does not have the thread, and the lock may have been held at the fork.
+        if self._pid != os.getpid():
+            return
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join(STOP_TIMEOUT)
+
+    def _run(self) -> None:
+        sender = _Sender(self._driver)
+        try:
+            while due := self._next_due():
+                if not sender.send(due):
+                    self._put_off()
+        finally:
+            sender.close()
+
+    def _next_due(self) -> list[str]:
+        """Wait for notifications that are due; return none when this thread is to end."""
+        with self._changed:
+            idle_at = time.monotonic() + IDLE_TTL
+            while not (due := self._take()):
+                at = min((self._next_at[channel] for channel in self._requested), default=idle_at)
+                pause = at - time.monotonic()
+                if self._closed or (pause <= 0 and not self._requested):
+                    self._thread = None
+                    atexit.unregister(self.close)
+                    break
+                self._changed.wait(max(0.0, pause))
+            return due
+
+    def _take(self) -> list[str]:
+        now = time.monotonic()
+        due = [channel for channel in self._requested if self._closed or self._next_at.get(channel, 0.0) <= now]
+        for channel in due:
+            # What is committed from now on requests another one.
+            self._next_at[channel] = now + self._requested.pop(channel)
+        return due
+
+    def _put_off(self) -> None:
+        with self._changed:
+            self._next_at = dict.fromkeys(self._next_at, time.monotonic() + RETRY_DELAY)
+
+
+class _Sender:
+    """A connection for notifications, of one thread; it takes none that a call could use."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._connection: Any = None
+
+    def send(self, channels: list[str]) -> bool:
+        """Notify who listens on these channels; return whether the server did it."""
+        try:
+            with time_limit(NOTIFY_TIMEOUT):
+                if self._connection is not None and not self._driver.is_alive(self._connection):
+                    self.close()
+                if self._connection is None:
+                    self._connection = self._driver.connect(NOTIFY_TIMEOUT)
+                for channel in channels:
+                    self._driver.notify(self._connection.cursor(), channel)
+        except (BoardUnavailable, self._driver.error) as error:
+            self.close()
+            logger.warning("%s: can't notify other processes, which look once a second: %s", self._driver.where, error)
+            return False
+        return True
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._driver.end(connection)
