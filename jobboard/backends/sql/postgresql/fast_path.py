@@ -41,11 +41,7 @@ WITH {_MOMENT}, status AS MATERIALIZED (
             IS NOT NULL
         OR EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)) AS is_due_or_paused
     FROM moment
-), heads AS MATERIALIZED (
-    SELECT ctid FROM jobboard_jobs
-    WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s AND NOT (SELECT is_due_or_paused FROM status)
-    ORDER BY %s rank, id LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED
-), claimed AS (
+), heads AS MATERIALIZED (%s), claimed AS (
     UPDATE jobboard_jobs AS job SET
         state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN.replace("jobboard_jobs", "job")},
         owner = CAST(:who AS text),
@@ -60,9 +56,20 @@ WITH {_MOMENT}, status AS MATERIALIZED (
 SELECT job.*, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT FROM heads))
 FROM status LEFT JOIN claimed AS job ON true
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-CLAIM_NEXT = Statement(text(_CLAIM % ("", "")))
-_OF_NAME = ("AND name BETWEEN CAST(:name AS text) AND CAST(:name AS text)", "name,")
-CLAIM_NEXT_OF_NAME = Statement(text(_CLAIM % _OF_NAME))
+_READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
+#: The best of each wanted name, joined to that name.
+_OF_EACH_NAME = f"""
+FROM unnest(CAST(:names AS text[])) AS wanted (name), LATERAL (
+    SELECT ctid, rank, id {_READY} AND name BETWEEN wanted.name AND wanted.name %s
+) AS head
+"""
+_LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
+_AS_USUAL = "AND NOT (SELECT is_due_or_paused FROM status)"
+CLAIM_NEXT = Statement(text(_CLAIM % f"SELECT ctid {_READY} {_AS_USUAL} ORDER BY rank, id {_LOCKED}"))
+_HEADS_OF_NAMES = _OF_EACH_NAME % f"{_AS_USUAL} ORDER BY name, rank, id {_LOCKED}"
+CLAIM_NEXT_OF_NAMES = Statement(
+    text(_CLAIM % f"SELECT head.ctid {_HEADS_OF_NAMES} ORDER BY head.rank, head.id LIMIT CAST(:limit AS int)")
+)
 
 CONSUME = Statement(
     text(f"""
@@ -123,14 +130,11 @@ WITH {_MOMENT}
 SELECT now, (
         SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
         ORDER BY due_at LIMIT 1
-    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)), (
-        SELECT id FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED} %s
-        ORDER BY %s rank, id LIMIT 1
-    )
+    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)), (SELECT id %s LIMIT 1)
 FROM moment
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-READY_IN = Statement(text(_READY_IN % ("", "")))
-READY_IN_OF_NAME = Statement(text(_READY_IN % _OF_NAME))
+READY_IN = Statement(text(_READY_IN % f"{_READY} ORDER BY rank, id"))
+READY_IN_OF_NAMES = Statement(text(_READY_IN % (_OF_EACH_NAME % "ORDER BY name, rank, id LIMIT 1")))
 
 
 class PostgresqlPosting(Posting):
@@ -181,20 +185,18 @@ class PostgresqlPosting(Posting):
 
 
 class PostgresqlClaiming(Claiming):
-    """Claims by one statement where nothing is due, nothing is paused, and one name or any is wanted."""
+    """Claims by one statement where nothing is due and nothing is paused."""
 
     _transactions: ServerDatabase
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        if names is not None and len(names) != 1:
-            return super().claim_next(claim, names, limit)
         rows = self._transactions.at_once(
-            CLAIM_NEXT if names is None else CLAIM_NEXT_OF_NAME,
+            CLAIM_NEXT if names is None else CLAIM_NEXT_OF_NAMES,
             limit=limit,
             who=claim.who,
             claim_id=claim.claim_id,
             expiry=None if math.isinf(claim.expiry) else claim.expiry,
-            **_name_of(names),
+            **_wanted(names),
         )
         if rows[0][-1]:
             return super().claim_next(claim, names, limit)
@@ -210,10 +212,8 @@ class PostgresqlReading(Reading):
     _transactions: ServerDatabase
 
     def ready_in(self, names: frozenset[str] | None) -> float | None:
-        if names is not None and len(names) != 1:
-            return super().ready_in(names)
-        statement = READY_IN if names is None else READY_IN_OF_NAME
-        [(now, due_at, is_paused, head)] = self._transactions.query(statement, **_name_of(names))
+        statement = READY_IN if names is None else READY_IN_OF_NAMES
+        [(now, due_at, is_paused, head)] = self._transactions.query(statement, **_wanted(names))
         if is_paused or (due_at is not None and due_at <= now):
             return super().ready_in(names)
         if head is not None:
@@ -267,8 +267,8 @@ def _after_a_change(was_changed: bool) -> Iterator[None]:
         raise
 
 
-def _name_of(names: frozenset[str] | None) -> dict[str, str]:
-    return {} if names is None else {"name": next(iter(names))}
+def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
+    return {} if names is None else {"names": list(names)}
 
 
 def _is_simple(rows: Sequence[NewJob]) -> bool:
