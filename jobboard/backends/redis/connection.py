@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import hiredis
 from redis import connection as library
 from redis import exceptions
 
@@ -30,8 +31,6 @@ class Connection(Protocol):
 
     def disconnect(self) -> None: ...
 
-    def pack_command(self, *parts: object) -> list[bytes]: ...
-
     def send_packed_command(self, command: list[bytes], check_health: bool = True) -> None: ...
 
     def send_command(self, *parts: object, check_health: bool = True) -> None: ...
@@ -46,6 +45,9 @@ _TIMEOUT_GRAIN = 0.01
 _TCP: Any = library.Connection
 _TLS: Any = library.SSLConnection
 _UNIX: Any = library.UnixDomainSocketConnection
+
+#: What redis-py calls in the end, after two copies of the arguments that no request of a board needs.
+_pack_command: Any = hiredis.pack_command
 
 
 class Network:
@@ -89,9 +91,7 @@ def exchange(connection: Connection, commands: Sequence[Command], timeout: float
     :param timeout: seconds for the sending and for each reply; less if the time limit of the call is over sooner.
     :raises OSError: the connection broke, and so do redis-py's ``ConnectionError`` and ``TimeoutError`` say.
     """
-    packed: list[Any] = []
-    for command in commands:
-        packed.extend(connection.pack_command(*command))
+    packed = [_pack_command(command) for command in commands]
     _limit_socket(connection, timeout)
     connection.send_packed_command(packed, check_health=False)
     return [_read(connection, timeout) for _ in commands]
