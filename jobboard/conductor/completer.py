@@ -19,7 +19,8 @@ from jobboard.conductor.outcome import (
     result_that_cannot_travel,
 )
 from jobboard.conductor.slots import Slots
-from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting
+from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, NotFound
+from jobboard.states import JobState
 
 _MIN_PAUSE, _MAX_PAUSE = 0.1, 5.0
 #: For how many seconds at most an end waits for the claimer to fill the free slots.
@@ -93,7 +94,8 @@ class Completer:
 
         :raises BoardUnavailable: the store did not answer; what remains in the batch has to be sent again.
         """
-        self._consume([execution for execution in batch if isinstance(execution.outcome, Succeeded)], batch)
+        succeeded = [each for each in batch if isinstance(each.outcome, Succeeded) and not each.completing]
+        self._consume(succeeded, batch)
         for execution in list(batch):
             try:
                 execution.ended_as = self.end(execution)
@@ -137,6 +139,8 @@ class Completer:
         :raises BoardUnavailable: the store did not answer.
         """
         job = execution.job
+        if execution.completing and (ended_as := self._ended_by_handler(execution)) is not None:
+            return ended_as
         match outcome := execution.outcome:
             case Failed():
                 return self._fail(execution, outcome)
@@ -152,6 +156,23 @@ class Completer:
                 return "lost"
             case _:
                 raise AssertionError(f"no end for {outcome!r}")
+
+    def _ended_by_handler(self, execution: Execution) -> str | None:
+        """Return what has become of a claim that the handler has ended itself; None if its transaction was undone."""
+        if execution.completed:
+            return "consumed"
+        try:
+            record = self._board.get(execution.job.uuid).record
+        except NotFound:
+            # Of a completed job without retention there is no record.
+            return "consumed"
+        if record.token != execution.job.token or record.state not in (JobState.CLAIMED, JobState.COMPLETE):
+            return "lost"
+        if record.state is JobState.COMPLETE:
+            return "consumed"
+        if isinstance(execution.outcome, Succeeded):
+            execution.outcome = Failed("its handler completed it in a transaction that did not commit")
+        return None
 
     def _consume_one(self, execution: Execution, succeeded: Succeeded) -> str:
         try:

@@ -46,6 +46,8 @@ class Execution:
     returned = False
     began_at: float | None = None
     outcome: Outcome | None = None
+    #: Whether the handler has ended its claim itself, and whether that is certain: it may be up to a transaction.
+    completing = completed = False
     #: When the outcome was known.
     decided_at: float | None = None
     #: What has become of the claim, once its end was sent; see :meth:`jobboard.telemetry.Recorder.ended`.
@@ -124,6 +126,20 @@ class Execution:
         except ClaimLost:
             self._listener.lost(self)
             raise
+
+    def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None:
+        self.expect_end()
+        try:
+            (board or self.board).consume(self.job, str(self.snapshot.owner), result, connection=connection)
+        except ClaimLost:
+            self.completing = False
+            self._listener.lost(self)
+            raise
+        self.completed = connection is None
+
+    def expect_end(self) -> None:
+        """The handler is about to end its claim: other threads may see that before they are told."""
+        self.completing = True
 
     def report(self, report: dict[str, Any]) -> None:
         self.progress = report

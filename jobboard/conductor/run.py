@@ -182,7 +182,7 @@ class ConductorRun:
         finished = self._slots.wait_until_free()
         until = time.monotonic() + self._stop_timeout - claiming
         for execution in self._renewer.held():
-            if self._decide(execution, Returned("its conductor stopped")):
+            if self._give_up(execution, Returned("its conductor stopped")):
                 finished = False
                 self._interrupt(execution)
         sent = self._slots.wait_until_no_claims(_left(until))
@@ -311,6 +311,13 @@ class ConductorRun:
             self._completer.send(execution)
         return True
 
+    def _give_up(self, execution: Execution, outcome: Outcome) -> bool:
+        """Decide while the handler runs. An end that its transaction may still commit is left to that transaction.
+
+        A request about the job would wait for that transaction, and the ends of other jobs with it.
+        """
+        return self._decide(execution, Dropped() if execution.completing else outcome)
+
     def _ended(self, executions: Sequence[Execution]) -> None:
         """Nothing is left to send for these claims."""
         for execution in executions:
@@ -320,6 +327,10 @@ class ConductorRun:
 
     def lost(self, execution: Execution) -> None:
         """The store says that the claim does not hold."""
+        if execution.completing:
+            # Its handler has ended it, most likely; that is asked when the handler returns.
+            execution.held_until = math.inf
+            return
         if self._decide(execution, Dropped()):
             logger.warning("conductor %s lost its claim of job %s", self._who, execution.job.uuid)
             self._interrupt(execution)
@@ -350,7 +361,7 @@ class ConductorRun:
             outcome = Dropped()
         else:
             return
-        if self._decide(execution, outcome):
+        if self._give_up(execution, outcome):
             if isinstance(outcome, Dropped):
                 logger.warning("conductor %s could not renew its claim of job %s", self._who, execution.job.uuid)
             # A handler that ignored a cancel has had its grace already.

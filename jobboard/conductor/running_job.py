@@ -80,6 +80,7 @@ class JobContext(Protocol):
     def board(self) -> JobBoard: ...
     def checkpoint(self, state: Any) -> None: ...
     def report(self, report: dict[str, Any]) -> None: ...
+    def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None: ...
     def load_book(self, uuid: str) -> LogBook: ...
     def save_book(self, book: LogBook) -> None: ...
 
@@ -130,6 +131,23 @@ class RunningJob:
         """
         self._context.checkpoint(state)
         self._checkpoint = state
+
+    def complete(self, result: Any = None, *, connection: Any = None, board: JobBoard | None = None) -> None:
+        """Complete the job from within its handler, so that its end is part of a transaction of the handler's.
+
+        The job is complete if and only if that transaction commits. If it is rolled back, the job is claimed as before,
+        and ends as its handler does: one that raises has failed. A handler that returns although its transaction did
+        not commit has failed as well. What a handler returns after a commit is dropped.
+
+        :param result: plain data, as what a handler returns.
+        :param connection: as for :meth:`~jobboard.JobBoard.post`; None completes the job at once, on any store.
+        :param board: in a worker process, which has none: one that the handler has opened there, for a ``connection``.
+        :raises ClaimLost: another owner may run the job: let the transaction be rolled back, and its effect with it.
+        :raises InvalidPosting: the result can't be stored.
+        :raises BoardUnavailable: the store did not answer.
+        :raises NotSupported: the store can't take part in a transaction.
+        """
+        self._context.complete(result, connection, board)
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Report how far the job is; operators see it within a second or two.

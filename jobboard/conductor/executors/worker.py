@@ -145,6 +145,17 @@ class WorkerExecution:
         # Checked here, since a value that can't be stored may not pass the pipe either.
         self._ask("checkpoint", plain_copy("checkpoint", state))
 
+    def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None:
+        if connection is None:
+            self._ask("complete", plain_copy("result", result))
+            return
+        if board is None:
+            raise RuntimeError("a worker process has no board; use fetch() to open one here, and give it as board=")
+        # The conductor then asks the store for the end, and sends none.
+        self._ask("completing", None)
+        job = self.job
+        board.consume(job.uuid, job.owner, result, token=job.token, connection=connection)
+
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()
         self._worker.send_for(self, "report", report)

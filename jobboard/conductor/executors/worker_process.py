@@ -184,6 +184,8 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
     """Do what a handler asked for; return whether it succeeded, and the value or the error."""
     methods: dict[str, Callable[[Any], Any]] = {
         "checkpoint": execution.checkpoint,
+        "complete": lambda result: execution.complete(result, None, None),
+        "completing": lambda _: execution.expect_end(),
         "load_book": execution.load_book,
         "save_book": execution.save_book,
     }

@@ -1,0 +1,37 @@
+"""A handler moves money and ends its job in one transaction."""
+
+import os
+
+import sqlalchemy as sa
+
+import jobboard
+
+engine = sa.create_engine(os.environ["DATABASE_URL"])  # postgresql+psycopg://app@db.example.org/bank
+metadata = sa.MetaData()
+accounts = sa.Table(
+    "accounts", metadata, sa.Column("name", sa.String(20), primary_key=True), sa.Column("amount", sa.Integer)
+)
+handlers = jobboard.Handlers()
+
+
+@handlers.handler("transfer", max_attempts=5)
+def transfer(job: jobboard.RunningJob) -> None:
+    details = job.details
+    with engine.begin() as connection:
+        for name, sign in ((details["from"], -1), (details["to"], 1)):
+            change = accounts.c.amount + sign * details["amount"]
+            connection.execute(accounts.update().where(accounts.c.name == name).values(amount=change))
+        job.complete("transferred", connection=connection)
+
+
+metadata.create_all(engine)
+with engine.begin() as connection:
+    connection.execute(accounts.insert(), [{"name": "alice", "amount": 10}, {"name": "bob", "amount": 0}])
+
+with jobboard.backend("bank", os.environ["JOBBOARD_URI"]) as board:
+    conductor = jobboard.Conductor("bank", board, handlers)
+    conductor.start()
+    job = board.post("transfer", details={"from": "alice", "to": "bob", "amount": 7})
+    assert job.wait(timeout=60)
+    assert job.result == "transferred"
+    conductor.stop()
