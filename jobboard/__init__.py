@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
+    from jobboard.converter import Converter
     from jobboard.entity import Entity
     from jobboard.errors import (
         AlreadyPosted,
@@ -61,6 +62,7 @@ __all__ = [
     "Cancelled",
     "ClaimLost",
     "Conductor",
+    "Converter",
     "Cron",
     "Entity",
     "EventKind",
@@ -106,6 +108,7 @@ __all__ = [
 _NAMES = {
     "board": "JobBoard",
     "conductor": "Backoff Broken Cancelled Conductor Handlers RunAgain RunningJob",
+    "converter": "Converter",
     "entity": "Entity",
     "errors": (
         "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError JobCancelled JobFailed "

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
 
 #: The most that details, a result or a checkpoint may take once encoded, in bytes.
@@ -35,20 +36,21 @@ class Encoded(NamedTuple):
     value: Any
 
 
-def encode(what: str, value: Any, *, largest: int = MAX_DETAILS) -> Encoded:
+def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Converter | None = None) -> Encoded:
     """Return ``value`` as msgpack, and as it arrives.
 
     Tuples arrive as lists and aware datetimes as UTC; everything else arrives as it was sent.
 
     :param what: how errors name the value, such as ``details``.
     :param largest: the limit in bytes.
+    :param converter: makes plain data of what msgpack does not carry, and that of it again.
     :raises InvalidPosting: names the path of what can't be stored.
     """
     try:
-        data = msgpack.packb(value, datetime=True)
-        arrived = _unpack(data)
+        data = msgpack.packb(value, datetime=True, default=converter and converter.to_plain)
+        arrived = _unpack(data, converter)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
-        path, fault = _find_fault(what, value, 0) or (what, str(error))
+        path, fault = _find_fault(what, value, 0, converter) or (what, str(error))
         raise InvalidPosting(f"{path} can't be stored: {fault}", path=path) from None
     if len(data) > largest:
         raise InvalidPosting(
@@ -59,12 +61,12 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS) -> Encoded:
     return Encoded(data, arrived)
 
 
-def decode(data: bytes, *, largest: int = MAX_ENCODED) -> Any:
+def decode(data: bytes, *, largest: int = MAX_ENCODED, converter: Converter | None = None) -> Any:
     """Return what :func:`encode` was given; raises ``ValueError`` on bytes that it can't have made."""
     if len(data) > largest:
         raise ValueError(f"it is {len(data)} bytes; no more than {largest} are read")
     try:
-        return _unpack(data)
+        return _unpack(data, converter)
     except ValueError:
         raise
     except Exception as error:
@@ -84,12 +86,18 @@ def refuse_extension(code: int, data: bytes) -> Any:
     raise ValueError(f"it holds an extension of type {code}, which nobody writes")
 
 
-def _unpack(data: bytes) -> Any:
+def _unpack(data: bytes, converter: Converter | None) -> Any:
     """Unpack what is plain data: text for keys, no extensions but moments, nested no deeper than :data:`MAX_DEPTH`.
 
     Only data that holds the bytes in question is looked at a second time.
     """
-    hook = _refuse_other_keys if data.translate(None, _NO_BYTE_STRINGS) else None
+    hook: Callable[[dict[Any, Any]], Any] | None = None
+    if data.translate(None, _NO_BYTE_STRINGS):
+        hook = (
+            _refuse_other_keys if converter is None else lambda value: converter.from_plain(_refuse_other_keys(value))
+        )
+    elif converter is not None:
+        hook = converter.from_plain
     value = msgpack.unpackb(
         data, raw=False, strict_map_key=True, timestamp=3, object_hook=hook, ext_hook=refuse_extension
     )
@@ -98,7 +106,7 @@ def _unpack(data: bytes) -> Any:
     return value
 
 
-def _refuse_other_keys(value: dict[Any, Any]) -> dict[Any, Any]:
+def _refuse_other_keys(value: dict[Any, Any]) -> dict[str, Any]:
     """msgpack carries keys of bytes too, which no JSON reader could ever show."""
     for key in value:
         if not isinstance(key, str):
@@ -119,19 +127,27 @@ def _children_of(item: list[Any] | dict[str, Any]) -> Iterable[Any]:
     return item.values() if isinstance(item, dict) else item
 
 
-def _find_fault(path: str, value: Any, depth: int) -> tuple[str, str] | None:
+def _find_fault(path: str, value: Any, depth: int, converter: Converter | None) -> tuple[str, str] | None:
     """Walk to the first value that msgpack refuses; None when every single value is fine."""
     if depth > MAX_DEPTH:
         return path.split(".")[0], f"it is nested deeper than {MAX_DEPTH} levels, or contains itself"
+    if converter is not None and converter.form_of(value) is not None:
+        try:
+            return _find_fault(path, converter.to_plain(value), depth + 1, converter)
+        except TypeError as error:
+            return path, str(error)
     if isinstance(value, Mapping):
-        return _find_fault_in_mapping(path, value, depth)
+        return _find_fault_in_mapping(path, value, depth, converter)
     if isinstance(value, (list, tuple)):
-        return _first_fault(((f"{path}[{index}]", item) for index, item in enumerate(value)), depth)
+        items = ((f"{path}[{index}]", item) for index, item in enumerate(value))
+        return _first_fault(items, depth, converter)
     fault = _fault_of_leaf(value)
     return (path, fault) if fault else None
 
 
-def _find_fault_in_mapping(path: str, value: Mapping[Any, Any], depth: int) -> tuple[str, str] | None:
+def _find_fault_in_mapping(
+    path: str, value: Mapping[Any, Any], depth: int, converter: Converter | None
+) -> tuple[str, str] | None:
     if not isinstance(value, dict):
         return path, f"{_name_of(type(value))} is not supported; convert it to dict"
     for key in value:
@@ -140,12 +156,12 @@ def _find_fault_in_mapping(path: str, value: Mapping[Any, Any], depth: int) -> t
         fault = _fault_of_leaf(key)
         if fault:
             return path, f"the key {key!r}: {fault}"
-    return _first_fault(((f"{path}.{key}", item) for key, item in value.items()), depth)
+    return _first_fault(((f"{path}.{key}", item) for key, item in value.items()), depth, converter)
 
 
-def _first_fault(items: Any, depth: int) -> tuple[str, str] | None:
+def _first_fault(items: Any, depth: int, converter: Converter | None) -> tuple[str, str] | None:
     for path, item in items:
-        found = _find_fault(path, item, depth + 1)
+        found = _find_fault(path, item, depth + 1, converter)
         if found:
             return found
     return None

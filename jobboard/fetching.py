@@ -12,6 +12,7 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend
 from jobboard.backends.options import truth
 from jobboard.board import JobBoard
+from jobboard.converter import check_converter
 from jobboard.errors import UnknownBackend
 from jobboard.plugins import load_plugin
 from jobboard.validation import check_text
@@ -37,6 +38,7 @@ _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "patience": float,
     "least_interval": float,
     "create": truth,
+    "converter": check_converter,
     "gather": truth,
 }
 
@@ -57,7 +59,8 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
         - ``least_interval``: seconds of the shortest ``Every`` that a schedule may have (1);
         - ``gather``: True to let the calls of several threads share requests: what they post, extend, consume, abandon,
           trash and cancel while a request is under way goes into the next one (False);
-        - ``create``: False to refuse a board that nobody has opened or used before (True).
+        - ``create``: False to refuse a board that nobody has opened or used before (True);
+        - ``converter``: a :class:`~jobboard.Converter`, for types that msgpack does not carry (None).
     :raises UnknownBackend: there is no such backend, or what it needs isn't installed; says which there are.
     :raises ValueError: an option that neither has, or a bad value.
     """

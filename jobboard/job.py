@@ -11,6 +11,7 @@ from jobboard.backends.rows import JobRow
 from jobboard.backends.text import in_one_line
 from jobboard.client import JobEnd, JobReader
 from jobboard.codec import decode
+from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.logbook import LogBook
@@ -72,7 +73,7 @@ class Record:
         return f"<Record {self.state} attempts={self.attempts} owner={self.owner!r} token={self.token}>"
 
 
-def record_of(row: JobRow) -> Record:
+def record_of(row: JobRow, converter: Converter | None = None) -> Record:
     """Decode a row's record."""
     return Record(
         state=row.state,
@@ -84,9 +85,9 @@ def record_of(row: JobRow) -> Record:
         last_modified=moment(row.last_modified),
         last_error=row.last_error,
         reason=row.reason,
-        checkpoint=_decoded_or_none(row.checkpoint),
-        progress=_decoded_or_none(row.progress),
-        result=_decoded_or_none(row.result),
+        checkpoint=_decoded_or_none(row.checkpoint, converter),
+        progress=_decoded_or_none(row.progress, converter),
+        result=_decoded_or_none(row.result, converter),
         cancel_asked=row.cancel_asked,
         history=row.history,
     )
@@ -96,11 +97,11 @@ def _moment_or_none(seconds: float | None) -> datetime | None:
     return None if seconds is None else moment(seconds)
 
 
-def _decoded_or_none(data: bytes | None) -> Any:
+def _decoded_or_none(data: bytes | None, converter: Converter | None) -> Any:
     if data is None:
         return None
     try:
-        return decode(data)
+        return decode(data, converter=converter)
     except ValueError as error:
         return Undecodable(data, in_one_line(str(error)))
 
@@ -207,7 +208,7 @@ class Job(JobHandle):
     def record(self) -> Record:
         """What the last read saw; no request."""
         if self._record is None:
-            self._record = record_of(self._row)
+            self._record = record_of(self._row, self._reader.converter)
         return self._record
 
     def _take_claim(self, row: JobRow) -> None:
@@ -339,6 +340,11 @@ class Job(JobHandle):
 def row_of(job: Job) -> JobRow:
     """Return what the last read of a job saw, for the parts of jobboard that read its record undecoded."""
     return job._row
+
+
+def converter_of(job: Job) -> Converter | None:
+    """Return what the details and the record of a job are decoded with."""
+    return job._reader.converter
 
 
 def result_of(job: Job, end: JobEnd) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 
 from jobboard.codec import MAX_DETAILS, check_format, decode, encode, refuse_extension
+from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
 from jobboard.validation import is_moment
 
@@ -34,21 +35,25 @@ class Payload:
     fire_time: float | None = None
 
 
-def pack_payload(payload: Payload, *, largest: int = MAX_DETAILS) -> tuple[bytes, Payload]:
+def pack_payload(
+    payload: Payload, *, largest: int = MAX_DETAILS, converter: Converter | None = None
+) -> tuple[bytes, Payload]:
     """Return the bytes, and the payload as it arrives.
 
     :raises InvalidPosting: names the path of what can't be stored.
     """
     if not isinstance(payload.details, dict):
         raise InvalidPosting(f"details must be a dict, not {type(payload.details).__name__}", path="details")
-    details, arrived = encode("details", payload.details, largest=largest) if payload.details else (_EMPTY, {})
+    details, arrived = _EMPTY, dict[str, Any]()
+    if payload.details:
+        details, arrived = encode("details", payload.details, largest=largest, converter=converter)
     head = payload.book_uuid, payload.book_name, payload.schedule_id, payload.fire_time
     if head == (None, None, None, None):
         return _PLAIN_HEAD + details, Payload(arrived)
     return msgpack.packb([_FORMAT, *head]) + details, Payload(arrived, *head)
 
 
-def unpack_payload(data: bytes) -> Payload:
+def unpack_payload(data: bytes, converter: Converter | None = None) -> Payload:
     """Return what :func:`pack_payload` was given.
 
     :raises NewerFormat: a newer jobboard packed it.
@@ -57,14 +62,14 @@ def unpack_payload(data: bytes) -> Payload:
     if data == EMPTY_PAYLOAD:
         return Payload()
     if data.startswith(_PLAIN_HEAD):
-        return Payload(_details_of(data[len(_PLAIN_HEAD) :]))
+        return Payload(_details_of(data[len(_PLAIN_HEAD) :], converter))
     (book_uuid, book_name, schedule_id, fire_time), details = _split(data)
     for text in (book_uuid, book_name, schedule_id):
         if text is not None and not isinstance(text, str):
             raise ValueError("not a posting: its head holds something else than texts")
     if fire_time is not None and not is_moment(fire_time):
         raise ValueError("not a posting: its fire time is no moment")
-    return Payload(_details_of(details), book_uuid, book_name, schedule_id, fire_time)
+    return Payload(_details_of(details, converter), book_uuid, book_name, schedule_id, fire_time)
 
 
 def _split(data: bytes) -> tuple[list[Any], bytes]:
@@ -86,9 +91,9 @@ def _split(data: bytes) -> tuple[list[Any], bytes]:
     return fields, data[unpacker.tell() :]
 
 
-def _details_of(data: bytes) -> dict[str, Any]:
+def _details_of(data: bytes, converter: Converter | None) -> dict[str, Any]:
     try:
-        details = decode(data)
+        details = decode(data, converter=converter)
     except ValueError as error:
         raise ValueError(f"not a posting: {error}") from None
     if not isinstance(details, dict):

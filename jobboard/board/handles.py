@@ -47,7 +47,7 @@ class JobHandles:
         :raises NewerFormat: a newer client posted it.
         :raises ValueError: the posting can't be decoded.
         """
-        return Job(self._board, self.reader, row, unpack_payload(row.body), token)
+        return Job(self._board, self.reader, row, unpack_payload(row.body, self._client.converter), token)
 
     def posted(self, row: JobRow, new: NewJob, payload: Payload) -> Job:
         """Return a handle on what a posting made or found; its own payload needs no second decoding."""

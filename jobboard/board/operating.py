@@ -11,7 +11,6 @@ from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdic
 from jobboard.backends.text import in_one_line
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
-from jobboard.codec import decode
 from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job, JobHandle
@@ -128,7 +127,7 @@ class Operating:
     def entities(self) -> list[Entity]:
         """Return every participant by kind and name, also those that were alive within a day."""
         rows = sorted(self._client.call(self._backend.entities.all), key=lambda row: (row.kind, row.name))
-        return [entity for row in rows if (entity := _entity_of(row)) is not None]
+        return [entity for row in rows if (entity := _entity_of(row, self._client)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
         """Delete a logbook. Atomic.
@@ -141,10 +140,10 @@ class Operating:
             raise NotFound(f"no logbook {known} on board {self._client.name!r}")
 
 
-def _entity_of(row: EntityRow) -> Entity | None:
+def _entity_of(row: EntityRow, client: BackendClient) -> Entity | None:
     """Return an entity, without what it tells of itself if that can't be decoded; None if it can't be one at all."""
     try:
-        metadata = decode(row.body)
+        metadata = client.decode(row.body)
     except ValueError:
         metadata = None
     known = metadata if isinstance(metadata, dict) else {}

@@ -210,7 +210,7 @@ class Producing:
             return EMPTY_PAYLOAD, Payload()
         details = {} if posting.details is None else posting.details
         payload = Payload(details, book.uuid if book else None, book.name if book else None)
-        return pack_payload(payload, largest=self._client.largest_details)
+        return pack_payload(payload, largest=self._client.largest_details, converter=self._client.converter)
 
 
 def _check_if_exists(value: object) -> IfExists:

@@ -12,7 +12,6 @@ from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.interruption import Interruption
 from jobboard.client.reader import wait_limit
-from jobboard.codec import decode
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, JobHandle
@@ -154,7 +153,7 @@ class Watching:
             raise NotFound(f"no logbook {uuid} on board {self._client.name!r}")
         body, version = found
         try:
-            return _book_of(uuid, decode(body), version)
+            return _book_of(uuid, self._client.decode(body), version)
         except (ValueError, TypeError) as error:
             raise BoardUnavailable(f"logbook {uuid} can't be decoded: {error}") from None
 

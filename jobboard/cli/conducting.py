@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +24,8 @@ from jobboard.validation import check_delay
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
+
+T = TypeVar("T")
 
 #: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
 EXIT_STUCK = 75
@@ -109,6 +111,12 @@ def _label_option(default: str) -> Callable[[Function], Function]:
     envvar="JOBBOARD_WITH_SCHEDULER",
     help="Run a scheduler in the (first) process.",
 )
+@click.option(
+    "--converter",
+    metavar="MODULE:CONVERTER",
+    envvar="JOBBOARD_CONVERTER",
+    help="The board's converter, for types that msgpack does not carry.",
+)
 @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
 @click.option("--reload", is_flag=True, help="Start anew when an imported file of the working directory changes.")
 @health_options
@@ -122,6 +130,7 @@ def conductor(
     drain: float,
     processes: int,
     with_scheduler: bool,
+    converter: str | None,
     until_eof: bool,
     reload: bool,
     health_host: str,
@@ -140,7 +149,8 @@ def conductor(
     reloader = Reloader() if reload else None
     with reloader.waiting_for_repair() if reloader else nullcontext():
         found = load_handlers(handlers)
-    board = session.board(create=True)
+        made = None if converter is None else _load(converter, jobboard.Converter, "mywork.jobs:converter")
+    board = session.board(create=True, converter=made)
     clock = jobboard.Scheduler(board, label) if with_scheduler and (child is None or child.number == 0) else None
     worker = jobboard.Conductor(label, board, found, **options)
 
@@ -230,13 +240,18 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
 
 def load_handlers(text: str) -> jobboard.Handlers:
     """Return what ``MODULE:HANDLERS`` names."""
+    return _load(text, jobboard.Handlers, "mywork.jobs:handlers")
+
+
+def _load(text: str, kind: type[T], example: str) -> T:
+    """Return what ``MODULE:NAME`` names, an instance of ``kind``."""
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
-        raise click.UsageError(f"{text!r} is not MODULE:HANDLERS, such as mywork.jobs:handlers")
+        raise click.UsageError(f"{text!r} is not MODULE:{kind.__name__.upper()}, such as {example}")
     module = _import(module_name)
     found = getattr(module, attribute, None)
-    if not isinstance(found, jobboard.Handlers):
-        raise click.UsageError(f"{module_name} has no Handlers named {attribute!r}")
+    if not isinstance(found, kind):
+        raise click.UsageError(f"{module_name} has no {kind.__name__} named {attribute!r}")
     return found
 
 

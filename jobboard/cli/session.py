@@ -30,13 +30,15 @@ class Session:
         self.name = name
         self.output = output
 
-    def board(self, *, create: bool = False) -> JobBoard:
+    def board(self, *, create: bool = False, **options: Any) -> JobBoard:
         """Open the board of ``--board`` and ``--name``; it is closed when the command ends.
 
         :param create: whether the command creates a board that does not exist; otherwise it is refused, since its name
             is probably mistyped.
+        :param options: further ones of :func:`jobboard.fetch`.
         """
-        return click.get_current_context().with_resource(self.closed_board(**({} if create else {"create": False})))
+        board = self.closed_board(**options, **({} if create else {"create": False}))
+        return click.get_current_context().with_resource(board)
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""

@@ -18,7 +18,8 @@ from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
 from jobboard.client.tokens import Tokens
-from jobboard.codec import MAX_DETAILS, MAX_ENCODED, encode
+from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
+from jobboard.converter import Converter, check_converter
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import check_count, check_delay, check_expiry, check_text
@@ -47,6 +48,7 @@ class BackendClient:
     :param least_interval: seconds of the shortest ``Every`` that a schedule may have to be added or fired.
     :param gather: whether calls of several threads share requests.
     :param create: False: ``connect`` refuses a board that nobody has opened or used before, instead of making it.
+    :param converter: for types that msgpack does not carry.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class BackendClient:
         patience: float = 5.0,
         least_interval: float = 1.0,
         create: bool = True,
+        converter: Converter | None = None,
         gather: bool = False,
     ) -> None:
         self.name = check_text("a board's name", name)
@@ -72,6 +75,7 @@ class BackendClient:
             raise ValueError(f"largest_details must be at most {MAX_ENCODED} bytes, since no client reads more")
         self.patience = check_delay(patience, "patience")
         self.least_interval = check_delay(least_interval, "least_interval")
+        self.converter = check_converter(converter)
         self.tokens = Tokens()
         self.newer_formats = NewerFormats(self.name)
         self._create = create
@@ -199,7 +203,11 @@ class BackendClient:
 
     def encode(self, what: str, value: Any) -> bytes:
         """Return the value's bytes; raises :class:`InvalidPosting` if they would be more than ``largest_details``."""
-        return encode(what, value, largest=self.largest_details).data
+        return encode(what, value, largest=self.largest_details, converter=self.converter).data
+
+    def decode(self, data: bytes) -> Any:
+        """Return what :meth:`encode` was given; raises ``ValueError`` on bytes that it can't have made."""
+        return decode(data, converter=self.converter)
 
     def waiter(self, names: frozenset[str] | None = None) -> Waiter:
         """Begin to wait for claimable jobs of these names (None: of any)."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from jobboard.backends.rows import JobRow
 from jobboard.backends.timelimit import time_limit
 from jobboard.client.client import BackendClient
+from jobboard.converter import Converter
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import LIVE, JobState
@@ -45,6 +46,11 @@ class JobReader:
 
     def __init__(self, client: BackendClient) -> None:
         self._client = client
+
+    @property
+    def converter(self) -> Converter | None:
+        """What a job's record and details are decoded with."""
+        return self._client.converter
 
     def row(self, uuid: str) -> JobRow:
         """Return what the store knows of a job, without its history; one request.

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 from jobboard import telemetry
 from jobboard.board import JobBoard
 from jobboard.conductor.handlers import Handler
-from jobboard.conductor.outcome import Outcome
+from jobboard.conductor.outcome import Outcome, current_converter
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.job import Job, Undecodable, row_of
@@ -93,6 +93,7 @@ class Execution:
     def call(self) -> Any:
         """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
         _current.set(self)
+        current_converter.set(self.snapshot.converter)
         self.begin()
         return telemetry.call_handler(self.handler.call, self.running_job)
 

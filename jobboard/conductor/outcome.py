@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import CoroutineType, TracebackType
 from typing import Any
 
-from jobboard.codec import encode
+from jobboard.codec import decode, encode
+from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
 from jobboard.validation import check_delay, check_moment
+
+#: The converter of the board whose job runs here.
+current_converter: ContextVar[Converter | None] = ContextVar("jobboard_converter", default=None)
 
 
 class RunAgain(Exception):
@@ -138,11 +143,13 @@ def outcome_of_result(result: Any) -> Outcome:
 
 
 def plain_copy(what: str, value: Any) -> Any:
-    """Return a value as its reader will get it: plain data, which can also be pickled.
+    """Return a value as its reader without a converter will get it: plain data, which can also be pickled.
 
     :raises InvalidPosting: the value can't be stored.
     """
-    return encode(what, value, largest=_NO_LIMIT).value
+    converter = current_converter.get()
+    encoded = encode(what, value, largest=_NO_LIMIT, converter=converter)
+    return encoded.value if converter is None else decode(encoded.data, largest=_NO_LIMIT)
 
 
 def outcome_of_error(error: BaseException) -> Outcome:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobboard.backends.timelimit import time_limit
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
@@ -98,6 +98,7 @@ class ConductorRun:
         self._is_clean = False
 
     def start(self) -> None:
+        self._executor.check_converter(client_of(self._board).converter)
         self._executor.start()
         self._heartbeat.register_when_due()
         self._completer.start()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
 from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard
-from jobboard.job import Job, row_of
+from jobboard.converter import Converter
+from jobboard.job import Job, converter_of, row_of
 from jobboard.logbook import LogBook
 from jobboard.payload import unpack_payload
 
@@ -53,6 +55,10 @@ class JobSnapshot:
         return getattr(self._job, name)
 
     @property
+    def converter(self) -> Converter | None:
+        return converter_of(self._job)
+
+    @property
     def last_error(self) -> str | None:
         return row_of(self._job).last_error
 
@@ -61,13 +67,13 @@ class JobSnapshot:
         return row_of(self._job).owner
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (row_of(self._job), self.board_name)
+        return _unpickled, (row_of(self._job), self.board_name, self.converter)
 
 
-def _unpickled(row: JobRow, board_name: str) -> JobSnapshot:
+def _unpickled(row: JobRow, board_name: str, converter: Converter | None) -> JobSnapshot:
     """Return a snapshot of a worker process, which has no board."""
-    nothing = cast(Any, None)
-    return JobSnapshot(Job(nothing, nothing, row, unpack_payload(row.body), row.token), board_name)
+    nothing, reader = cast(Any, None), cast(Any, SimpleNamespace(converter=converter))
+    return JobSnapshot(Job(nothing, reader, row, unpack_payload(row.body, converter), row.token), board_name)
 
 
 _UNWRITTEN = object()

@@ -7,14 +7,13 @@ import sys
 import types
 from collections import abc
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Literal, NotRequired, Required, TypeVar, Union, get_args, get_origin, get_type_hints
-from uuid import UUID
 
 from jobboard.conductor.outcome import Broken
+from jobboard.converter import STANDARD_FORMS
 
 
 class InvalidDetails(Broken):
@@ -94,18 +93,10 @@ def _moment(text: str) -> datetime:
     return moment
 
 
-def _seconds(seconds: float) -> timedelta:
-    return timedelta(seconds=seconds)
-
-
 #: What a value without a form of its own on the board is made from, and how.
 _FORMS: dict[type, tuple[tuple[type, ...], Callable[[Any], Any]]] = {
-    UUID: ((str,), UUID),
-    date: ((str,), date.fromisoformat),
-    time: ((str,), time.fromisoformat),
     datetime: ((str,), _moment),
-    timedelta: ((int, float), _seconds),
-    Decimal: ((str, int), Decimal),
+    **{form.kind: (form.takes, form.decode) for form in STANDARD_FORMS},
 }
 _SEQUENCES: dict[type, type] = {
     list: list, set: set, frozenset: frozenset, abc.Sequence: list, abc.MutableSequence: list, abc.Collection: list,

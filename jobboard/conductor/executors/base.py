@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.outcome import Outcome
+from jobboard.converter import Converter
 
 #: Is called once for each submitted execution, from any thread, when its handler has ended and its slot is free.
 Finish = Callable[[Execution, Outcome], None]
@@ -27,6 +28,10 @@ class Executor(abc.ABC):
         self._handlers = handlers
         self._slots = slots
         self._finish = finish
+
+    def check_converter(self, converter: Converter | None) -> None:
+        """Raise ``ValueError`` if the board's converter can't be used where handlers run; called before the start."""
+        return
 
     @abc.abstractmethod
     def start(self) -> None:

@@ -16,6 +16,7 @@ from jobboard.conductor.executors.handoff import HandoffQueue
 from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Outcome, Returned
+from jobboard.converter import Converter
 
 #: Seconds that a start waits for its workers, which import the modules of the handlers first.
 _START_TIMEOUT = 60.0
@@ -33,9 +34,12 @@ class ProcessExecutor(Executor):
     it. A worker ends when its conductor dies; if its handler holds the interpreter, the :class:`Guard` kills it.
     """
 
+    def check_converter(self, converter: Converter | None) -> None:
+        _check_importable("the board's converter", converter)
+
     def start(self) -> None:
         for handler in self._handlers:
-            _check_importable(handler.name, handler.function)
+            _check_importable(f"the handler for {handler.name!r}", handler.function)
         self._functions = {handler.name: handler.call for handler in self._handlers}
         self._queue: HandoffQueue[Execution | None] = HandoffQueue()
         self._lock = threading.Lock()
@@ -182,11 +186,11 @@ class ProcessExecutor(Executor):
         return None
 
 
-def _check_importable(name: str, function: Any) -> None:
+def _check_importable(what: str, value: Any) -> None:
     try:
-        pickle.dumps(function)
+        pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"the handler for {name!r} can't run in a process, since a worker can't import it: {error}. "
+            f"{what} can't run in a process, since a worker can't import it: {error}. "
             "Define it at the top level of a module"
         ) from None

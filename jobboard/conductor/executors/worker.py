@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
-from jobboard.conductor.outcome import outcome_of_call, plain_copy
+from jobboard.conductor.outcome import current_converter, outcome_of_call, plain_copy
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
@@ -64,6 +64,7 @@ class Worker:
         self._send(0, "ready", None)
         while (execution := self._queue.get()) is not None:
             self._send(execution.number, "began", None)
+            current_converter.set(execution.converter)
             outcome = outcome_of_call(partial(call_handler, self._functions[execution.job.name], execution.job))
             with self._sending:
                 # From here on, threads that the handler left running can send nothing for it.
@@ -130,6 +131,7 @@ class WorkerExecution:
     def __init__(self, number: int, snapshot: JobSnapshot, worker: Worker) -> None:
         self.number = number
         self.job = RunningJob(snapshot, self)
+        self.converter = snapshot.converter
         self._worker = worker
         self._pid = os.getpid()
 
