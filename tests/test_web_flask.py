@@ -90,12 +90,3 @@ def test_a_cancelled_job_and_an_unknown_order_have_an_answer(shop: ModuleType, a
 def test_an_order_that_fails_posts_nothing(shop: ModuleType, ask: Ask) -> None:
     assert ask("/orders", {"item": None})[0] == 500
     assert shop.board.job_count == 0
-
-
-def test_the_page_highlights_every_line_that_the_board_needs() -> None:
-    page = RECIPE.parent.parent.joinpath("flask.rst").read_text()
-    shown = {int(number) for number in page.partition(":emphasize-lines:")[2].splitlines()[0].split(",")}
-    lines = RECIPE.read_text().splitlines()
-    business = lines.index("class Base(DeclarativeBase):")
-    assert shown == {n for n, line in enumerate(lines[:business], 1) if "board" in line or "handlers" in line}
-    assert len(shown) <= 6

@@ -1,0 +1,1 @@
+"""Orders over HTTP, and the jobs that they cause, in one PostgreSQL. The README says how to run it."""

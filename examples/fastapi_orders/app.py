@@ -1,0 +1,59 @@
+"""The web process: ``uvicorn fastapi_orders.app:app``."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException
+from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from fastapi_orders.tables import URI, Order, engine, new_session
+from jobboard import NotFound, aio, fetch
+
+plain_board = fetch("orders", URI)
+board = aio.AsyncJobBoard(plain_board)
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async with board:
+        yield
+    await engine.dispose()
+
+
+async def session_of_request() -> AsyncIterator[AsyncSession]:
+    async with new_session() as session:
+        yield session
+
+
+app = FastAPI(lifespan=lifespan)
+Session = Annotated[AsyncSession, Depends(session_of_request)]
+
+
+class Wish(BaseModel):
+    item: str
+
+
+@app.put("/orders/{id}", status_code=202)
+async def place_order(id: uuid.UUID, wish: Wish, session: Session) -> dict[str, Any]:
+    async with session.begin():
+        await session.merge(Order(id=id, item=wish.item))
+        details = {"order": str(id)}
+        await session.run_sync(lambda own: plain_board.post("invoice", details=details, uuid=id, connection=own))
+    return {"id": id}
+
+
+@app.get("/orders/{id}")
+async def show_order(id: uuid.UUID, session: Session) -> dict[str, Any]:
+    order = await session.get(Order, id)
+    if order is None:
+        raise HTTPException(404)
+    if order.invoice is not None:  # the outcome is the order's own, and stays when the job's record is gone
+        return {"state": "invoiced", "invoice": order.invoice}
+    try:
+        record = (await board.get(id)).record
+    except NotFound:  # neither an invoice nor a job: somebody cancelled it
+        return {"state": "cancelled"}
+    return {"state": record.state.lower(), "attempts": record.attempts, "reason": record.reason}

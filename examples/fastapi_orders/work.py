@@ -1,0 +1,19 @@
+"""The handlers: ``jobboard conductor fastapi_orders.work:handlers --executor asyncio``."""
+
+import asyncio
+import os
+import uuid
+
+from fastapi_orders.tables import Order, new_session
+from jobboard import Handlers, RunningJob
+
+handlers = Handlers()
+
+
+@handlers.handler("invoice")
+async def invoice(job: RunningJob) -> None:
+    """Write the invoice; a second run writes the same one."""
+    async with new_session() as session, session.begin():
+        order = await session.get_one(Order, uuid.UUID(job.details["order"]))
+        await asyncio.sleep(float(os.environ.get("INVOICE_TAKES", "0")))
+        order.invoice = f"INV-{order.id}"
