@@ -13,7 +13,6 @@ from helpers.command_line import Run, as_json, process
 
 from jobboard import Every, JobBoard, Posting, Schedule, fetch
 from jobboard.cli.output import count, safe, shown
-from jobboard.cli.tables import beginnings
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -75,11 +74,6 @@ class TestTerminal:
         lines = _COLOUR.sub("", told).splitlines()
         assert max(map(len, lines)) <= 40
         assert lines[1].split()[1:] == ["poll", "UNCLAIMED", "p/0/600"]
-
-    def test_beginnings_of_uuids_tell_them_apart(self) -> None:
-        same = "01234567-89ab-4cde-8f01-2345678900"
-        assert beginnings([f"{same}aa", f"{same}ab"]) == [f"{same}aa", f"{same}ab"]
-        assert beginnings([f"{same}aa", f"{same}aa", "11234567-x"]) == ["01234567", "01234567", "11234567"]
 
     @pytest.mark.parametrize("form", [[], ["--json"]])
     def test_nothing_that_a_job_or_a_schedule_carries_steers_a_terminal(self, board: JobBoard, form: list[str]) -> None:

@@ -81,28 +81,46 @@ class Output:
         """Write a warning to standard error."""
         self._print_error(safe(text))
 
-    def table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, empty: str) -> None:
-        """Write rows: all fields as JSON, otherwise these columns; a terminal leaves out empty ones.
+    def table(
+        self, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, empty: str, droppable: bool = True
+    ) -> None:
+        """Write rows: all fields as JSON, otherwise these columns.
 
         In a pipe the first line always names the columns. Without rows a terminal shows ``empty``.
+
+        :param droppable: whether a terminal leaves out columns that are empty, or for which it is too narrow.
         """
         if self.json:
             self.data(rows)
         elif self.is_terminal:
-            self._draw_table([column for column in columns if _has_content(column, rows)], rows, empty)
+            wanted = [column for column in columns if not droppable or _has_content(column, rows)]
+            self._draw_table(wanted, rows, empty, droppable)
         else:
             print("\t".join(columns))
             for row in rows:
                 print("\t".join(_in_one_cell(shown(row.get(column))) for column in columns))
 
-    def _draw_table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str) -> None:
+    def _draw_table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str, droppable: bool) -> None:
         if not rows:
             self.say(empty)
             return
+        from rich.text import Text
+
+        from jobboard.cli.colours import style_of
         from jobboard.cli.tables import table_of
 
-        cells = {column: [_cell(column, row.get(column)) for row in rows] for column in columns}
-        self.console.print(table_of(cells, self.console.width))
+        cells = {
+            column: [Text(_cell(column, row.get(column)), style_of(column, row.get(column))) for row in rows]
+            for column in columns
+        }
+        table = table_of(cells, self.console.width, droppable=droppable)
+        if table is not None:
+            self.console.print(table)
+            return
+        for number, row in enumerate(rows):
+            if number:
+                self.say("")
+            self.record({column: row.get(column) for column in columns})
 
     def record(self, record: dict[str, Any]) -> None:
         """Write one object, a field per line."""
@@ -114,7 +132,17 @@ class Output:
             if value not in (None, [], ""):
                 lines = shown(value).splitlines() or [""]
                 indented = ("\n" + " " * (width + 2)).join(lines)
-                print(f"{field.replace('_', ' '):<{width}}  {indented}")
+                self._print_field(f"{field.replace('_', ' '):<{width}}  ", field, value, indented)
+
+    def _print_field(self, title: str, field: str, value: Any, text: str) -> None:
+        if not self.is_terminal:
+            print(title + text)
+            return
+        from rich.text import Text
+
+        from jobboard.cli.colours import style_of
+
+        self.console.print(Text(title) + Text(text, style_of(field, value)), soft_wrap=True)
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Step]:

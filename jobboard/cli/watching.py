@@ -56,7 +56,7 @@ def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) 
     jobs = replace(chosen, limit=most and most + 1).jobs(board)
     listed = itertools.islice(jobs, most)
     rows = [row_of(job) for job in listed] if columns is None else [_fields_of(job, columns) for job in listed]
-    session.output.table(columns or _JOB_COLUMNS, rows, empty="no jobs")
+    session.output.table(columns or _JOB_COLUMNS, rows, empty="no jobs", droppable=columns is None)
     if not is_given("limit") and next(jobs, None) is not None:
         session.output.warn(f"there are more than these {most}; --limit 0 lists all")
 

@@ -118,7 +118,7 @@ def _unhealthy(entity: Entity, slots: str) -> str:
 
 
 def _listed(entity: Entity, which: str) -> str:
-    return ", ".join(map(repr, sorted(names_of(entity, which))))
+    return ", ".join(map(repr, sorted(names_of(entity, which)))) or "unknown names"
 
 
 def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
