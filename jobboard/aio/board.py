@@ -47,6 +47,8 @@ class AsyncJobBoard(Twin):
     :param board: the board below.
     """
 
+    _of = JobBoard
+
     def __init__(self, board: JobBoard) -> None:
         self._sync: JobBoard = board
         self._threads = Threads(client_of(board))

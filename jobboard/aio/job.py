@@ -48,6 +48,8 @@ class AsyncJob(JobHandle, Twin):
     store: str
     record: Record
 
+    _of = Job
+
     def __init__(self, board: AsyncJobBoard, job: Job, threads: Threads) -> None:
         self.board = board
         self._sync = job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobboard.aio.threads import Threads
@@ -18,6 +19,8 @@ class AsyncSchedules(Twin):
     """The schedules that live on a board: those of :class:`~jobboard.Schedules`, awaited."""
 
     __slots__ = ("_board", "_sync", "_threads")
+
+    _of = Schedules
 
     def __init__(self, board: AsyncJobBoard, schedules: Schedules, threads: Threads) -> None:
         self._board = board
@@ -43,4 +46,4 @@ class AsyncSchedules(Twin):
     load = awaited(Schedules.load)
 
     def __aiter__(self) -> AsyncIterator[Schedule]:
-        return Iteration(self, self._sync.__iter__)
+        return Iteration(self, partial(Schedules.__iter__, self._sync))

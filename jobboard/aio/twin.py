@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from jobboard.aio.threads import Threads
 from jobboard.client.interruption import Interruption
@@ -26,10 +26,11 @@ _CHUNK = 100
 class Twin:
     """Makes the calls of another object in threads.
 
-    ``_sync`` is that object, and ``_shown`` makes of what it returns what users get.
+    ``_sync`` is that object, of the class ``_of``, and ``_shown`` makes of what it returns what users get.
     """
 
     __slots__ = ()
+    _of: ClassVar[type]
     _sync: Any
     _threads: Threads
 
@@ -100,7 +101,7 @@ class Asked(Generic[T]):
         return self if twin is None else self._read(twin)
 
     async def _read(self, twin: Twin) -> Any:
-        return twin._shown(await twin._threads.run(partial(getattr, twin._sync, self._name)))
+        return twin._shown(await twin._threads.run(partial(getattr(twin._of, self._name).fget, twin._sync)))
 
 
 class Iteration(AsyncIterator[Any]):
