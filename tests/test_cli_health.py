@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from jobboard import JobBoard, Scheduler, fetch
-from jobboard.cli.health import HealthServer
+from jobboard.cli.health import health_routes
+from jobboard.cli.http_server import HttpServer
 from jobboard.testing import eventually
 
 HANDLERS = """
@@ -127,7 +128,7 @@ def test_a_scheduler_tells_of_its_health(tmp_path: Path, uri: str, started: list
 def test_a_store_that_does_not_answer_is_not_ready(tmp_path: Path) -> None:
     board = fetch("main", f"sqlite:///{tmp_path}/jobs.db")
     board.connect()
-    server = HealthServer("127.0.0.1", 0, board, lambda: True)
+    server = HttpServer("127.0.0.1", 0, health_routes(board, lambda: True))
     assert get(server.port, "/readyz") == (200, "ok\n")
     board.close()
     assert get(server.port, "/readyz") == (503, "the store does not answer\n")
@@ -137,7 +138,7 @@ def test_a_store_that_does_not_answer_is_not_ready(tmp_path: Path) -> None:
 def test_a_conductor_that_is_stuck_does_not_live(tmp_path: Path) -> None:
     lives = [True]
     with fetch("main", f"sqlite:///{tmp_path}/jobs.db") as board:
-        server = HealthServer("127.0.0.1", 0, board, lambda: lives[0])
+        server = HttpServer("127.0.0.1", 0, health_routes(board, lambda: lives[0]))
         assert get(server.port, "/livez")[0] == 200
         lives[0] = False
         assert get(server.port, "/livez") == (503, "it does not work; start it again\n")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import jobboard
-from jobboard.cli.health import HealthServer, count_for_prometheus, health_options
+from jobboard.cli.health import health_options, health_routes, metrics_routes
 from jobboard.cli.logs import log_options, log_to_stderr
 from jobboard.cli.reloading import Reloader
 from jobboard.cli.session import Function, Session, command, pass_session
@@ -187,7 +187,9 @@ def conductor(
 def _serve_health(host: str, port: int | None, board: JobBoard, lives: Callable[[], bool], number: int = 0) -> None:
     """Serve the health of this process, if a port is given; of several processes each takes the next one."""
     if port is not None:
-        server = HealthServer(host, port and port + number, board, lives, count_for_prometheus())
+        from jobboard.cli.http_server import HttpServer
+
+        server = HttpServer(host, port and port + number, health_routes(board, lives) | metrics_routes())
         click.echo(f"health: http://{host}:{server.port}/livez /readyz /metrics", err=True)
 
 

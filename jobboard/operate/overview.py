@@ -110,6 +110,26 @@ def overview(board: JobBoard) -> Overview:
     return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now))
 
 
+def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:
+    """Return how much there is to do of one name (None: of all), for autoscalers; always the same four numbers.
+
+    ``waiting`` jobs, those that are ``running``, both together as ``wanted``, and for how many seconds the ``oldest``
+    waits: of one name the job that is claimed next, of all the one that was posted first. Three requests at most.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    stats = board.stats()
+    numbers = stats if name is None else stats.names.get(name, NameStats())
+    oldest = stats.oldest_unclaimed or 0.0
+    if name is not None:
+        client = client_of(board)
+        heads = client.call(client.backend.page, {JobState.UNCLAIMED}, frozenset({name}), None, 1).rows
+        now = client.call(client.backend.now) if heads else 0.0
+        oldest = max(0.0, now - _claimable_since(heads[0])) if heads else 0.0
+    waiting, running = numbers.unclaimed, numbers.claimed
+    return {"waiting": waiting, "running": running, "oldest": int(oldest), "wanted": waiting + running}
+
+
 def _most(numbers: Mapping[str, int]) -> list[str]:
     """Return the names of the largest numbers, without those of 0."""
     found = [name for name, number in numbers.items() if number]

@@ -1,0 +1,93 @@
+"""The command that measures a board for other systems: metrics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from jobboard.cli.answers import Answer, Route, as_json, text
+from jobboard.cli.session import Session, command, pass_session
+from jobboard.errors import BoardUnavailable, MissingExtra
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from jobboard.board import JobBoard
+
+
+@command(
+    "metrics",
+    "jobboard metrics",
+    "jobboard metrics --port 9190 --host 0.0.0.0",
+    "curl 'http://127.0.0.1:9190/scale?name=resize'",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    envvar="JOBBOARD_METRICS_PORT",
+    help="Serve /metrics and /scale here until SIGTERM or SIGINT. 0: any port.",
+)
+@click.option(
+    "--host", default="127.0.0.1", envvar="JOBBOARD_METRICS_HOST", show_default=True, help="The address of --port."
+)
+@pass_session
+def metrics(session: Session, port: int | None, host: str) -> None:
+    """Show the board's gauges as Prometheus reads them, or serve them: one such process a board is enough.
+
+    /scale?name=NAME answers how much there is to do of one name (without it, of all), for autoscalers such as KEDA.
+    """
+    board = session.board()
+    registry = _gauges_of(board)
+    if port is None:
+        click.echo(exposition(registry).body, nl=False)
+        return
+    from jobboard.cli.http_server import HttpServer
+    from jobboard.conductor import stop_on_signals
+
+    stopped = threading.Event()
+    with stop_on_signals(stopped.set):
+        server = HttpServer(host, port, routes_of(board, registry))
+        click.echo(f"metrics: http://{host}:{server.port}/metrics /scale", err=True)
+        while not stopped.wait(0.5):
+            # Python runs signal handlers only when the main thread runs.
+            pass
+
+
+def _gauges_of(board: JobBoard) -> CollectorRegistry:
+    try:
+        from prometheus_client import CollectorRegistry
+    except ModuleNotFoundError:
+        what = "metrics need the Python package 'prometheus_client': pip install 'jobboard[prometheus]'"
+        raise MissingExtra(what) from None
+    from jobboard.operate.gauges import BoardGauges
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BoardGauges([board]))
+    return registry
+
+
+def exposition(registry: CollectorRegistry) -> Answer:
+    """Return a scrape."""
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    return Answer(200, CONTENT_TYPE_LATEST, generate_latest(registry))
+
+
+def routes_of(board: JobBoard, registry: CollectorRegistry) -> dict[str, Route]:
+    """Return what answers scrapes and autoscalers."""
+    return {"/metrics": lambda _: exposition(registry), "/scale": lambda query: _scale(board, query)}
+
+
+def _scale(board: JobBoard, query: Mapping[str, str]) -> Answer:
+    from jobboard.operate.overview import scale_of
+
+    try:
+        return as_json(200, scale_of(board, query.get("name")))
+    except BoardUnavailable:
+        return text(503, "the store does not answer")
+
+
+COMMANDS = (metrics,)

@@ -1,0 +1,108 @@
+"""What a board looks like, as gauges for Prometheus: read at each scrape, so by one process and not by each worker."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from jobboard.board import JobBoard
+from jobboard.errors import BoardUnavailable
+from jobboard.operate.overview import NameOverview, Overview, overview
+from jobboard.operate.participants import number_of
+from jobboard.telemetry.prometheus import MAX_NAMES, OTHER
+
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+_STATES = ("delayed", "unclaimed", "claimed", "trashed")
+
+
+class BoardGauges:
+    """A collector for ``prometheus_client``; costs 27 requests a board at most, see :func:`overview`.
+
+    :param boards: connected.
+    """
+
+    def __init__(self, boards: Iterable[JobBoard]) -> None:
+        self._boards = list(boards)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        families = _Families()
+        for board in self._boards:
+            began = time.monotonic()
+            try:
+                look: Overview | None = overview(board)
+            except BoardUnavailable:
+                look = None
+            families.add("up", board.name, value=float(look is not None))
+            families.add("look_seconds", board.name, value=time.monotonic() - began)
+            if look is not None:
+                _fill(families, board.name, look)
+        return iter(families.made.values())
+
+
+#: Each gauge without its prefix: what it says, and its labels.
+_GAUGES = {
+    "up": ("Whether the store answers.", ("board",)),
+    "look_seconds": ("How long this look at the board took.", ("board",)),
+    "jobs": ("Jobs by state; complete ones are not counted.", ("board", "name", "state")),
+    "oldest_unclaimed_seconds": (
+        "For how long the job that is claimed next could have been claimed; 0 if none waits.",
+        ("board", "name"),
+    ),
+    "paused": ("Whether no jobs of this name are claimed.", ("board", "name")),
+    "conductors": ("Conductors that are alive and claim jobs of this name.", ("board", "name")),
+    "entities": ("Conductors, schedulers and others, alive or gone.", ("board", "kind", "alive")),
+    "slots": ("Slots of living conductors.", ("board", "state")),
+    "schedules": ("Schedules by state.", ("board", "state")),
+    "schedule_overdue_seconds": ("Since the most overdue schedule was to fire; 0 if none is.", ("board",)),
+}
+
+
+class _Families:
+    """The gauges that were made so far."""
+
+    def __init__(self) -> None:
+        from prometheus_client.core import GaugeMetricFamily
+
+        self.made = {
+            gauge: GaugeMetricFamily(f"jobboard_{gauge}", text, labels=labels)
+            for gauge, (text, labels) in _GAUGES.items()
+        }
+
+    def add(self, gauge: str, *labels: str, value: float) -> None:
+        self.made[gauge].add_metric(labels, value)
+
+
+def _fill(families: _Families, board: str, look: Overview) -> None:
+    for name, parts in _by_label(look.names).items():
+        for state in _STATES:
+            number = sum(getattr(part.numbers, state) for part in parts)
+            families.add("jobs", board, name, state, value=number)
+        families.add("oldest_unclaimed_seconds", board, name, value=max(part.next_waits or 0.0 for part in parts))
+        families.add("paused", board, name, value=float(any(part.paused for part in parts)))
+        families.add("conductors", board, name, value=min(part.conductors for part in parts))
+    kinds = Counter((entity.kind, str(entity.alive).lower()) for entity in look.entities)
+    for kind in ("conductor", "scheduler"):
+        kinds.setdefault((kind, "true"), 0)
+    for (kind, alive), number in sorted(kinds.items()):
+        families.add("entities", board, kind, alive, value=number)
+    crew = [entity for entity in look.entities if entity.kind == "conductor" and entity.alive]
+    for state, field in (("all", "concurrency"), ("taken", "running"), ("stuck", "stuck")):
+        families.add("slots", board, state, value=sum(number_of(entity, field) for entity in crew))
+    schedules = look.schedules
+    numbers = {"active": schedules.active, "paused": schedules.paused, "set_aside": len(schedules.set_aside)}
+    for state, number in numbers.items():
+        families.add("schedules", board, state, value=number)
+    families.add("schedule_overdue_seconds", board, value=max(schedules.overdue.values(), default=0.0))
+
+
+def _by_label(names: Sequence[NameOverview]) -> dict[str, list[NameOverview]]:
+    """Group the names under their labels: those with most waiting jobs have their own, the rest share one."""
+    by_size = sorted(names, key=lambda name: (-name.numbers.unclaimed, name.name))
+    groups = {name.name: [name] for name in by_size[:MAX_NAMES]}
+    if rest := by_size[MAX_NAMES:]:
+        groups.setdefault(OTHER, []).extend(rest)
+    return groups

@@ -1,0 +1,137 @@
+"""The gauges of a board, what autoscalers ask, and the dashboard and the alerts that stand on the metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule, Scheduler, fetch, telemetry
+from jobboard.cli.http_server import HttpServer
+from jobboard.cli.measuring import exposition, routes_of
+from jobboard.operate.gauges import BoardGauges
+from jobboard.operate.overview import scale_of
+from jobboard.telemetry.prometheus import MAX_NAMES, PrometheusRecorder
+from jobboard.testing import eventually
+
+MONITORING = Path(__file__).parent.parent / "doc" / "monitoring"
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch("main", f"memory://{uuid.uuid4().hex}") as board:
+        yield board
+
+
+@pytest.fixture
+def registry(board: JobBoard) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(BoardGauges([board]))
+    return registry
+
+
+def value(registry: CollectorRegistry, gauge: str, **labels: str) -> float | None:
+    return registry.get_sample_value(f"jobboard_{gauge}", {"board": "main", **labels})
+
+
+def test_the_gauges_say_how_the_board_is(board: JobBoard, registry: CollectorRegistry) -> None:
+    board.post_many([Posting("resize"), Posting("resize"), Posting("rotate", delay=60), Posting("broken")])
+    [broken] = board.claim_next("alice", ["broken"])
+    board.trash(broken, "alice", reason="no disk")
+    board.pause("rotate")
+    board.schedules.add(Schedule("often", Every(hours=1), "resize"))
+    handlers = Handlers()
+    handlers.add("other", lambda job: None)
+    conductor = Conductor("crew", board, handlers, concurrency=3)
+    conductor.start()
+    try:
+        eventually(lambda: value(registry, "entities", kind="conductor", alive="true") == 1)
+        assert value(registry, "up") == 1
+        assert value(registry, "jobs", name="resize", state="unclaimed") == 2
+        assert value(registry, "jobs", name="rotate", state="delayed") == 1
+        assert value(registry, "jobs", name="broken", state="trashed") == 1
+        assert value(registry, "paused", name="rotate") == 1
+        assert value(registry, "paused", name="resize") == 0
+        assert value(registry, "conductors", name="resize") == 0
+        assert value(registry, "slots", state="all") == 3
+        assert value(registry, "schedules", state="active") == 1
+        assert value(registry, "schedule_overdue_seconds") == 0
+    finally:
+        conductor.stop()
+
+
+def test_a_store_that_does_not_answer_is_down(board: JobBoard, registry: CollectorRegistry) -> None:
+    board.close()
+    assert value(registry, "up") == 0
+    assert value(registry, "jobs", name="resize", state="unclaimed") is None
+
+
+def test_ten_thousand_names_are_two_hundred_and_one(board: JobBoard, registry: CollectorRegistry) -> None:
+    board.post_many([Posting(f"job {number}") for number in range(10_000)])
+    samples = [sample for family in registry.collect() for sample in family.samples if sample.name == "jobboard_jobs"]
+    waiting = {sample.labels["name"]: sample.value for sample in samples if sample.labels["state"] == "unclaimed"}
+    assert len(waiting) == MAX_NAMES + 1
+    assert waiting["other"] == 10_000 - MAX_NAMES
+
+
+def test_autoscalers_always_get_four_numbers(board: JobBoard) -> None:
+    assert scale_of(board, "resize") == {"waiting": 0, "running": 0, "oldest": 0, "wanted": 0}
+    board.post_many([Posting("resize"), Posting("resize"), Posting("rotate")])
+    board.claim_next("alice", ["resize"])
+    assert scale_of(board, "resize") == {"waiting": 1, "running": 1, "oldest": 0, "wanted": 2}
+    assert scale_of(board, None) == {"waiting": 2, "running": 1, "oldest": 0, "wanted": 3}
+
+
+def test_scrapes_and_autoscalers_are_answered_by_http(board: JobBoard, registry: CollectorRegistry) -> None:
+    board.post("resize")
+    server = HttpServer("127.0.0.1", 0, routes_of(board, registry))
+    url = f"http://127.0.0.1:{server.port}"
+    with urllib.request.urlopen(f"{url}/scale?name=resize", timeout=30) as answer:
+        assert json.load(answer) == {"waiting": 1, "running": 0, "oldest": 0, "wanted": 1}
+    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
+        assert b'jobboard_jobs{board="main",name="resize",state="unclaimed"} 1.0' in answer.read()
+
+
+# -- the dashboard and the alerts --------------------------------------------------------------------------------------
+
+
+def expressions() -> list[str]:
+    dashboard: dict[str, Any] = json.loads((MONITORING / "grafana.json").read_text())
+    found = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    found += [variable["query"]["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    return found + re.findall(r"^ +expr: (.+)$", (MONITORING / "alerts.yaml").read_text(), re.MULTILINE)
+
+
+def test_each_series_of_the_dashboard_and_the_alerts_is_in_a_scrape(
+    board: JobBoard, registry: CollectorRegistry
+) -> None:
+    handlers = Handlers()
+    handlers.add("resize", lambda job: None)
+    remove = telemetry.add(recorder := PrometheusRecorder(registry))
+    try:
+        board.post("resize")
+        board.schedules.add(Schedule("often", Every(seconds=1), "resize"))
+        conductor, scheduler = Conductor("crew", board, handlers), Scheduler(board)
+        conductor.start()
+        scheduler.start()
+        eventually(lambda: registry.get_sample_value("jobboard_fires_total", {"board": "main"}))
+        eventually(
+            lambda: registry.get_sample_value("jobboard_wait_seconds_count", {"board": "main", "name": "resize"})
+        )
+        conductor.stop()
+        scheduler.stop()
+        lost = type("Lost", (), {"board_name": "main", "name": "resize", "uuid": "", "attempts": 1})()
+        recorder.ended(lost, "lost", 0.0)
+    finally:
+        remove()
+    scraped = exposition(registry).body.decode()
+    wanted = {series for expression in expressions() for series in re.findall(r"jobboard_\w+", expression)}
+    assert len(wanted) > 15
+    assert [series for series in sorted(wanted) if not re.search(rf"^{series}\{{", scraped, re.MULTILINE)] == []
