@@ -10,10 +10,7 @@ import click
 from jobboard.cli.output import Output, shown
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import SPAN
-from jobboard.operate.boards import boards_of
 from jobboard.operate.durations import duration
-from jobboard.operate.status import status
-from jobboard.operate.verdict import Limits, Verdict
 
 #: One screen has room for so many findings, names and groups of the trash.
 _MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
@@ -37,6 +34,10 @@ _COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", 
 @pass_session
 def status_command(session: Session, max_wait: float, watch: bool, interval: float, span: float | None) -> None:
     """Say on one screen how the board is. Exit status: 0 well, 1 wants attention, 2 bad: work is not done."""
+    # The board's import takes longer than all others, and --help needs none of it.
+    from jobboard.operate.status import status
+    from jobboard.operate.verdict import Limits, Verdict
+
     board, limits = session.closed_board(create=False), Limits(wait=max_wait)
     click.get_current_context().call_on_close(board.close)
     deadline = time.monotonic() + (0.0 if not watch else float("inf") if span is None else span)
@@ -58,6 +59,8 @@ def status_command(session: Session, max_wait: float, watch: bool, interval: flo
 @pass_session
 def boards(session: Session) -> None:
     """List the boards that are in the store."""
+    from jobboard.operate.boards import boards_of
+
     rows = [{"name": name} for name in boards_of(session.closed_board())]
     session.output.table(("name",), rows, empty="there are no boards in this store")
 
