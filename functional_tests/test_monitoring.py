@@ -27,10 +27,8 @@ def test_the_alert_rules_are_sound() -> None:
 
 def test_the_gauges_of_a_board_are_sound(tmp_path: Path) -> None:
     board = ["-m", "jobboard", "--board", f"sqlite:///{tmp_path}/jobs.db"]
-    subprocess.run([sys.executable, *board, "post", "resize"], check=True, capture_output=True, timeout=60, check=False)
-    scrape = subprocess.run(
-        [sys.executable, *board, "metrics"], check=True, capture_output=True, timeout=60, check=False
-    )
+    subprocess.run([sys.executable, *board, "post", "resize"], check=True, capture_output=True, timeout=60)
+    scrape = subprocess.run([sys.executable, *board, "metrics"], check=True, capture_output=True, timeout=60)
     assert b'jobboard_jobs{board="jobs",name="resize",state="unclaimed"} 1.0' in scrape.stdout
     assert promtool("check", "metrics", given=scrape.stdout) == ""
 
