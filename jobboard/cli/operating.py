@@ -16,7 +16,6 @@ from jobboard.operate.bulk import purge_all, release_all, restore_all, trash_all
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import paused_view, row_of
-from jobboard.quiet import set_quiet
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -157,6 +156,8 @@ def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
     what = "claim again" if off else "claim no more"
     if len(chosen) > 1 and not yes and not confirm(f"let {len(chosen)} conductors {what}: {', '.join(chosen)}?"):
         raise click.ClickException("nothing was changed")
+    from jobboard.quiet import set_quiet
+
     set_quiet(board, chosen, not off)
     told = {"conductors": chosen, "quiet": not off}
     session.output.report(told, "\n".join(f"{name} will {what} within 10 s" for name in chosen))

@@ -6,7 +6,7 @@ import itertools
 import queue
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +15,14 @@ from jobboard.cli.selecting import selectors
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import EventKind, JobEvent
-from jobboard.job import Job
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import entity_view, event_view, export_of, owners, row_of, stats, view_of
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
+
+if TYPE_CHECKING:
+    from jobboard.job import Job
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
 #: What ``--columns`` may name.

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobboard.backends.base import Backend
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict
-from jobboard.board import JobBoard, client_of
 from jobboard.errors import BoardUnavailable
-from jobboard.job import Job
 from jobboard.validation import check_reason, check_text
+
+if TYPE_CHECKING:
+    from jobboard.backends.base import Backend
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
 
 #: How many jobs one request is about.
 _BATCH = 100
@@ -128,6 +130,8 @@ def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outco
 
 def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
     """Delete jobs from the trash for good; otherwise as :func:`cancel_all`."""
+    from jobboard.board import client_of
+
     client = client_of(board)
 
     def act(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
@@ -155,6 +159,8 @@ def _run(
 
     :param judge: given an answer, and whether the request was sent again, why the job was not changed; None if it was.
     """
+    from jobboard.board import client_of
+
     client = client_of(board)
     size = min(size, client.backend.capabilities.largest_batch)
     for start in range(0, len(targets), size):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from jobboard.entity import Entity
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobboard.entity import Entity
 
 
 def names_of(entity: Entity, which: str = "names") -> set[str]:

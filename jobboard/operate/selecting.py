@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from jobboard.board import JobBoard, client_of
-from jobboard.job import Job
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_count, check_delay, check_names
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Selection:
         """
         before = None
         if self.older_than is not None:
+            from jobboard.board import client_of
+
             client = client_of(board)
             before = client.call(client.backend.now) - self.older_than
         tests = self._tests(before)
