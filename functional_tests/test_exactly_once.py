@@ -159,7 +159,7 @@ def test_an_async_handler_has_its_effect_once(board: JobBoard, database: Engine,
                 job.board.release(job.uuid, reason="the test")
             async with AsyncSession(engine) as session, session.begin():
                 await session.execute(effects.insert().values(uuid=job.uuid, pid=0))
-                await session.run_sync(lambda connection: job.complete("done", connection=connection))
+                await job.complete("done", connection=session)
                 if job.attempts == 2:
                     raise ValueError("before the commit")
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -17,12 +18,12 @@ import pytest
 from harnesses.user_connections import WAYS, UserTransactions, Way
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import NullPool
 
 import jobboard
-from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, Posting
+from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, Posting, aio
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -98,6 +99,52 @@ def test_a_claim_that_was_lost_is_refused(board: JobBoard, transactions: UserTra
 
     transactions(consume, commit=True)
     assert [found.name for found in board.iterjobs()] == ["resize", "next"]
+
+
+@pytest.mark.parametrize(
+    ("store", "scheme"),
+    [
+        ("sqlite", "sqlite+aiosqlite"),
+        ("postgresql", "postgresql+asyncpg"),
+        ("postgresql", "postgresql+psycopg"),
+        ("mariadb", "mysql+asyncmy"),
+    ],
+)
+def test_the_asynchronous_board_takes_asynchronous_sessions(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str, scheme: str
+) -> None:
+    pytest.importorskip(make_url(f"{scheme}://").get_driver_name().replace("psycopg_async", "psycopg"))
+    uri = _uri(request, tmp_path, store)
+
+    async def use(board: aio.AsyncJobBoard, engine: AsyncEngine) -> None:
+        async with AsyncSession(engine) as session:
+            posted = await board.post("undone", connection=session)
+            await session.rollback()
+            assert await board.job_count == 0
+            posted = await board.post("resize", details=DETAILS, key="k", connection=session)
+            more = await board.post_many([Posting("resize")], connection=session)
+            with pytest.raises(AlreadyPosted):
+                await board.post("resize", key="k", connection=session)
+            await session.commit()
+        [job, _] = await board.claim_next("alice", limit=2, expiry=LONG)
+        assert (job.uuid, job.details, len(more)) == (posted.uuid, DETAILS, 1)
+        async with engine.begin() as connection:
+            await board.consume(job, "alice", DETAILS, connection=connection)
+            await connection.rollback()
+        async with engine.begin() as connection:
+            assert (await job.state) is JobState.CLAIMED
+            await board.consume(job, "alice", DETAILS, connection=connection)
+        assert await job.result == DETAILS
+        with pytest.raises(TypeError, match="not builtins.object; a plain JobBoard"):
+            await board.post("resize", connection=object())
+
+    async def main() -> None:
+        engine = create_async_engine(make_url(uri).set(drivername=scheme), poolclass=NullPool)
+        async with aio.backend(request.node.name, uri) as board:
+            await use(board, engine)
+        await engine.dispose()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

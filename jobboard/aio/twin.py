@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from jobboard.aio.threads import Threads
+from jobboard.aio.transactions import call_in_transaction
 from jobboard.client.interruption import Interruption
 from jobboard.job import Job
 
@@ -53,12 +54,17 @@ def awaited(
 def awaited(method: Any, undo: Callable[..., object] | None = None) -> Any:
     """Return a method as a coroutine: gathered with others if it asks once, else in a thread of the pool.
 
+    With a ``connection`` it is called by the task itself.
+
     :param undo: is called with the sync object, the result and the arguments, if the task was cancelled meanwhile.
     """
     steps = getattr(method, "steps", None)
 
     async def call(self: Twin, /, *args: Any, **kwargs: Any) -> Any:
-        if steps is not None and kwargs.get("connection") is None:
+        connection = kwargs.pop("connection", None)
+        if connection is not None:
+            return self._shown(await call_in_transaction(connection, partial(method, self._sync, *args, **kwargs)))
+        if steps is not None:
             return self._shown(await self._threads.gather(method.__name__, steps(self._sync, *args, **kwargs)))
         take_back = None if undo is None else lambda result: undo(self._sync, result, *args, **kwargs)
         return self._shown(await self._threads.run(partial(method, self._sync, *args, **kwargs), take_back))

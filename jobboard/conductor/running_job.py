@@ -138,7 +138,7 @@ class RunningJob:
         self._context.checkpoint(state)
         self._checkpoint = state
 
-    def complete(self, result: Any = None, *, connection: Any = None, board: JobBoard | None = None) -> None:
+    def complete(self, result: Any = None, *, connection: Any = None, board: JobBoard | None = None) -> Any:
         """Complete the job from within its handler, so that its end is part of a transaction of the handler's.
 
         The job is complete if and only if that transaction commits. If it is rolled back, the job is claimed as before,
@@ -146,14 +146,19 @@ class RunningJob:
         not commit has failed as well. What a handler returns after a commit is dropped.
 
         :param result: plain data, as what a handler returns.
-        :param connection: as for :meth:`~jobboard.JobBoard.post`; None completes the job at once, on any store.
+        :param connection: as for :meth:`~jobboard.JobBoard.post`, or an ``AsyncSession`` or ``AsyncConnection`` of
+            SQLAlchemy; None completes the job at once, on any store.
         :param board: in a worker process, which has none: one that the handler has opened there, for a ``connection``.
+        :returns: None; what has to be awaited, if the connection is an asynchronous one.
         :raises ClaimLost: another owner may run the job: let the transaction be rolled back, and its effect with it.
         :raises InvalidPosting: the result can't be stored.
         :raises BoardUnavailable: the store did not answer.
         :raises NotSupported: the store can't take part in a transaction.
         """
+        if (lend := getattr(connection, "run_sync", None)) is not None:
+            return lend(lambda below: self._context.complete(result, below, board))
         self._context.complete(result, connection, board)
+        return None
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Report how far the job is; operators see it within a second or two.

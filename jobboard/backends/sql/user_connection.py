@@ -143,7 +143,7 @@ _BY_SQLALCHEMY = "use it by SQLAlchemy's AsyncSession or AsyncConnection: await 
 _FROM_THE_POOL = "take a connection out of the pool"
 #: What is refused, by its module and name -> what would do.
 _ADVICE = {
-    "sqlalchemy.ext.asyncio.": "hand over what it lends: "
+    "sqlalchemy.ext.asyncio.": "a board of jobboard.aio takes it, and a plain one what it lends: "
     "await it.run_sync(lambda connection: board.post(..., connection=connection))",
     "sqlalchemy.engine.base.Engine": "begin a transaction: with engine.begin() as connection",
     "sqlalchemy.orm.session.sessionmaker": "begin a transaction: with it.begin() as session",
