@@ -1,4 +1,4 @@
-"""The kit for users' own tests: a board of one test, its clock, what was posted, and handlers run in this thread."""
+"""The kit for users' own tests: a board of one test, its clock, what was posted, and mode inline."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import ANY
+from uuid import UUID
 
 import pytest
 from sqlalchemy import create_engine
 
 from jobboard import (
     Backoff,
-    Broken,
+    Converter,
     Every,
     Handlers,
-    InvalidPosting,
     Job,
     JobBoard,
     JobState,
-    NotFound,
     NotSupported,
     Posting,
-    RunAgain,
     RunningJob,
     Schedule,
     aio,
@@ -55,162 +53,16 @@ def fail(job: RunningJob) -> None:
     raise LookupError("no such order")
 
 
-@handlers.handler("fail later")
-async def fail_later(job: RunningJob) -> None:
-    raise LookupError("no such order")
-
-
-@handlers.handler("break")
-def break_off(job: RunningJob) -> None:
-    raise Broken("no attempt can help")
-
-
-@handlers.handler("twice")
-def twice(job: RunningJob) -> str:
-    if job.checkpoint is None:
-        job.checkpoint_state("seen")
-        raise RunAgain(after=60)
-    return "seen twice"
-
-
 @handlers.handler("chain")
 def chain(job: RunningJob) -> None:
     if job.details["left"]:
         job.board.post("chain", details={"left": job.details["left"] - 1})
 
 
-@handlers.handler("report")
-def report(job: RunningJob) -> object:
-    job.progress(1, 2)
-    job.board.cancel(job.uuid)
-    job.progress(2, 2)
-    if job.cancelled:
-        raise RuntimeError("stopped in the middle")
-    return None
-
-
-@handlers.handler("odd")
-def odd(job: RunningJob) -> object:
-    return object()
-
-
 @pytest.fixture
 def board() -> Iterator[JobBoard]:
     with memory_board() as board:
         yield board
-
-
-# -- running what is due ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["add", "add later"])
-def test_what_is_due_runs_in_this_thread_in_claim_order(board: JobBoard, name: str) -> None:
-    first = board.post(name, details={"numbers": [1, 2]})
-    urgent = board.post(name, details={"numbers": [3]}, priority="high")
-    assert run_due(board, handlers) == [urgent, first]
-    assert (first.state, first.result, urgent.result) == (JobState.COMPLETE, 3, 3)
-    assert run_due(board, handlers) == []
-
-
-def test_the_handler_runs_in_the_thread_of_the_test(board: JobBoard) -> None:
-    seen = []
-    mine = Handlers()
-    mine.add("look", lambda job: seen.append(threading.current_thread()))
-    board.post("look")
-    run_due(board, mine)
-    assert seen == [threading.current_thread()]
-
-
-def test_an_async_handler_runs_from_within_a_loop_too(board: JobBoard) -> None:
-    async def test() -> list[Job]:
-        board.post("add later", details={"numbers": [1, 2]})
-        return run_due(board, handlers)
-
-    (job,) = asyncio.run(test())
-    assert job.result == 3
-
-
-@pytest.mark.parametrize("name", ["fail", "fail later"])
-def test_what_a_handler_raises_is_raised_and_the_job_waits_for_its_retry(board: JobBoard, name: str) -> None:
-    job, behind = board.post(name), board.post("add", details={"numbers": []})
-    with pytest.raises(LookupError, match="no such order"):
-        run_due(board, handlers)
-    assert (job.state, job.attempts) == (JobState.DELAYED, 1)
-    assert "no such order" in (job.last_error or "")
-    assert behind.state is JobState.UNCLAIMED
-    assert run_due(board, handlers) == [behind]
-
-
-def test_a_job_whose_attempts_are_used_up_is_in_the_trash(board: JobBoard) -> None:
-    job = board.post("fail")
-    for _ in range(2):
-        with pytest.raises(LookupError):
-            run_due(board, handlers)
-        clock_of(board).move(61)
-    assert job.state is JobState.TRASHED
-
-
-def test_a_broken_job_is_raised_and_in_the_trash(board: JobBoard) -> None:
-    job = board.post("break")
-    with pytest.raises(Broken):
-        run_due(board, handlers)
-    assert (job.state, job.record.reason) == (JobState.TRASHED, "no attempt can help")
-
-
-def test_a_result_that_cannot_be_stored_is_raised(board: JobBoard) -> None:
-    job = board.post("odd")
-    with pytest.raises(InvalidPosting, match="result"):
-        run_due(board, handlers)
-    assert job.state is JobState.TRASHED
-
-
-def test_a_result_that_is_too_large_is_raised() -> None:
-    large = Handlers()
-    large.add("large", lambda job: "x" * 1000)
-    with memory_board(largest_details=500) as board:
-        job = board.post("large")
-        with pytest.raises(InvalidPosting, match="result"):
-            run_due(board, large)
-        assert job.state is JobState.TRASHED
-
-
-def test_a_job_that_runs_again_is_no_failure(board: JobBoard) -> None:
-    job = board.post("twice")
-    assert run_due(board, handlers) == [job]
-    assert job.state is JobState.DELAYED
-    clock_of(board).move(60)
-    run_due(board, handlers)
-    assert (job.result, job.attempts) == ("seen twice", 1)
-
-
-def test_a_cancel_that_was_asked_for_is_no_failure(board: JobBoard) -> None:
-    job = board.post("report")
-    run_due(board, handlers)
-    with pytest.raises(NotFound):
-        job.state  # noqa: B018
-
-
-def test_jobs_that_handlers_post_are_run_up_to_a_limit(board: JobBoard) -> None:
-    board.post("chain", details={"left": 2})
-    assert len(run_due(board, handlers, limit=3)) == 3
-    board.post("chain", details={"left": 2})
-    with pytest.raises(AssertionError, match="2 jobs ran, and more"):
-        run_due(board, handlers, limit=2)
-
-
-def test_only_jobs_of_the_given_names_run(board: JobBoard) -> None:
-    board.post("add", details={"numbers": []})
-    board.post("nobody's")
-    assert run_due(board, handlers, names=["add later", "nobody's"]) == []
-    assert run_due(board, handlers, names=[]) == []
-    assert len(run_due(board, handlers)) == 1
-
-
-def test_it_runs_on_a_store_that_others_share(tmp_path: Path) -> None:
-    with backend("kit", f"sqlite:///{tmp_path}/jobs.db") as board:
-        job = board.post("add", details={"numbers": [1]})
-        assert run_due(board, handlers) == [job]
-        assert posted(board, "add", details={"numbers": (1,)}).result == 1
 
 
 # -- the clock -------------------------------------------------------------------------------------------------------
@@ -303,6 +155,14 @@ def test_a_posted_job_is_found_by_a_part_of_its_details(board: JobBoard) -> None
     refuse(board, "mail", details={"late": None})
     refuse(board, "mail", key="two")
     refuse(board, "add")
+
+
+def test_details_of_further_types_are_found() -> None:
+    with memory_board(converter=Converter()) as board:
+        ids = (UUID(int=1), UUID(int=2))
+        job = board.post("mail", details={"to": ids})
+        assert posted(board, "mail", details={"to": ids}) == job
+        refuse(board, "mail", details={"to": ids[:1]})
 
 
 def test_the_newest_of_several_is_returned_and_all_are_listed(board: JobBoard) -> None:

@@ -45,6 +45,7 @@ def run_due(
     :returns: the jobs that ran, in order; what they post is run, too.
     :raises AssertionError: as many as ``limit`` ran, and more can be claimed.
     :raises InvalidPosting: a handler's result can't be stored.
+    :raises RuntimeError: a handler called ``job.complete`` in a transaction that did not commit.
     """
     runner = _Runner(board, handlers)
     asked, count = check_names(names), check_count("limit", limit)
@@ -140,7 +141,8 @@ class _Runner:
         if raised and isinstance(outcome, (Failed, Dropped)):
             raise raised[0]
         if isinstance(outcome, Failed):
-            raise InvalidPosting(f"job {job.name!r}: {outcome.reason}")
+            kind = InvalidPosting if outcome.final else RuntimeError
+            raise kind(f"job {job.name!r}: {outcome.reason}")
 
     def _decide(self, execution: Execution, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) and self._is_cancelled(execution):

@@ -13,7 +13,7 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.registry import forget_store
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.codec import encode
 from jobboard.errors import InvalidPosting
 from jobboard.job import Job
@@ -71,7 +71,7 @@ def all_posted(
     :param key: its key; None for any.
     """
     names = None if name is None else {check_text("name", name)}
-    wanted = {item: (value, _as_read(value)) for item, value in (details or {}).items()}
+    wanted = {item: (value, _as_read(board, value)) for item, value in (details or {}).items()}
     return sorted(
         (
             job
@@ -108,10 +108,10 @@ def _contains(details: Mapping[str, Any], wanted: Mapping[str, tuple[Any, Any]])
     )
 
 
-def _as_read(value: Any) -> Any:
-    """Return a value as it comes back from a board, tuples as lists; what can't be stored may be a matcher."""
+def _as_read(board: JobBoard, value: Any) -> Any:
+    """Return a value as it comes back from the board, tuples as lists; what can't be stored may be a matcher."""
     try:
-        return encode("details", value, largest=_NO_LIMIT).value
+        return encode("details", value, largest=_NO_LIMIT, converter=client_of(board).converter).value
     except InvalidPosting:
         return value
 
