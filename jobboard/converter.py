@@ -66,6 +66,8 @@ class Converter:
     def add(self, name: str, kind: type[T], encode: Callable[[T], Any], decode: Callable[[Any], T]) -> Converter:
         """Carry the values of a type and of its subclasses; do so before the board is used.
 
+        Both functions should be quick and depend on nothing else: any thread that reads or writes a job calls them.
+
         :param name: says on the board what the value is; every reader has to know it by the same name.
         :param encode: returns plain data for a value.
         :param decode: makes the value of that. If it raises an exception, readers get what is on the board.

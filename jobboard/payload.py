@@ -47,6 +47,8 @@ def pack_payload(
     details, arrived = _EMPTY, dict[str, Any]()
     if payload.details:
         details, arrived = encode("details", payload.details, largest=largest, converter=converter)
+        if not isinstance(arrived, dict):
+            arrived = _details_of(details, None)
     head = payload.book_uuid, payload.book_name, payload.schedule_id, payload.fire_time
     if head == (None, None, None, None):
         return _PLAIN_HEAD + details, Payload(arrived)
@@ -97,5 +99,8 @@ def _details_of(data: bytes, converter: Converter | None) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"not a posting: {error}") from None
     if not isinstance(details, dict):
+        if converter is not None:
+            # All of them may look like one converted value.
+            return _details_of(data, None)
         raise ValueError("not a posting: its details are no dict")
     return details

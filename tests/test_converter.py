@@ -82,6 +82,12 @@ class TestBoard:
         plain.post("work", details={"it": details})
         assert [job.details for job in board.claim_next("alice")] == [{"it": details}]
 
+    def test_details_stay_a_dict_whatever_is_in_it(self, board: JobBoard, plain: JobBoard) -> None:
+        details = {"$type": "uuid", "$value": str(ID)}
+        for poster in (board, plain):
+            assert poster.post("work", details=details).details == details
+        assert [job.details for job in board.claim_next("alice", limit=2)] == [details] * 2
+
     @pytest.mark.parametrize(
         ("details", "message"),
         [

@@ -177,6 +177,13 @@ def injecting(job: Any) -> None:
     return two(job, 1)
 
 
+@functools.wraps(dict)
+def like_a_class_in_c(job: Any) -> None: ...
+
+
+def hidden(job: Any, hidden: RunningJob) -> None: ...
+
+
 class TestRegistering:
     @pytest.mark.parametrize(
         ("function", "why"),
@@ -184,7 +191,7 @@ class TestRegistering:
             (nothing, "too many positional arguments"), (two, "missing a required argument: 'size'"),
             (keyword, "missing a required argument: 'size'"), (address_and_more, "missing a required argument"),
             (unresolved, "name 'Unknown' is not defined"), (lambda: None, "too many positional arguments"),
-            (functools.partial(two, 1, 2), "too many positional arguments"),
+            (hidden, "known at run time"), (functools.partial(two, 1, 2), "too many positional arguments"),
         ],
     )  # fmt: skip
     def test_what_cannot_be_called_with_one_job_is_refused(self, function: Callable[..., Any], why: str) -> None:
@@ -197,7 +204,16 @@ class TestRegistering:
 
     @pytest.mark.parametrize(
         "function",
-        [seen_by_checkers_only, optional, anything, injecting, print, dict, functools.partial(two, size=1)],
+        [
+            seen_by_checkers_only,
+            optional,
+            anything,
+            injecting,
+            print,
+            dict,
+            like_a_class_in_c,
+            functools.partial(two, size=1),
+        ],
     )
     def test_what_can_be_is_called_as_it_is(self, function: Callable[..., Any]) -> None:
         handlers = Handlers()

@@ -11,7 +11,7 @@ from jobboard.conductor.typed_details import check_record, fit_details, is_recor
 
 _ADVICE = (
     "It gets the job, and the details as well if its second parameter, or its only one, is annotated with a dataclass, "
-    "a TypedDict or a pydantic model"
+    "a TypedDict or a pydantic model, which must be known at run time and not to type checkers only"
 )
 
 
@@ -71,7 +71,10 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
 def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signature) -> TypedCall | None:
     """Return None if the function does not ask for the details."""
     # A decorator's wrapper, which takes anything, has the annotations of what it wraps.
-    shown = inspect.signature(function)
+    try:
+        shown = inspect.signature(function)
+    except ValueError:
+        return None
     positional = [one for one in shown.parameters.values() if one.kind in _POSITIONAL]
     for number, parameter in enumerate(positional[:2], 1):
         kind = _annotation_of(parameter, function)
