@@ -26,7 +26,7 @@ from helpers.sql_seam import (
 
 from jobboard import JobBoard
 from jobboard.backends.rows import Consumption, Fence, Verdict
-from jobboard.backends.sql import SqliteBackend
+from jobboard.backends.sql import SqliteBackend, schema
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.states import JobState
@@ -167,12 +167,21 @@ def test_the_timeout_of_opening_is_not_that_of_the_work(path: Path) -> None:
     backend.close()
 
 
+def test_a_board_that_is_there_is_opened_without_a_lock(path: Path) -> None:
+    with opened(path):
+        pass
+    with other_process(HOLD_THE_LOCK, path) as process:
+        assert next_line(process) == "locked"
+        with opened(path) as backend:
+            assert (backend.count(), backend.database.found_version) == (0, str(schema.VERSION))
+
+
 def test_opening_gives_up_after_its_timeout(path: Path) -> None:
     with opened(path):
         pass
     with other_process(HOLD_THE_LOCK, path) as process:
         assert next_line(process) == "locked"
-        backend = backend_of(path, busy_timeout=60.0)
+        backend = backend_of(path, "new", busy_timeout=60.0)
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="locked by another process"):
             backend.open(0.3)

@@ -62,7 +62,7 @@ class SqliteDatabase(Database):
         deadline = time.monotonic() + timeout
         #: The schema's version before this opened it; None if there were no tables.
         self.found_version: str | None = None
-        self.board = self._retry(self._migrate, deadline)
+        self.board = self._retry(self._find_board, deadline) or self._retry(self._migrate, deadline)
         self._writer = self._retry(
             lambda: ForkSafeConnection(self._connect, self.process_notifier.writing, is_writer=True), deadline
         )
@@ -184,6 +184,25 @@ class SqliteDatabase(Database):
         assert isinstance(connection, sqlite3.Connection)
         connection.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
         return connection
+
+    def _find_board(self) -> int | None:
+        """Return the number of a board that is there, in tables of our version; None if there is something to write.
+
+        It takes no lock, which a transaction of the user's in this thread may hold.
+        """
+        with opening, contextlib.closing(self._connect()) as connection:
+            transaction = Transaction(connection.cursor(), DIALECT, 0, 0.0)
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [schema.meta.name]).fetchone() is None:
+                return None
+            version, identity = (
+                transaction.row(admin_statements.READ_VERSION),
+                transaction.row(admin_statements.IDENTITY),
+            )
+            if version is None or version[0] != str(schema.VERSION) or identity is None:
+                return None
+            self.found_version, self.identity = str(version[0]), str(identity[0])
+            board = transaction.row(admin_statements.FIND_BOARD, name=self.board_name)
+            return None if board is None else int(board[0])
 
     def _migrate(self) -> int:
         """Create the tables, or check that those that are there are ours; return the number of this board."""
