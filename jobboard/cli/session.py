@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,9 +23,12 @@ Function = Callable[..., Any]
 
 
 class Session:
-    """One run of the command line."""
+    """One run of the command line.
 
-    def __init__(self, uri: str | None, name: str, output: Output) -> None:
+    :param uri: where the board is, or all that :func:`jobboard.fetch` takes beside the name.
+    """
+
+    def __init__(self, uri: str | Mapping[str, Any] | None, name: str, output: Output) -> None:
         self.uri = uri
         self.name = name
         self.output = output

@@ -1,0 +1,1 @@
+"""A shop that invoices its orders by tasks."""

@@ -1,0 +1,147 @@
+"""The Django shop of the examples: a real server, real requests, and a worker that is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers.base import HOST, free_port
+from servers.postgresql_servers import PostgresqlServer
+
+from jobboard.testing import eventually
+
+pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.timeout(400)
+
+FOLDER = Path(__file__).parent.parent / "examples" / "django_shop"
+#: Seconds; a busy machine takes its time.
+LONG = 120.0
+#: Seconds until a worker that was killed has lost its claim.
+EXPIRY = "2"
+
+
+class Shop:
+    """The processes of one shop."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = {**os.environ, **environment}
+        self.port = free_port()
+
+    def command(self, *arguments: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            **(self._options() | {"stdout": subprocess.PIPE}),
+            timeout=LONG,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+    @contextlib.contextmanager
+    def process(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        with subprocess.Popen([sys.executable, "manage.py", *arguments], **self._options(environment)) as started:
+            try:
+                yield started
+            finally:
+                started.kill()
+
+    @contextlib.contextmanager
+    def server(self) -> Iterator[None]:
+        with self.process("runserver", "--noreload", f"{HOST}:{self.port}") as started:
+
+            def answers() -> bool:
+                assert started.poll() is None
+                with contextlib.suppress(OSError):
+                    return self.get("invoices")[0] == 200
+                return False
+
+            eventually(answers, within=LONG, every=0.1)
+            yield
+
+    @contextlib.contextmanager
+    def worker(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        with self.process("jobboard", "conductor", "--expiry", EXPIRY, *arguments, **environment) as started:
+            yield started
+
+    def get(self, path: str) -> tuple[int, Any]:
+        return self._ask(urllib.request.Request(f"http://{HOST}:{self.port}/{path}"))
+
+    def post(self, path: str) -> tuple[int, Any]:
+        return self._ask(urllib.request.Request(f"http://{HOST}:{self.port}/{path}", data=b""))
+
+    def statuses(self, tasks: list[str]) -> set[str]:
+        return {self.get(f"tasks/{task}")[1]["status"] for task in tasks}
+
+    def _ask(self, request: urllib.request.Request) -> tuple[int, Any]:
+        try:
+            with urllib.request.urlopen(request, timeout=LONG) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def _options(self, environment: dict[str, str] | None = None) -> dict[str, Any]:
+        log = subprocess.DEVNULL
+        return {
+            "cwd": FOLDER, "env": {**self._environment, **(environment or {})}, "text": True, "stdout": log,
+            "stderr": subprocess.STDOUT, "stdin": log,
+        }  # fmt: skip
+
+
+@pytest.fixture
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
+    environment = {"SHOP_FILE": str(tmp_path / "shop.db")}
+    if request.param == "postgresql":
+        server: PostgresqlServer = request.getfixturevalue("postgresql")
+        name = f"shop_{uuid.uuid4().hex}"
+        with server.client() as client:
+            client.autocommit = True
+            client.execute(f"CREATE DATABASE {name}")
+        environment = {"PGDATABASE": name, "PGHOST": HOST, "PGPORT": str(server.port), "PGUSER": "postgres"}
+    made = Shop(environment)
+    made.command("migrate", "--run-syncdb", "--verbosity=0")
+    return made
+
+
+@pytest.mark.parametrize(("shop", "executor"), [("sqlite", "thread"), ("postgresql", "process")], indirect=["shop"])
+def test_a_kill_of_a_worker_loses_nothing(shop: Shop, executor: str) -> None:
+    with shop.server():
+        made = [shop.post(f"orders/{number}") for number in range(8)]
+        assert {status for status, _ in made} == {201}
+        tasks = [answer["task"] for _, answer in made]
+        assert shop.post("orders/99?unpaid")[0] == 500
+        assert shop.get(f"tasks/{uuid.uuid4()}")[0] == 404
+
+        with shop.worker("--concurrency", "2", INVOICE_SECONDS="600") as first:
+            eventually(lambda: "RUNNING" in shop.statuses(tasks), within=LONG, every=0.1)
+            first.send_signal(signal.SIGKILL)
+            first.wait(LONG)
+        assert shop.get("invoices")[1]["orders"] == []
+
+        with shop.worker("--executor", executor) as second:
+            eventually(lambda: shop.statuses(tasks) == {"SUCCESSFUL"}, within=LONG, every=0.1)
+            assert shop.get("invoices")[1]["orders"] == list(range(8))
+            attempts = sorted(shop.get(f"tasks/{task}")[1]["attempts"] for task in tasks)
+            assert attempts[0] == 1
+            assert attempts[-1] == 2
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(LONG) == 0
+
+
+def test_three_lines_of_the_shop_are_about_the_board() -> None:
+    about = ("jobboard", "django_tasks", "TASKS")
+    lines = {path.name: path.read_text().splitlines() for path in (FOLDER / "shop").glob("*.py")}
+    glue = {name: [line for line in text if any(word in line for word in about)] for name, text in lines.items()}
+    assert len(glue.pop("settings.py")) == 3
+    # What remains is Django's own interface.
+    assert all("import" in line for found in glue.values() for line in found)

@@ -1,0 +1,1 @@
+"""What brings a board to other frameworks; each package needs the extra of its name."""

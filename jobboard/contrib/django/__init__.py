@@ -1,0 +1,13 @@
+"""A board behind ``django.tasks``; needs the extra ``jobboard[django]``.
+
+.. code-block:: python
+
+    INSTALLED_APPS = [..., "jobboard.contrib.django"]
+    TASKS = {"default": {"BACKEND": "jobboard.contrib.django.JobBoardBackend"}}
+"""
+
+from jobboard.contrib.django.backend import JobBoardBackend
+from jobboard.contrib.django.task import JobBoardTask
+from jobboard.contrib.django.worker import task_handlers
+
+__all__ = ["JobBoardBackend", "JobBoardTask", "task_handlers"]

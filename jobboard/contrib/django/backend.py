@@ -1,0 +1,173 @@
+"""The backend of ``django.tasks``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.core.checks import CheckMessage
+from django.core.exceptions import ImproperlyConfigured, SuspiciousOperation
+from django.db import transaction
+from django.utils import timezone
+
+from jobboard.conductor import Broken
+from jobboard.contrib.django.checks import check_backend
+from jobboard.contrib.django.compat import (
+    BaseTaskBackend,
+    InvalidTask,
+    Task,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    normalize_json,
+    task_enqueued,
+)
+from jobboard.contrib.django.results import result_of
+from jobboard.contrib.django.site import Site
+from jobboard.contrib.django.task import JobBoardTask, TaskCall, is_importable, job_priority, options_of
+from jobboard.errors import NotFound
+from jobboard.job import Job, Posting
+from jobboard.validation import check_uuid, new_uuid
+
+_JOB_NAME = "django"
+
+
+class JobBoardBackend(BaseTaskBackend):
+    """Posts tasks on a board, where conductors run them: ``manage.py jobboard conductor``.
+
+    ``OPTIONS``: ``database``, the alias of the database that the board is in (``"default"``), or ``uri``, another
+    place; ``name``, the board's (``"jobs"``); ``max_attempts`` (5), ``backoff`` and ``timeout``, as of
+    :meth:`jobboard.Handlers.handler`; and the options of :func:`jobboard.fetch`, such as ``retention``.
+
+    A task that is enqueued in a transaction of Django's on ``database`` is posted if and only if that commits: in the
+    transaction itself if the board is in the same database, else right after the commit.
+    """
+
+    task_class = JobBoardTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        super().__init__(alias, params)
+        options = dict(self.options)
+        #: The options of a handler of this backend's tasks.
+        self.handler_options = {name: options.pop(name) for name in ("backoff", "timeout") if name in options}
+        self.handler_options["max_attempts"] = self.max_attempts = options.pop("max_attempts", 5)
+        self.site = Site(options)
+
+    @classmethod
+    def checked(cls, backend: Any) -> JobBoardBackend:
+        """Return a backend that is one of this class.
+
+        :raises ImproperlyConfigured: it is of another.
+        """
+        if not isinstance(backend, cls):
+            raise ImproperlyConfigured(f"the task backend {backend.alias!r} is no {cls.__name__}")
+        return backend
+
+    def job_names(self) -> list[str]:
+        """Return the names of the jobs of this backend: one for each queue, and one for tasks of any queue."""
+        return [_JOB_NAME, *(f"{_JOB_NAME}:{queue}" for queue in sorted(self.queues))]
+
+    def job_name(self, queue: str) -> str:
+        """Return the name of a queue's jobs."""
+        return f"{_JOB_NAME}:{queue}" if self.queues else _JOB_NAME
+
+    def validate_task(self, task: Task) -> None:
+        super().validate_task(task)
+        try:
+            options_of(task)
+        except (TypeError, ValueError) as error:
+            raise InvalidTask(str(error)) from None
+
+    def enqueue(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskResult:
+        """Post a task; see the class for when.
+
+        :raises InvalidTask: the backend can't run it.
+        :raises TypeError: an argument is nothing that JSON has.
+        :raises InvalidPosting: an argument can't be stored.
+        :raises AlreadyPosted: the task's key is taken, and ``if_exists`` is ``"raise"``.
+        :raises BoardUnavailable: the store can't be reached.
+        """
+        self.validate_task(task)
+        module = task.func.__module__
+        if not is_importable(module) or module == "__main__":
+            raise InvalidTask(f"no worker finds the task {task.module_path}: its module is not in an installed app")
+        run_after = task.run_after
+        if run_after is not None and timezone.is_naive(run_after):
+            run_after = timezone.make_aware(run_after)
+        call = TaskCall(
+            task.module_path, normalize_json(args), normalize_json(kwargs), self.alias, task.queue_name, task.priority,
+            run_after,
+        )  # fmt: skip
+        posting = Posting(
+            self.job_name(task.queue_name),
+            details=call.details,
+            priority=job_priority(task.priority),
+            run_at=run_after,
+            **{"uuid": new_uuid(), **options_of(task)},
+        )
+        return self._post(posting, task, call)
+
+    def _post(self, posting: Posting, task: Task, call: TaskCall) -> TaskResult:
+        board = self.site.board()
+
+        def post(connection: Any = None) -> TaskResult:
+            job = board.post_many([posting], connection=connection)[0]
+            # With "keep" or "replace" it may be a job that was there.
+            result = self._result(job, task if job.uuid == posting.uuid else None)
+            task_enqueued.send_robust(type(self), task_result=result)
+            return result
+
+        if not self.site.in_transaction():
+            return post()
+        if self.site.is_in_database:
+            return post(self.site.connection())
+        transaction.on_commit(post, using=self.site.database)
+        return _result_to_come(str(posting.uuid), task, call)
+
+    def _result(self, job: Job, task: Task | None = None) -> TaskResult:
+        call = TaskCall.of(job.details)
+        history = job.history if job.record.attempts else ()
+        return result_of(job, call, task or call.find_task(), history)
+
+    def get_result(self, result_id: str) -> TaskResult:
+        """Return what became of a task; also of one that ended, for the board's ``retention``.
+
+        :raises TaskResultDoesNotExist: there is no such task (any more).
+        :raises SuspiciousOperation: what the job names is no task.
+        :raises ImportError: there is no such task in this program.
+        """
+        try:
+            job = self.site.board().get(check_uuid(result_id))
+        except (NotFound, ValueError, TypeError) as error:
+            raise TaskResultDoesNotExist(result_id) from error
+        if job.name.partition(":")[0] != _JOB_NAME:
+            raise TaskResultDoesNotExist(result_id)
+        try:
+            return self._result(job)
+        except Broken as error:
+            raise SuspiciousOperation(f"task {result_id}: {error}") from error
+
+    def check(self, **_: Any) -> Iterator[CheckMessage]:
+        yield from check_backend(self)
+
+
+def _result_to_come(uuid: str, task: Task, call: TaskCall) -> TaskResult:
+    """Return the result of a task that is posted after the commit."""
+    return TaskResult(
+        task=task,
+        id=uuid,
+        status=TaskResultStatus.READY,
+        enqueued_at=None,
+        started_at=None,
+        finished_at=None,
+        last_attempted_at=None,
+        args=call.args,
+        kwargs=call.kwargs,
+        backend=call.backend,
+        errors=[],
+        worker_ids=[],
+    )

@@ -1,0 +1,33 @@
+"""The root of ``manage.py jobboard``: all commands, on the board of the settings."""
+
+from __future__ import annotations
+
+import click
+
+from jobboard.cli import app
+from jobboard.cli.output import Output
+from jobboard.cli.session import Session
+from jobboard.contrib.django.backend import JobBoardBackend
+from jobboard.contrib.django.compat import task_backends
+
+_HANDLERS = "jobboard.contrib.django.handlers:handlers"
+
+
+@click.group(
+    "manage.py jobboard",
+    commands=dict(app.cli.commands),
+    context_settings={**app.cli.context_settings, "default_map": {"conductor": {"handlers": _HANDLERS}}},
+)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON instead of a table.")
+@click.pass_context
+def root(context: click.Context, as_json: bool) -> None:
+    """Look at the board of TASKS, operate it, and work on it; `conductor` without an argument runs the tasks."""
+    output: Output = context.obj
+    output.json = as_json
+    site = JobBoardBackend.checked(task_backends["default"]).site
+    context.obj = Session(site.conf, site.name, output)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status."""
+    return app.run(arguments, root)

@@ -1,0 +1,115 @@
+"""The handler that runs tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import django
+from django.apps import apps
+from django.db import close_old_connections
+
+from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
+from jobboard.conductor.outcome import plain_copy
+from jobboard.contrib.django.backend import JobBoardBackend
+from jobboard.contrib.django.compat import (
+    Task,
+    TaskContext,
+    TaskResult,
+    TaskResultStatus,
+    normalize_json,
+    task_backends,
+    task_finished,
+    task_started,
+)
+from jobboard.contrib.django.results import change, checkpoint_with, error_of, moment, result_of
+from jobboard.contrib.django.task import TaskCall
+from jobboard.errors import JobBoardError
+from jobboard.events import EventKind, HistoryEntry
+
+logger = logging.getLogger("jobboard.contrib.django")
+
+#: What a task raises to tell the board, and is no failure.
+_NO_FAILURES = (RunAgain, Cancelled)
+
+
+def task_handlers(alias: str = "default", queues: Iterable[str] | None = None) -> Handlers:
+    """Return the handlers for the tasks of a backend.
+
+    :param alias: of the backend in ``TASKS``.
+    :param queues: only those of these queues; None for all.
+    :raises ImproperlyConfigured: it is no :class:`~jobboard.contrib.django.JobBoardBackend`.
+    """
+    backend = JobBoardBackend.checked(task_backends[alias])
+    names = backend.job_names() if queues is None else [backend.job_name(queue) for queue in queues]
+    handlers = Handlers()
+    for name in names:
+        handlers.add(name, run_task, **backend.handler_options)
+    return handlers
+
+
+def run_task(job: RunningJob) -> Any:
+    """Run the task that a job names; nothing but a task of an installed app is called."""
+    if not apps.ready:
+        # A worker process of its own has only imported this module.
+        django.setup()
+    close_old_connections()
+    try:
+        return _run(job)
+    except _NO_FAILURES:
+        raise
+    except BaseException as error:
+        _note(job, error)
+        raise
+    finally:
+        close_old_connections()
+
+
+def _run(job: RunningJob) -> Any:
+    call = TaskCall.of(job.details)
+    backend = JobBoardBackend.checked(task_backends[call.backend])
+    task = call.find_task()
+    result = _running_result(job, call, task)
+    task_started.send_robust(sender=type(backend), task_result=result)
+    try:
+        value = _call(task, result)
+    except _NO_FAILURES:
+        raise
+    except BaseException as error:
+        if isinstance(error, Broken) or job.attempts >= (job.max_attempts or backend.max_attempts):
+            result.errors.append(error_of(error))
+            _finish(result, backend, status=TaskResultStatus.FAILED)
+        raise
+    _finish(result, backend, status=TaskResultStatus.SUCCESSFUL, _return_value=value)
+    return value
+
+
+def _running_result(job: RunningJob, call: TaskCall, task: Task) -> TaskResult:
+    this = HistoryEntry(EventKind.CLAIMED, job.owner, job.record.last_modified, job.token, None)
+    return result_of(job, call, task, [this])
+
+
+def _call(task: Task, result: TaskResult) -> Any:
+    context = [TaskContext(task_result=result)] if task.takes_context else []
+    value = task.call(*context, *result.args, **result.kwargs)
+    try:
+        return plain_copy("result", normalize_json(value))
+    except (TypeError, ValueError) as error:
+        # The work is done, and a further run would end in the same way.
+        raise Broken(f"its result can't be kept: {error}") from error
+
+
+def _finish(result: TaskResult, backend: JobBoardBackend, **values: Any) -> None:
+    """Tell that a task has ended; while its error is handled, so that receivers can log that."""
+    change(result, finished_at=moment(datetime.now(UTC)), **values)
+    task_finished.send_robust(sender=type(backend), task_result=result)
+
+
+def _note(job: RunningJob, error: BaseException) -> None:
+    """Keep an error where the task's result finds it; the board itself keeps the last one only."""
+    try:
+        job.checkpoint_state(checkpoint_with(job.checkpoint, error, job.token))
+    except JobBoardError as fault:
+        logger.warning("the error of task %s is not kept: %s", job.uuid, fault)

@@ -1,0 +1,115 @@
+"""The tasks of tests."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import django
+from django.db import connections, transaction
+
+from django_site.models import Order
+from jobboard import Broken, RunAgain
+
+if django.VERSION >= (6, 0):
+    from django.tasks import task
+else:
+    from django_tasks import task
+
+calls: list[Any] = []
+#: What a task waits for.
+go_on = threading.Event()
+
+
+@task
+def add(left: int, right: int = 0) -> int:
+    calls.append(left)
+    return left + right
+
+
+@task
+async def add_async(left: int, right: int = 0) -> int:
+    return left + right
+
+
+@task(priority=10, queue_name="mail")
+def mail(to: str) -> str:
+    calls.append(to)
+    return to
+
+
+@task(takes_context=True)
+def who_am_i(context: Any, *_: Any) -> list[Any]:
+    return [context.task_result.id, context.attempt, str(context.task_result.status)]
+
+
+@task
+def fail(text: str = "no") -> None:
+    raise ValueError(text)
+
+
+@task
+def fail_with_value() -> None:
+    raise ValueError(ValueError("inner"))
+
+
+@task
+def leave() -> None:
+    raise SystemExit("left")
+
+
+@task
+def give_up() -> None:
+    raise Broken("for good")
+
+
+@task
+def odd_result() -> Any:
+    calls.append("odd")
+    return object()
+
+
+@task
+def huge_number() -> int:
+    calls.append("huge")
+    return 2**80
+
+
+@task(takes_context=True)
+def fail_once(context: Any) -> int:
+    if context.attempt == 1:
+        raise LookupError("not yet")
+    return int(context.attempt)
+
+
+@task
+def again_once() -> str:
+    calls.append("again")
+    if len(calls) == 1:
+        raise RunAgain(after=0)
+    return "done"
+
+
+@task
+def add_order(number: int) -> None:
+    with transaction.atomic():
+        Order.objects.create(number=number)
+
+
+@task
+def connection_id() -> int:
+    """Open a connection, and leave it open."""
+    connection = connections["default"]
+    connection.ensure_connection()
+    calls.append(connection)
+    return id(connection.connection)
+
+
+@task
+def wait_to_go_on() -> bool:
+    calls.append("waits")
+    return go_on.wait(30)
+
+
+def not_a_task() -> None:
+    calls.append("nobody may call this")

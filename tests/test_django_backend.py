@@ -1,0 +1,297 @@
+"""Tasks are enqueued on a board, and found there again."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import SuspiciousOperation
+from django.db import connections, transaction
+from django.test import override_settings
+from django_site import tasks, tasks_setting
+from django_site.models import Order
+from helpers.django_fixtures import backend, board, heard, migrated, site
+
+from jobboard import AlreadyPosted, InvalidPosting, JobBoard, JobPriority, JobState
+from jobboard.contrib.django import JobBoardBackend, JobBoardTask
+from jobboard.contrib.django.compat import (
+    InvalidTask,
+    Task,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    task_backends,
+    task_enqueued,
+)
+from jobboard.contrib.django.task import job_priority
+
+__all__ = ["backend", "board", "migrated"]
+
+
+def jobs(board: JobBoard) -> list[dict[str, Any]]:
+    return [job.details or {} for job in board.iterjobs()]
+
+
+def test_it_has_every_capability(backend: JobBoardBackend) -> None:
+    assert backend.supports_defer
+    assert backend.supports_async_task
+    assert backend.supports_get_result
+    assert backend.supports_priority
+    assert isinstance(tasks.add, JobBoardTask)
+
+
+@pytest.mark.parametrize("task", [tasks.add, tasks.add_async])
+def test_an_enqueued_task_is_ready(backend: JobBoardBackend, task: Task) -> None:
+    with heard(task_enqueued) as told:
+        result = task.enqueue(1, right=3)
+    assert told == [(JobBoardBackend, result.id, "READY")]
+    assert uuid.UUID(result.id).version == 4
+    assert (result.task, result.args, result.kwargs) == (task, [1], {"right": 3})
+    assert (result.status, result.is_finished, result.attempts) == (TaskResultStatus.READY, False, 0)
+    assert (result.started_at, result.last_attempted_at, result.finished_at) == (None, None, None)
+    assert result.enqueued_at is not None
+    with pytest.raises(ValueError, match="not finished"):
+        _ = result.return_value
+    assert task.get_result(result.id) == result
+    result.refresh()
+    assert task.get_result(result.id) == result
+
+
+def test_the_same_by_coroutines(backend: JobBoardBackend) -> None:
+    async def enqueue_and_read() -> None:
+        result = await tasks.add.aenqueue(1, right=3)
+        assert await tasks.add.aget_result(result.id) == result
+        await result.arefresh()
+        assert result.status is TaskResultStatus.READY
+        with pytest.raises(TaskResultDoesNotExist):
+            await tasks.add.aget_result("123")
+
+    asyncio.run(enqueue_and_read())
+
+
+@pytest.mark.parametrize("result_id", ["123", "5b1bdbbe-6f6c-4c1c-9a0e-3f1f0f4f5d7a"])
+def test_a_result_that_is_not_there(backend: JobBoardBackend, result_id: str) -> None:
+    with pytest.raises(TaskResultDoesNotExist):
+        backend.get_result(result_id)
+
+
+def test_another_job_of_the_board_is_no_result(backend: JobBoardBackend, board: JobBoard) -> None:
+    with pytest.raises(TaskResultDoesNotExist):
+        backend.get_result(board.post("report").uuid)
+
+
+def test_a_job_that_names_no_task_is_suspicious(backend: JobBoardBackend, board: JobBoard) -> None:
+    result = tasks.add.enqueue(1)
+    [details] = jobs(board)
+    for path in ("subprocess.check_output", "django_site.tasks.not_a_task"):
+        job = board.post("django:default", details={**details, "task": path})
+        with pytest.raises(SuspiciousOperation):
+            backend.get_result(job.uuid)
+    with pytest.raises(SuspiciousOperation):
+        backend.get_result(board.post("django:default").uuid)
+    with pytest.raises(ImportError):
+        backend.get_result(board.post("django:default", details={**details, "task": "antigravity.fly"}).uuid)
+    assert backend.get_result(result.id) == result
+
+
+def test_what_json_lacks_is_refused(backend: JobBoardBackend, board: JobBoard) -> None:
+    with pytest.raises(TypeError, match="Unsupported type"):
+        tasks.add.enqueue(datetime.now(UTC))
+    with pytest.raises(InvalidPosting, match=r"details\.args"):
+        tasks.add.enqueue(2**80)
+    assert board.job_count == 0
+
+
+def test_a_task_that_no_worker_can_import_is_refused(backend: JobBoardBackend) -> None:
+    task = tasks.add
+    module, task.func.__module__ = task.func.__module__, "script_of_somebody"
+    try:
+        with pytest.raises(InvalidTask, match="installed app"):
+            task.enqueue(1)
+    finally:
+        task.func.__module__ = module
+
+
+def test_run_after_is_kept(backend: JobBoardBackend, board: JobBoard) -> None:
+    later = datetime.now(UTC).replace(microsecond=123_456) + timedelta(hours=1)
+    result = tasks.add.using(run_after=later).enqueue(1)
+    [job] = board.iterjobs()
+    assert (job.state, job.run_at) == (JobState.DELAYED, later)
+    assert backend.get_result(result.id).task.run_after == later
+    with pytest.raises(InvalidTask, match="aware"):
+        tasks.add.using(run_after=datetime.now())
+
+
+def test_naive_moments_are_of_the_sites_time_zone(backend: JobBoardBackend, board: JobBoard) -> None:
+    later = datetime.now() + timedelta(hours=1)
+    with override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
+        result = tasks.add.using(run_after=later).enqueue(1)
+        found = backend.get_result(result.id)
+        assert found.enqueued_at.tzinfo is None
+    [job] = board.iterjobs()
+    assert job.run_at is not None
+    assert job.run_at.replace(tzinfo=None) == later - timedelta(hours=9)
+
+
+def test_a_priority_is_mapped_to_a_band_and_kept(backend: JobBoardBackend, board: JobBoard) -> None:
+    result = tasks.add.using(priority=77).enqueue(1)
+    [job] = board.iterjobs()
+    assert (job.priority, backend.get_result(result.id).task.priority) == (JobPriority.VERY_HIGH, 77)
+    assert tasks.add.get_result(result.id).task == tasks.add.using(priority=77)
+    for wrong in (-101, 101, 3.1):
+        with pytest.raises(InvalidTask, match="priority"):
+            tasks.add.using(priority=wrong)
+
+
+def test_the_bands_keep_the_order_of_all_priorities() -> None:
+    bands = [job_priority(priority) for priority in range(-100, 101)]
+    assert bands == sorted(bands)
+    assert set(bands) == set(JobPriority)
+    assert bands.count(JobPriority.NORMAL) == 1
+
+
+def test_a_queue_is_a_name_of_jobs(backend: JobBoardBackend, board: JobBoard) -> None:
+    result = tasks.mail.enqueue("you")
+    assert [job.name for job in board.iterjobs()] == ["django:mail"]
+    assert backend.get_result(result.id).task == tasks.mail
+    with pytest.raises(InvalidTask, match="Queue"):
+        tasks.add.using(queue_name="other")
+
+
+def test_a_backend_of_any_queue_has_one_name(backend: JobBoardBackend) -> None:
+    setting = tasks_setting(name=f"any-{uuid.uuid4()}")
+    setting["default"]["QUEUES"] = []
+    with override_settings(TASKS=setting):
+        result = tasks.add.using(queue_name="whatever").enqueue(1)
+        anyone = task_backends["default"]
+        assert [job.name for job in anyone.site.board().iterjobs()] == ["django"] == anyone.job_names()
+        assert anyone.get_result(result.id).task.queue_name == "whatever"
+
+
+def test_a_key_is_unique_among_live_tasks(backend: JobBoardBackend, board: JobBoard) -> None:
+    task = tasks.add.using(key="order/7")
+    first = task.enqueue(1)
+    with pytest.raises(AlreadyPosted):
+        task.enqueue(2)
+    kept = task.using(if_exists="keep").enqueue(2)
+    assert (kept.id, kept.args) == (first.id, [1])
+    replaced = task.using(if_exists="replace", max_attempts=7).enqueue(3)
+    assert (replaced.id, replaced.args) == (first.id, [3])
+    [job] = board.iterjobs()
+    assert (job.key, job.max_attempts) == ("order/7", 7)
+
+
+def test_a_uuid_makes_one_task_of_two_calls(backend: JobBoardBackend, board: JobBoard) -> None:
+    task = tasks.add.using(uuid=str(uuid.uuid4()))
+    assert task.enqueue(1) == task.enqueue(1)
+    assert board.job_count == 1
+    assert task.enqueue(1).id == task.uuid
+
+
+@pytest.mark.parametrize(
+    "options", [{"key": 7}, {"key": ""}, {"if_exists": "perhaps"}, {"max_attempts": 0}, {"uuid": "seven"}]
+)
+def test_a_wrong_option_is_refused(backend: JobBoardBackend, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTask, match=next(iter(options))):
+        tasks.add.using(**options)
+
+
+def test_a_rollback_posts_nothing(backend: JobBoardBackend, board: JobBoard) -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        Order.objects.create(number=1)
+        tasks.add.enqueue(1)
+        _ = 1 / 0
+    assert (Order.objects.count(), board.job_count) == (0, 0)
+
+
+def test_a_task_is_posted_in_the_transaction_itself(backend: JobBoardBackend, board: JobBoard) -> None:
+    with transaction.atomic():
+        Order.objects.create(number=1)
+        result = tasks.add.enqueue(1)
+        assert result.enqueued_at is not None
+        assert board.job_count == 0
+        with pytest.raises(TaskResultDoesNotExist):
+            backend.get_result(result.id)
+        assert connections["default"].run_on_commit == []
+    assert board.job_count == 1
+    assert backend.get_result(result.id) == result
+
+
+def test_a_savepoint_that_is_undone_takes_its_task_along(backend: JobBoardBackend, board: JobBoard) -> None:
+    with transaction.atomic():
+        tasks.add.enqueue(1)
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            tasks.add.enqueue(2)
+            _ = 1 / 0
+    assert [details["args"] for details in jobs(board)] == [[1]]
+
+
+def test_a_taken_key_leaves_the_transaction_usable(backend: JobBoardBackend, board: JobBoard) -> None:
+    task = tasks.add.using(key="one")
+    with transaction.atomic():
+        task.enqueue(1)
+        with pytest.raises(AlreadyPosted):
+            task.enqueue(2)
+        Order.objects.create(number=1)
+    assert (Order.objects.count(), board.job_count) == (1, 1)
+
+
+def test_the_first_use_of_a_board_may_be_in_a_transaction_that_writes(backend: JobBoardBackend) -> None:
+    """As in a new process: a board that is there, as ``migrate`` has made it, is opened without a lock."""
+    backend.site.migrate()
+    with transaction.atomic():
+        Order.objects.create(number=1)
+        tasks.add.enqueue(1)
+    assert (Order.objects.count(), backend.site.board().job_count) == (1, 1)
+
+
+def test_a_board_elsewhere_gets_the_task_after_the_commit(migrated: None) -> None:
+    with site(uri="memory://elsewhere") as backend, heard(task_enqueued) as told:
+        board = backend.site.board()
+        with transaction.atomic():
+            result = tasks.add.enqueue(1)
+            assert (result.enqueued_at, told, board.job_count) == (None, [], 0)
+        assert told == [(JobBoardBackend, result.id, "READY")]
+        result.refresh()
+        assert result.enqueued_at is not None
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            tasks.add.enqueue(1)
+            _ = 1 / 0
+        assert board.job_count == 1
+
+
+def test_a_transaction_on_another_database_does_not_count(backend: JobBoardBackend, board: JobBoard) -> None:
+    with transaction.atomic(using="other"):
+        tasks.add.enqueue(1)
+        assert board.job_count == 1
+
+
+def test_a_board_in_another_database_follows_that_ones_transactions(migrated: None) -> None:
+    with site(database="other") as backend:
+        board = backend.site.board()
+        with transaction.atomic(using="other"):
+            tasks.add.enqueue(1)
+            assert board.job_count == 0
+        assert board.job_count == 1
+        assert backend.site.conf["path"].endswith("other.db")
+
+
+def test_a_transaction_without_autocommit_counts(backend: JobBoardBackend, board: JobBoard) -> None:
+    transaction.set_autocommit(False)
+    try:
+        Order.objects.create(number=1)
+        tasks.add.enqueue(1)
+        transaction.rollback()
+        assert (Order.objects.count(), board.job_count) == (0, 0)
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+
+
+def test_a_plain_task_can_be_enqueued(backend: JobBoardBackend, board: JobBoard) -> None:
+    """One that was made while the settings named another backend."""
+    result = Task(func=tasks.add.func).enqueue(1)
+    assert board.job_count == 1
+    assert backend.get_result(result.id).task == tasks.add

@@ -1,0 +1,169 @@
+"""Where the board is, by Django's settings; what `manage.py check` says of them; `manage.py jobboard`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import CommandError, call_command, execute_from_command_line
+from django.db.utils import ConnectionHandler
+from django.test import modify_settings, override_settings
+from django_site import tasks, tasks_setting
+from helpers.django_fixtures import backend, board, migrated, site
+
+from jobboard import BoardUnavailable, JobBoard, fetch
+from jobboard.contrib.django import JobBoardBackend, task_handlers
+from jobboard.contrib.django.compat import TASKS_APP, task_backends
+from jobboard.contrib.django.site import Site
+
+__all__ = ["backend", "board", "migrated"]
+
+
+@pytest.mark.parametrize(
+    ("database", "options", "expected"),
+    [
+        (
+            {"ENGINE": "postgresql", "NAME": "shop", "USER": "me", "PASSWORD": "p@", "HOST": "db", "PORT": "5433"},
+            {"retention": 60},
+            "postgresql path=/shop username=me password=p@ host=db port=5433 retention=60",
+        ),
+        (
+            {"ENGINE": "postgresql", "NAME": "shop", "OPTIONS": {"sslmode": "require", "pool": False}},
+            {},
+            "postgresql path=/shop tls_unverified=True",
+        ),
+        (
+            {"ENGINE": "postgresql", "NAME": "shop", "OPTIONS": {"sslmode": "prefer", "service": "shop"}},
+            {},
+            "postgresql path=/shop service=shop",
+        ),
+        (
+            {"ENGINE": "postgresql", "NAME": "shop", "OPTIONS": {"sslmode": "verify-full", "sslrootcert": "ca.pem"}},
+            {},
+            "postgresql path=/shop sslmode=verify-full sslrootcert=ca.pem",
+        ),
+        ({"ENGINE": "sqlite3", "NAME": "/var/shop.db"}, {}, "sqlite path=//var/shop.db"),
+        ({"ENGINE": "sqlite3", "NAME": ":memory:"}, {"retention": 60}, "memory retention=60"),
+        ({"ENGINE": "dummy"}, {"uri": "redis://cache"}, "redis://cache"),
+    ],
+)
+def test_the_place_of_a_board_is_that_of_the_database(
+    monkeypatch: pytest.MonkeyPatch, database: dict[str, Any], options: dict[str, Any], expected: str
+) -> None:
+    database = {**database, "ENGINE": f"django.db.backends.{database['ENGINE']}"}
+    monkeypatch.setattr("jobboard.contrib.django.site.connections", ConnectionHandler({"default": database}))
+    kind, *parts = expected.split()
+    found = Site(options)
+    assert {name: str(value) for name, value in found.conf.items()} == {
+        "board": kind,
+        **dict(part.split("=", 1) for part in parts),
+    }
+    assert found.is_in_database == (kind in ("postgresql", "sqlite"))
+    fetch(found.name, found.conf)
+
+
+def test_a_database_that_can_hold_no_board_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = ConnectionHandler({"default": {"ENGINE": "django.db.backends.dummy"}})
+    monkeypatch.setattr("jobboard.contrib.django.site.connections", handler)
+    with pytest.raises(ImproperlyConfigured, match=r"django\.db\.backends\.dummy.*OPTIONS\['uri'\]"):
+        _ = Site({}).conf
+
+
+def messages() -> list[str]:
+    return [message.id for message in run_checks() if message.id.startswith("jobboard")]
+
+
+def test_sound_settings_pass_the_checks(migrated: None) -> None:
+    with site():
+        assert messages() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"database": "missing"}, ["jobboard.E002"]),
+        ({"uri": "unheard://of"}, ["jobboard.E002"]),
+        ({"uri": "postgresql://db/shop", "nonsense": 1}, ["jobboard.E002"]),
+        ({"max_attempts": 0}, ["jobboard.E002"]),
+        ({"name": ""}, ["jobboard.E002"]),
+        ({"uri": "memory://"}, ["jobboard.W002"]),
+    ],
+)
+def test_unsound_settings_are_found(options: dict[str, Any], expected: list[str]) -> None:
+    with override_settings(TASKS=tasks_setting(**options)):
+        assert messages() == expected
+
+
+def test_an_app_that_is_missing_is_found() -> None:
+    with modify_settings(INSTALLED_APPS={"remove": "jobboard.contrib.django"}):
+        assert [message.id for message in task_backends["default"].check()] == ["jobboard.W001"]
+
+
+@pytest.mark.skipif(TASKS_APP is None, reason="Django's own tasks need no app")
+def test_the_app_of_the_backport_is_missing() -> None:
+    with modify_settings(INSTALLED_APPS={"remove": TASKS_APP}):
+        assert "jobboard.E001" in messages()
+
+
+def test_transactions_of_sqlite_should_lock_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = ConnectionHandler({"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.db"}})
+    monkeypatch.setattr("jobboard.contrib.django.site.connections", handler)
+    assert messages() == ["jobboard.W003"]
+
+
+def test_migrate_makes_the_tables(migrated: None) -> None:
+    with site(create=False) as backend:
+        with pytest.raises(Exception, match="no board"):
+            backend.site.board()
+        call_command("migrate", verbosity=0, database="other")
+        with pytest.raises(Exception, match="no board"):
+            backend.site.board()
+        call_command("migrate", verbosity=0)
+        assert backend.site.board().job_count == 0
+
+
+def test_another_backend_is_refused() -> None:
+    with (
+        override_settings(TASKS={"default": {"BACKEND": _IMMEDIATE}}),
+        pytest.raises(ImproperlyConfigured, match="'default' is no JobBoardBackend"),
+    ):
+        task_handlers()
+
+
+_IMMEDIATE = f"{'django.tasks' if TASKS_APP is None else TASKS_APP}.backends.immediate.ImmediateBackend"
+
+
+def command(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        execute_from_command_line(["manage.py", "jobboard", *arguments])
+    return int(ended.value.code or 0)
+
+
+def test_the_command_knows_the_board(
+    backend: JobBoardBackend, board: JobBoard, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOBBOARD_URI", "redis://nowhere.invalid")
+    monkeypatch.setenv("JOBBOARD_NAME", "another")
+    result = tasks.add.enqueue(1)
+    assert command("--json", "ls") == 0
+    assert command("ls", "--json") == 0
+    listed = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert str(listed).count(result.id) == 2
+    assert command("cancel", result.id, "--yes", "--settings", "django_site", "--pythonpath=.") == 0
+    assert board.job_count == 0
+    assert command("cancel", result.id, "--yes") == 1
+    assert command("nonsense") == 2
+    assert command("--help") == 0
+    assert "conductor" in capfd.readouterr().out
+    call_command("jobboard", "ls")
+    with pytest.raises(CommandError):
+        call_command("jobboard", "purge", result.id)
+
+
+def test_a_store_that_is_away_is_told(migrated: None) -> None:
+    with site(uri="redis://127.0.0.1:1") as backend, pytest.raises(BoardUnavailable):
+        tasks.add.enqueue(1)
+    assert backend.site.name.startswith("test-")
