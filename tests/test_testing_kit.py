@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from jobboard import (
     Backoff,
@@ -232,7 +233,8 @@ def test_what_is_posted_in_a_transaction_does_not_run_before_the_commit(tmp_path
 def test_a_board_of_coroutines_shares_the_board_of_the_test(board: JobBoard) -> None:
     async def test() -> None:
         app = aio.AsyncJobBoard(board)
-        job = await app.post("add later", details={"numbers": [1, 2]}, connection=object())
+        async with AsyncSession() as session:
+            job = await app.post("add later", details={"numbers": [1, 2]}, connection=session)
         assert posted(board, "add later").uuid == job.uuid
         run_due(board, handlers)
         assert await job.result == 3

@@ -10,10 +10,9 @@ from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from fastapi_orders.tables import URI, Order, engine, new_session
-from jobboard import NotFound, aio, fetch
+from jobboard import NotFound, aio
 
-plain_board = fetch("orders", URI)
-board = aio.AsyncJobBoard(plain_board)
+board = aio.fetch("orders", URI)
 
 
 @asynccontextmanager
@@ -30,6 +29,7 @@ async def session_of_request() -> AsyncIterator[AsyncSession]:
 
 app = FastAPI(lifespan=lifespan)
 Session = Annotated[AsyncSession, Depends(session_of_request)]
+Board = Annotated[aio.AsyncJobBoard, Depends(lambda: board)]
 
 
 class Wish(BaseModel):
@@ -37,16 +37,15 @@ class Wish(BaseModel):
 
 
 @app.put("/orders/{id}", status_code=202)
-async def place_order(id: uuid.UUID, wish: Wish, session: Session) -> dict[str, Any]:
+async def place_order(id: uuid.UUID, wish: Wish, session: Session, board: Board) -> dict[str, Any]:
     async with session.begin():
         await session.merge(Order(id=id, item=wish.item))
-        details = {"order": str(id)}
-        await session.run_sync(lambda own: plain_board.post("invoice", details=details, uuid=id, connection=own))
+        await board.post("invoice", details={"order": str(id)}, uuid=id, connection=session)
     return {"id": id}
 
 
 @app.get("/orders/{id}")
-async def show_order(id: uuid.UUID, session: Session) -> dict[str, Any]:
+async def show_order(id: uuid.UUID, session: Session, board: Board) -> dict[str, Any]:
     order = await session.get(Order, id)
     if order is None:
         raise HTTPException(404)

@@ -12,8 +12,9 @@ handlers = Handlers()
 
 @handlers.handler("invoice")
 async def invoice(job: RunningJob) -> None:
-    """Write the invoice; a second run writes the same one."""
+    """Write the invoice, and complete the job, in one transaction."""
     async with new_session() as session, session.begin():
         order = await session.get_one(Order, uuid.UUID(job.details["order"]))
         await asyncio.sleep(float(os.environ.get("INVOICE_TAKES", "0")))
         order.invoice = f"INV-{order.id}"
+        await job.complete(connection=session)
