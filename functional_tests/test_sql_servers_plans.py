@@ -15,6 +15,7 @@ from harnesses.sql_site import Site
 import jobboard
 from jobboard import Every, JobBoard, JobState, Schedule
 from jobboard.backends.sql import audit, job_statements, schedule_statements
+from jobboard.backends.sql.event_statements import EVENTS
 from jobboard.backends.sql.mysql import fast_path as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
 from jobboard.backends.sql.schema import STATES
@@ -67,7 +68,7 @@ _VALUES: dict[str, Any] = {
     "ids": [1, 2], "key": "k", "keys": ["k", "l"], "token": 1, "who": "alice", "claim_id": "c", "expiry": 30.0,
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
-    "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "fences": ("u", 1, "alice"),
+    "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "last": 0, "fences": ("u", 1, "alice"),
 }  # fmt: skip
 
 
@@ -171,7 +172,21 @@ def test_a_plan_that_was_made_for_an_empty_board_serves_a_full_one(site: Site, w
     assert not done & (_DEAR - {"Sort"}), done
 
 
-def _generic_plan(board: JobBoard, statement: Statement) -> tuple[list[str], set[str]]:
+def test_a_long_journal_is_read_without_worker_processes(site: Site) -> None:
+    if not site.is_postgresql:
+        pytest.skip("there are none there")
+    # What a journal of 100,000 lines does to a plan, a short one does too if workers seem to cost nothing.
+    free = (
+        "min_parallel_table_scan_size",
+        "min_parallel_index_scan_size",
+        "parallel_setup_cost",
+        "parallel_tuple_cost",
+    )
+    _, done = _generic_plan(site.harness.board(), EVENTS, *(f"SET {name} = 0" for name in free))
+    assert done == {"Limit", "Nested Loop", "Index Scan"}
+
+
+def _generic_plan(board: JobBoard, statement: Statement, *settings: str) -> tuple[list[str], set[str]]:
     """Return the conditions on indexes, and what is done, in a plan that is made before the values are known."""
     database: Any = board._backend.database  # type: ignore[attr-defined]
     sql, constants = statement.on(database.driver.dialect)
@@ -179,6 +194,8 @@ def _generic_plan(board: JobBoard, statement: Statement) -> tuple[list[str], set
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", sql)
     with database._borrow() as connection:
+        for setting in settings:
+            connection.execute(setting)
         connection.execute(f"PREPARE planned AS {numbered}".encode())
         given = psycopg.sql.SQL(", ").join(psycopg.sql.Literal(values[name]) for name in names)
         execute = psycopg.sql.SQL("EXPLAIN (FORMAT JSON) EXECUTE planned({})").format(given)

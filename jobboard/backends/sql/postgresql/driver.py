@@ -48,8 +48,14 @@ FROM moment
 # empty board, must not choose another plan. So the values make no difference either: without a generic plan, each claim
 # is planned anew, since its LIMIT is a parameter, and that takes longer than the claim.
 _OFF = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "enable_hashjoin", "enable_mergejoin", "jit")
+# Nor may it start worker processes, each of which takes longer than the statement.
 _SET_UP = "; ".join(
-    [*(f"SET {name} = off" for name in _OFF), "SET plan_cache_mode = force_generic_plan", "SET lock_timeout = '10s'"]
+    [
+        *(f"SET {name} = off" for name in _OFF),
+        "SET max_parallel_workers_per_gather = 0",
+        "SET plan_cache_mode = force_generic_plan",
+        "SET lock_timeout = '10s'",
+    ]
 )
 
 
