@@ -6,7 +6,14 @@ import json
 
 import requests
 from etcd3gw import exceptions
-from urllib3.exceptions import MaxRetryError, NewConnectionError, TimeoutError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    MaxRetryError,
+    NewConnectionError,
+    SSLError,
+    TimeoutError,
+)
 
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -61,12 +68,18 @@ _MEANINGS: dict[str, type[Exception] | str] = {
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",
 }
 
+#: urllib3's errors after which nothing was sent. If the server refuses the client's certificate, TLS 1.3 tells so only
+#: at the first read.
+_UNSENT = (ConnectTimeoutError, SSLError)
+
 #: Errors of the library after which a request may have been carried out, unless the server's words say more.
 _UNCLEAR = (exceptions.InternalServerError, exceptions.ConnectionFailedError, exceptions.ConnectionTimeoutError)
 
 
 def meaning_of(error: Exception) -> Exception:
     """Return what an error of the libraries means: an error of this module, or BoardUnavailable for a refusal."""
+    if isinstance(error, HTTPError):
+        return Unreachable(str(error)) if isinstance(error, _UNSENT) else NoReply(str(error))
     cause = error if isinstance(error, requests.RequestException) else error.__context__
     if isinstance(cause, requests.RequestException):
         return Unreachable(_short(cause)) if _is_unsent(cause) else NoReply(_short(cause))
@@ -101,7 +114,6 @@ def reply_lost(where: str, error: Exception) -> ReplyLost:
 
 def _is_unsent(error: requests.RequestException) -> bool:
     if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.SSLError):
-        # If the server refuses the client's certificate, TLS 1.3 tells so only at the first read.
         return True
     reason = error.args[0] if error.args else None
     cause = reason.reason if isinstance(reason, MaxRetryError) else reason

@@ -2,10 +2,10 @@
 
 etcd3gw alone is not enough: it keeps no connections for many threads, knows one endpoint only, renews no login, limits
 no request's time as a whole, can't end a watch from another thread, and its errors don't say whether a request may have
-been carried out. All of that is here and in ``errors``: :meth:`HttpClient.call` sends every request, and every watch is
-a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and 2.34.2, urllib3 2.3.0 and 2.7.0. Two places
-use what these libraries do not promise, and work without it: :func:`_close_connections` (the pools of an adapter) and
-:class:`Stream` (the socket of a response).
+been carried out. All of that is here, in ``http_session`` and in ``errors``: :meth:`HttpClient.call` sends every
+request, and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and 2.34.2, urllib3
+2.3.0 and 2.7.0. Two places use what these libraries do not promise, and work without it: :func:`_close_connections`
+(the pools of an adapter) and :class:`Stream` (the socket of a response).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import contextlib
 import functools
 import json
 import logging
-import math
 import socket
 import threading
 import time
@@ -25,7 +24,7 @@ import requests
 from etcd3gw.client import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 from requests.adapters import HTTPAdapter
-from urllib3.util import Timeout
+from urllib3.exceptions import HTTPError
 
 from jobboard.backends.etcd.clock import ServerClock, clock_of
 from jobboard.backends.etcd.errors import (
@@ -37,6 +36,7 @@ from jobboard.backends.etcd.errors import (
     reply_lost,
     unreachable,
 )
+from jobboard.backends.etcd.http_session import RequestLimit, Session
 from jobboard.backends.etcd.options import Settings
 from jobboard.backends.timelimit import is_time_over, seconds_left
 from jobboard.errors import BoardUnavailable
@@ -54,30 +54,6 @@ _KEEPALIVE = (10, 5, 3)
 
 #: Makes a member that is cut off from the others end its watches, instead of keeping them open in silence.
 _WITH_LEADER = {"Grpc-Metadata-hasleader": "true"}
-
-
-class _Limit(threading.local):
-    """The moment of the monotonic clock at which a thread's present request must end."""
-
-    until = math.inf
-
-
-class _Session(requests.Session):
-    """Limits the time of each request, and passes on the date of its reply with the moments before and after it."""
-
-    def __init__(self, limit: _Limit, on_reply: Callable[[str | None, float, float], None]) -> None:
-        super().__init__()
-        # No proxies or passwords from the environment: to look for them costs a third of each request.
-        self.trust_env = False
-        self._limit, self._on_reply = limit, on_reply
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        sent = time.monotonic()
-        # One limit for the connection and the reply together; the library would allow each that much.
-        options["timeout"] = Timeout(total=max(0.001, self._limit.until - sent))
-        response = super().send(request, **options)
-        self._on_reply(response.headers.get("Date"), sent, time.monotonic())
-        return response
 
 
 class _Attempts:
@@ -117,7 +93,7 @@ class HttpClient:
         #: The clock of the endpoint that answered last.
         self.clock = clock_of(*settings.endpoints[0])
         self._settings = settings
-        self._limit = _Limit()
+        self._limit = RequestLimit()
         self._opened_by = 0.0
         self._clients: list[Etcd3Client] = []
         self._lock = threading.Lock()
@@ -185,8 +161,8 @@ class HttpClient:
         """
 
         def begin(client: Etcd3Client) -> Stream:
-            response = client.session.post(
-                client.get_url(path), data=json.dumps(payload), headers=_WITH_LEADER, stream=True
+            response = client.session.request(
+                "POST", client.get_url(path), data=json.dumps(payload), headers=_WITH_LEADER, stream=True
             )
             if response.status_code != requests.codes.ok:
                 text = response.text
@@ -200,7 +176,7 @@ class HttpClient:
 
     def _client(self, host: str, port: int) -> Etcd3Client:
         settings = self._settings
-        session = _Session(self._limit, functools.partial(self._on_reply, clock_of(host, port)))
+        session = Session(self._limit, functools.partial(self._on_reply, clock_of(host, port)))
         session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL_SIZE))
         session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL_SIZE))
         if settings.tls:
@@ -247,7 +223,7 @@ class HttpClient:
                 answer = send(clients[at % len(clients)])
                 self.is_reachable = True
                 return answer
-            except (Etcd3Exception, requests.RequestException, ValueError, OSError) as error:
+            except (Etcd3Exception, requests.RequestException, HTTPError, ValueError, OSError) as error:
                 fault = meaning_of(error)
             if not isinstance(fault, EndpointFailed):
                 self.is_reachable = True

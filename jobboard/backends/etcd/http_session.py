@@ -1,0 +1,98 @@
+"""The session through which etcd3gw sends its requests: each within its limit, and without what requests adds to each.
+
+Of the CPU that a request takes through ``requests``, half goes into preparing it and into its response anew. Here its
+connection pool is asked directly, which has the same connections, options of TLS and time limits.
+"""
+
+from __future__ import annotations
+
+import json as jsons
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool
+from urllib3.util import Timeout
+
+#: By ``Accept`` etcd knows a request of its gateway; one without it has the rights of the server's own certificate.
+_HEADERS = {"Accept": "*/*"}
+
+
+class RequestLimit(threading.local):
+    """The moment of the monotonic clock at which a thread's present request must end."""
+
+    until = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """What etcd3gw reads of a response."""
+
+    status_code: int
+    reason: str | None
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        return self.data.decode(errors="replace")
+
+    def json(self) -> Any:
+        return jsons.loads(self.data)
+
+
+class Session(requests.Session):
+    """Limits the time of each request, and passes on the date of its reply with the moments before and after it."""
+
+    def __init__(self, limit: RequestLimit, on_reply: Callable[[str | None, float, float], None]) -> None:
+        super().__init__()
+        # No proxies or passwords from the environment: to look for them costs a third of each request.
+        self.trust_env = False
+        self._limit, self._on_reply = limit, on_reply
+        self._pool: HTTPConnectionPool | None = None
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        sent = time.monotonic()
+        options["timeout"] = self._time_left(sent)
+        response = super().send(request, **options)
+        self._on_reply(response.headers.get("Date"), sent, time.monotonic())
+        return response
+
+    def post(self, url: Any, data: Any = None, json: Any = None, **_: Any) -> Any:
+        """Send plain data and return the whole reply; always to the same host.
+
+        :raises HTTPError: of urllib3; there is no reply.
+        """
+        pool = self._pool = self._pool or self._pool_for(url)
+        login: Any = self.headers.get("Authorization")
+        sent = time.monotonic()
+        response = pool.urlopen(
+            "POST",
+            urlsplit(url).path,
+            body=jsons.dumps(json).encode(),
+            headers=_HEADERS if login is None else {**_HEADERS, "Authorization": login},
+            retries=False,
+            redirect=False,
+            timeout=self._time_left(sent),
+        )
+        self._on_reply(response.headers.get("Date"), sent, time.monotonic())
+        return _Reply(response.status, response.reason, response.data)
+
+    def _time_left(self, now: float) -> Timeout:
+        """Return one limit for the connection and the reply together; the library would allow each that much."""
+        return Timeout(total=max(0.001, self._limit.until - now))
+
+    def _pool_for(self, url: str) -> HTTPConnectionPool:
+        """Return the pool of which the library takes its connections, too."""
+        adapter = self.get_adapter(url)
+        assert isinstance(adapter, HTTPAdapter)
+        request = requests.Request("POST", url).prepare()
+        pool: Any = adapter.get_connection_with_tls_context(request, self.verify, cert=self.cert)
+        adapter.cert_verify(pool, url, self.verify, self.cert)  # type: ignore[no-untyped-call]
+        assert isinstance(pool, HTTPConnectionPool)
+        return pool
