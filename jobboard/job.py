@@ -15,7 +15,7 @@ from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.logbook import LogBook
-from jobboard.payload import Payload
+from jobboard.payload import Payload, unpack_payload
 from jobboard.states import JobPriority, JobState
 from jobboard.validation import check_expiry, check_timeout, moment
 
@@ -193,6 +193,14 @@ class Job(JobHandle):
     def run_at(self) -> datetime | None:
         """The moment before which the job was not claimable when last read, or None."""
         return None if self._row.run_at is None else moment(self._row.run_at)
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The context of the trace that the job was posted in, as :mod:`jobboard.telemetry` keeps it; {} if none is."""
+        try:
+            return unpack_payload(self._row.body).trace or {}
+        except ValueError:
+            return {}
 
     @property
     def raw(self) -> bytes:

@@ -116,7 +116,7 @@ def test_each_series_of_the_dashboard_and_the_alerts_is_in_a_scrape(
     handlers.add("resize", lambda job: None)
     remove = telemetry.add(recorder := PrometheusRecorder(registry))
     try:
-        board.post("resize")
+        board.post_many([Posting("resize"), Posting("resize", delay=3600)])
         board.schedules.add(Schedule("often", Every(seconds=1), "resize"))
         conductor, scheduler = Conductor("crew", board, handlers), Scheduler(board)
         conductor.start()

@@ -42,6 +42,7 @@ class AsyncJob(JobHandle, Twin):
     book_name: str | None
     schedule_id: str | None
     fire_time: datetime | None
+    trace: dict[str, str]
     created_on: datetime
     run_at: datetime | None
     raw: bytes

@@ -206,10 +206,11 @@ class Producing:
         book = posting.book
         if book is not None and not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
-        if book is None and posting.details is None:
+        trace = telemetry.trace_of_post(self._client.name, posting.name) if telemetry.is_on() else None
+        if book is None and posting.details is None and trace is None:
             return EMPTY_PAYLOAD, Payload()
         details = {} if posting.details is None else posting.details
-        payload = Payload(details, book.uuid if book else None, book.name if book else None)
+        payload = Payload(details, book.uuid if book else None, book.name if book else None, trace=trace)
         return pack_payload(payload, largest=self._client.largest_details, converter=self._client.converter)
 
 

@@ -30,6 +30,7 @@ _KNOWN = frozenset(
         "book_name",
         "schedule_id",
         "fire_time",
+        "trace",
         "token",
         "record",
     ]

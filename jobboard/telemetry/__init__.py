@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 __all__ = ["Recorder", "RunningJob", "add"]
 
+#: Bytes of the names and values of a trace; a ``traceparent`` has 55.
+MAX_TRACE = 512
+
 logger = logging.getLogger("jobboard.telemetry")
 
 
@@ -26,6 +29,8 @@ class RunningJob(Protocol):
     def name(self) -> str: ...
     @property
     def attempts(self) -> int: ...
+    @property
+    def trace(self) -> dict[str, str]: ...
 
 
 class Recorder:
@@ -34,6 +39,13 @@ class Recorder:
     They are called in the thread that does the work, so they have to return at once. What they raise is logged, and
     harms no job. Times are in seconds.
     """
+
+    def trace_of_post(self, board: str, name: str) -> dict[str, str]:
+        """Return what travels with a job that is about to be posted, such as ``{"traceparent": ...}``.
+
+        Its handler's recorder reads it as ``job.trace``. It is dropped if it takes over 512 bytes.
+        """
+        return {}
 
     def posted(self, board: str, name: str, outcome: str) -> None:
         """A job was posted. ``outcome``: ``posted``, ``same``, ``kept`` or ``replaced``.
@@ -103,6 +115,21 @@ def tell(hook: str, *arguments: object) -> None:
             getattr(recorder, hook)(*arguments)
         except Exception:
             logger.exception("a recorder failed in %s", hook)
+
+
+def trace_of_post(board: str, name: str) -> dict[str, str] | None:
+    """Return what all recorders want to travel with a job; None for nothing."""
+    trace: dict[str, str] = {}
+    for recorder in _recorders:
+        try:
+            trace.update(recorder.trace_of_post(board, name))
+        except Exception:
+            logger.exception("a recorder failed in trace_of_post")
+    texts = [text for item in trace.items() for text in item]
+    if not all(isinstance(text, str) for text in texts) or sum(len(text.encode()) for text in texts) > MAX_TRACE:
+        logger.warning("a trace of over %d bytes, or not of texts, is dropped", MAX_TRACE)
+        return None
+    return trace or None
 
 
 def call_handler(function: Callable[[Any], Any], job: RunningJob) -> Any:

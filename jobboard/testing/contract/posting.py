@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobboard import telemetry
 from jobboard.board import JobBoard
 from jobboard.codec import MAX_DETAILS, encode
 from jobboard.errors import InvalidPosting
@@ -26,6 +27,17 @@ UNICODE = [
     "trailing ", "quote'; DROP TABLE jobs; --", '"double"', "back\\slash", "percent%_like", "[a-z]?",
     "semi;colon:colon", "#hash&amp=", "A", "a", "x" * 255, "ß" * 127, "é", "e\u0301",
 ]  # fmt: skip
+
+
+class Tracing(telemetry.Recorder):
+    """Gives each post the next trace."""
+
+    def __init__(self) -> None:
+        self._posts = 0
+
+    def trace_of_post(self, board: str, name: str) -> dict[str, str]:
+        self._posts += 1
+        return {"traceparent": f"00-ab-cd-{self._posts}"}
 
 
 class Unplain:
@@ -69,6 +81,18 @@ class PostingCases(Case):
             assert job.board is board
             assert job.store == harness.backend_class.scheme
             assert abs(job.created_on - before) < timedelta(minutes=1)
+
+    def test_the_trace_of_a_post_reaches_whoever_claims(self, board: JobBoard, other: JobBoard) -> None:
+        remove = telemetry.add(Tracing())
+        try:
+            board.post("resize", details={"n": 1}, uuid=(traced := str(uuids.uuid4())))
+            # A repeat is the same job, though it was posted in another trace.
+            assert board.post("resize", uuid=traced).details == {"n": 1}
+        finally:
+            remove()
+        board.post("resize")
+        jobs = other.claim_next("alice", limit=2)
+        assert [(job.trace, job.details) for job in jobs] == [({"traceparent": "00-ab-cd-1"}, {"n": 1}), ({}, {})]
 
     def test_a_new_job_has_an_empty_record(self, board: JobBoard) -> None:
         record = board.get(board.post("resize").uuid).record
