@@ -19,6 +19,11 @@ from jobboard import JobBoard, JobState, backend
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.example_processes",)
+# Several Python processes start one after the other.
+pytestmark = pytest.mark.timeout(400)
+
+#: Seconds, on a machine that is busy elsewhere.
+WITHIN = 100
 
 Run = Callable[..., subprocess.Popen[bytes]]
 
@@ -33,7 +38,7 @@ class Shop(NamedTuple):
 
     def start_web(self) -> subprocess.Popen[bytes]:
         process = self.run("uvicorn", "fastapi_orders.app:app", "--host", HOST, "--port", str(self.web.base_url.port))
-        eventually(lambda: self.show(uuid.uuid4()) == (404, {"detail": "Not Found"}), 60, every=0.1)
+        eventually(lambda: self.show(uuid.uuid4()) == (404, {"detail": "Not Found"}), WITHIN, every=0.1)
         return process
 
     def start_conductor(self) -> subprocess.Popen[bytes]:
@@ -74,7 +79,7 @@ def shop(server: PostgresqlServer, run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("JOBBOARD_URI", server.uri)
     monkeypatch.setenv("JOBBOARD_NAME", "orders")
     monkeypatch.setenv("INVOICE_TAKES", "0.1")
-    assert run("fastapi_orders.tables").wait(60) == 0
+    assert run("fastapi_orders.tables").wait(WITHIN) == 0
     address = f"http://{HOST}:{free_port()}"
     with backend("orders", server.uri) as board, httpx.Client(base_url=address, timeout=30) as web:
         yield Shop(run, server, board, web)
@@ -105,8 +110,8 @@ def test_no_order_is_lost_though_the_web_process_and_a_conductor_die(shop: Shop)
     with ThreadPoolExecutor(4) as clients:
         ended = [clients.submit(order_until, stop, shop, wished, acknowledged) for _ in range(4)]
         try:
-            eventually(lambda: len(acknowledged) >= 10, 60)
-            eventually(lambda: claimed_by(conductor, shop.board), 60, every=0.1)
+            eventually(lambda: len(acknowledged) >= 10, WITHIN)
+            eventually(lambda: claimed_by(conductor, shop.board), WITHIN, every=0.1)
             conductor.kill()
             web.kill()
         finally:
@@ -117,7 +122,7 @@ def test_no_order_is_lost_though_the_web_process_and_a_conductor_die(shop: Shop)
     assert all(shop.place(id) for id in wished if id not in acknowledged)  # whoever got no answer asks again
     check_status_without_a_conductor(shop)
     shop.start_conductor()
-    eventually(lambda: None not in [shop.orders()[id] for id in wished], 60, every=0.1)
+    eventually(lambda: None not in [shop.orders()[id] for id in wished], WITHIN, every=0.1)
     assert {id: f"INV-{id}" for id in wished}.items() <= shop.orders().items()
     check_status_without_a_record(shop, wished[0])
 
@@ -131,7 +136,7 @@ def check_status_without_a_conductor(shop: Shop) -> None:
 
 
 def check_status_without_a_record(shop: Shop, id: uuid.UUID) -> None:
-    assert shop.board.get(id).wait(60)
+    assert shop.board.get(id).wait(WITHIN)
     with shop.server.client() as client:
         client.execute("UPDATE jobboard_jobs SET retain_until = 1 WHERE uuid = %s", [str(id)])
     assert str(id) not in {job.uuid for job in shop.board.iterjobs(states=set(JobState))}
