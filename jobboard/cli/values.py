@@ -6,14 +6,19 @@ import json
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobboard.operate.durations import seconds_of
 
+if TYPE_CHECKING:
+    _FloatType = click.ParamType[float]
+else:  # it is generic since click 8.4, and older versions do as well
+    _FloatType = click.ParamType
 
-class Span(click.ParamType[float]):
+
+class Span(_FloatType):
     """An option's time span, such as ``90s``, ``15m``, ``1h30m``, ``7d``, or a number of seconds."""
 
     name = "span"
