@@ -19,7 +19,18 @@ from sqlalchemy import Engine, create_engine, func, select
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from jobboard import Backoff, Conductor, EventKind, Handlers, Job, JobBoard, JobState, RunningJob, fetch
+from jobboard import (
+    AsyncRunningJob,
+    Backoff,
+    Conductor,
+    EventKind,
+    Handlers,
+    Job,
+    JobBoard,
+    JobState,
+    RunningJob,
+    fetch,
+)
 from jobboard.conductor.execution import Execution
 from jobboard.testing import eventually
 
@@ -151,12 +162,12 @@ def test_an_async_handler_has_its_effect_once(board: JobBoard, database: Engine,
     handlers = Handlers(backoff=QUICK)
 
     @handlers.handler("effect")
-    async def effect(job: RunningJob) -> None:
+    async def effect(job: AsyncRunningJob) -> None:
         engine = create_async_engine(database.url.set(drivername=driver), poolclass=NullPool)
         try:
             if job.attempts == 1:
                 # Its owner was too slow, and somebody took its claim.
-                job.board.release(job.uuid, reason="the test")
+                await job.board.release(job.uuid, reason="the test")
             async with AsyncSession(engine) as session, session.begin():
                 await session.execute(effects.insert().values(uuid=job.uuid, pid=0))
                 await job.complete("done", connection=session)

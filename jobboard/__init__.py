@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
-    from jobboard.conductor import Backoff, Broken, Cancelled, Conductor, Handlers, RunAgain, RunningJob
+    from jobboard.conductor import (
+        AsyncRunningJob,
+        Backoff,
+        Broken,
+        Cancelled,
+        Conductor,
+        Handlers,
+        RunAgain,
+        RunningJob,
+    )
     from jobboard.converter import Converter
     from jobboard.entity import Entity
     from jobboard.errors import (
@@ -53,6 +62,7 @@ __all__ = [
     "AlreadyPosted",
     "AlreadyScheduled",
     "AnyOf",
+    "AsyncRunningJob",
     "At",
     "Backoff",
     "BoardStats",
@@ -107,7 +117,7 @@ __all__ = [
 #: The public names by the module that has them; a module is imported when one of its names is first used.
 _NAMES = {
     "board": "JobBoard",
-    "conductor": "Backoff Broken Cancelled Conductor Handlers RunAgain RunningJob",
+    "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers RunAgain RunningJob",
     "converter": "Converter",
     "entity": "Entity",
     "errors": (

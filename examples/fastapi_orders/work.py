@@ -5,13 +5,13 @@ import os
 import uuid
 
 from fastapi_orders.tables import Order, new_session
-from jobboard import Handlers, RunningJob
+from jobboard import AsyncRunningJob, Handlers
 
 handlers = Handlers()
 
 
 @handlers.handler("invoice")
-async def invoice(job: RunningJob) -> None:
+async def invoice(job: AsyncRunningJob) -> None:
     """Write the invoice, and complete the job, in one transaction."""
     async with new_session() as session, session.begin():
         order = await session.get_one(Order, uuid.UUID(job.details["order"]))

@@ -54,6 +54,12 @@ class AsyncJobBoard(Twin):
         self._threads = Threads(client_of(board))
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
 
+    @classmethod
+    def of(cls, board: JobBoard) -> Self:
+        """Return the one that all users of a plain board share, so that they share requests too."""
+        shared: Self = vars(board).setdefault("_async_board", cls(board))
+        return shared
+
     @property
     def name(self) -> str:
         """The board's name."""

@@ -1,5 +1,6 @@
 """Conductors claim jobs, run the registered handlers, and end the claims."""
 
+from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.backoff import Backoff
 from jobboard.conductor.conductor import Conductor
 from jobboard.conductor.handlers import Handlers
@@ -7,4 +8,14 @@ from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
 
-__all__ = ["Backoff", "Broken", "Cancelled", "Conductor", "Handlers", "RunAgain", "RunningJob", "stop_on_signals"]
+__all__ = [
+    "AsyncRunningJob",
+    "Backoff",
+    "Broken",
+    "Cancelled",
+    "Conductor",
+    "Handlers",
+    "RunAgain",
+    "RunningJob",
+    "stop_on_signals",
+]

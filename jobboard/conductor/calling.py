@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, get_type_hints
 
+from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.typed_details import check_record, fit_details, is_record
 
 _ADVICE = (
@@ -42,6 +43,19 @@ class AsyncTypedCall(TypedCall):
         return await self._function(*self.arguments(job))
 
 
+class AsyncCall:
+    """Calls an ``async`` handler with its job as one that never blocks the event loop; can be pickled as well."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    async def __call__(self, job: Any) -> Any:
+        own = AsyncRunningJob(job)
+        result = await self._function(own)
+        await own.finish()
+        return result
+
+
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether a call returns a coroutine; also of a partial, and of an object with ``__call__``."""
     call = getattr(function, "__call__", None)  # noqa: B004, it is inspected, not only looked for
@@ -58,14 +72,14 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
         actual = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         # Some callables in C have none.
-        return function
+        return AsyncCall(function) if is_async(function) else function
     call = _typed_call(name, function, actual)
     if call is None:
         try:
             actual.bind(None)
         except TypeError as error:
             raise TypeError(f"{_title(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
-    return call or function
+    return AsyncCall(call or function) if is_async(function) else call or function
 
 
 def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signature) -> TypedCall | None:
