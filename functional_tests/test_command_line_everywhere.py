@@ -149,10 +149,12 @@ def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
     assert done("cancel", "--key-prefix", "order/0/", "--limit", "0")["cancelled"] == 125
     assert done("trash", "--job-name", "resize", "--older-than", "0s", "--note", "disk full")["trashed"] in (125, 126)
     assert done("restore", "--reason", "disk", "--limit", "101") == {"restored": 101, "refused": []}
+    board.post("mail", delay=1000, key="now")
+    assert done("run-now", "--key", "now") == {"promoted": 1, "refused": []}
     assert done("cancel", "--state", "delayed") == {"cancelled": 1, "refused": []}
     assert 24 <= done("purge", "--all")["purged"] <= 25
     assert held[2].state in (JobState.CLAIMED, JobState.TRASHED, JobState.UNCLAIMED)
-    assert board.job_count == 102
+    assert board.job_count == 103
 
 
 def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], board: JobBoard) -> None:

@@ -193,6 +193,14 @@ class TestOperating:
         assert "is in the trash" in jobboard("trash", job.uuid, "--note", "bad")
         assert "bad" in jobboard("trashed")
 
+    def test_run_now(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = [board.post(name, delay=1000, key=name) for name in ("a", "b", "c")]
+        assert jobboard("run-now", "a:a") == "1 job named 'a' promoted\n"
+        assert "is not delayed" in jobboard("run-now", "a:a", status=REFUSED)
+        assert "promote 1 job named 'b'? Say --yes" in jobboard("run-now", "--key", "b", status=USAGE)
+        assert as_json(jobboard("run-now", "--all", "--yes", "--json")) == {"promoted": 2, "refused": []}
+        assert board.claim_next("alice", limit=5) == jobs
+
     def test_restore_one_some_all(self, jobboard: Run, board: JobBoard) -> None:
         jobs = [board.post(name) for name in ("a", "b", "b", "c", "c")]
         for job, reason in zip(jobs, ("x", "disk full", "net", "disk full", "net"), strict=True):

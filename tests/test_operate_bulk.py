@@ -117,6 +117,14 @@ class TestBulk:
         assert jobs[0].state is JobState.CLAIMED
         assert jobs[1].history[-1].reason == "gone"
 
+    def test_run_now(self, board: JobBoard) -> None:
+        jobs = board.post_many([Posting("a", delay=1000) for _ in range(3)])
+        targets = targets_of(jobs)
+        board.run_now(jobs[0])
+        board.cancel(jobs[1])
+        outcome = bulk.run_now_all(board, targets, _ignore)
+        assert (outcome.done, len(outcome.refused), jobs[2].state) == (1, 2, JobState.UNCLAIMED)
+
     def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
         job = board.post("a", key="k")
         board.trash(job, "me", force=True)

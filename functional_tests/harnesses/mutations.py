@@ -74,6 +74,7 @@ MUTATIONS: dict[str, tuple[Prepare, Act]] = {
     "trash": (_claimed, lambda board, job: board.trash(job, "alice", reason="broken")),
     "trash by force": (_claimed, lambda board, job: board.trash(job, "an operator", reason="runaway", force=True)),
     "release": (_claimed, _released),
+    "run now": (lambda board: board.post("resize", delay=LONG), lambda board, job: board.run_now(job)),
     "restore": (_trashed, lambda board, uuid: board.restore(uuid)),
     "purge": (_trashed, lambda board, uuid: board.purge(uuid)),
     "pause": (_nothing, lambda board, _: board.pause("resize")),

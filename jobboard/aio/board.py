@@ -117,6 +117,7 @@ class AsyncJobBoard(Twin):
     load_book = awaited(JobBoard.load_book)
 
     release = awaited(JobBoard.release)
+    run_now = awaited(JobBoard.run_now)
     trashed = iterated(JobBoard.trashed)
     restore = awaited(JobBoard.restore)
     purge = awaited(JobBoard.purge)

@@ -315,6 +315,14 @@ class Backend(abc.ABC):
         """Break the claim that has this token: DONE, REPEATED (found in the history) or LOST. Attempts stay."""
 
     @abc.abstractmethod
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        """Let delayed jobs be claimable at once, each atomically: DONE, REPEATED or LOST.
+
+        REPEATED: it is live and not delayed (any more), and nothing was changed. LOST: it is not on the board. A repeat
+        finds the job promoted.
+        """
+
+    @abc.abstractmethod
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         """Bring jobs back from the trash, at their old place, with no attempts used; each atomically."""
 

@@ -348,6 +348,15 @@ def promote(row: JobRow, now: float) -> Transition[None]:
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
+def run_now(row: JobRow | None, now: float) -> Transition[Verdict]:
+    """Let a delayed job be claimable ahead of its time; a repeat finds a live job that is not delayed."""
+    if row is None or row.state is not DELAYED:
+        return Transition(Verdict.REPEATED if row is not None and row.state in LIVE else Verdict.LOST)
+    # The delay must not come back with the next abandon.
+    row.run_at, row.state = None, UNCLAIMED
+    return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, None, now, None, "ahead of its time"))
+
+
 # -- the trash ---------------------------------------------------------------------------------------------------------
 
 

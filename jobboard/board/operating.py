@@ -49,6 +49,18 @@ class Operating:
         if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
+    def run_now(self, job: Job | str) -> bool:
+        """Let a delayed job be claimable at once, ahead of its time; its attempts stay as they are. Atomic.
+
+        :returns: False if it is not delayed; nothing was changed then.
+        :raises NotFound: it is not on the board.
+        """
+        uuid = self._handles.uuid_of(job)
+        (verdict,), repeated = self._client.call_until_certain(self._backend.run_now, [uuid])
+        if verdict is Verdict.LOST:
+            raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
+        return verdict is Verdict.DONE or repeated
+
     def trashed(self) -> Iterator[Job]:
         """Iterate over the trash in claim order; a job that can't be decoded has no details, but its ``raw`` bytes."""
         self._client.check_open()

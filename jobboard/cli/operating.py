@@ -1,4 +1,4 @@
-"""The operators' commands: release, trash, trashed, restore, purge, pause, resume, quiet, check, migrate."""
+"""The operators' commands: release, run-now, trash, trashed, restore, purge, pause, resume, quiet, check, migrate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
 from jobboard.cli.session import Session, command, confirm, pass_session
 from jobboard.errors import NotFound
-from jobboard.operate.bulk import purge_all, release_all, restore_all, trash_all
+from jobboard.operate.bulk import purge_all, release_all, restore_all, run_now_all, trash_all
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import paused_view, row_of
@@ -57,6 +57,15 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
         _tell(session, board, found, "is released")
     else:
         change_selected(session, "release", "released", partial(release_all, reason=reason), job=job, **which)
+
+
+@command("run-now", "jobboard run-now 3f2a", "jobboard run-now --job-name resize --reason 'no route to host' --yes")
+@one_some_or_all
+@selectors(among={JobState.DELAYED})
+@pass_session
+def run_now(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
+    """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
+    change_selected(session, "promote", "promoted", run_now_all, job=job, yes=yes or job is not None, **which)
 
 
 @command(
@@ -210,4 +219,4 @@ def _tell_paused(session: Session, board: JobBoard) -> None:
     session.output.report(paused, f"paused: {', '.join(names)}" if names else "nothing is paused")
 
 
-COMMANDS = (release, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)
+COMMANDS = (release, run_now, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)

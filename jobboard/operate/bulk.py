@@ -112,6 +112,20 @@ def release_all(board: JobBoard, targets: Sequence[Target], step: Step, *, reaso
     return _run(board, targets, step, Outcome(), act, judge, size=1)
 
 
+def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+    """Let delayed jobs be claimable at once; otherwise as :func:`cancel_all`."""
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+        return backend.run_now([target.uuid for target in part])
+
+    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
+        if answer is Verdict.LOST or (answer is Verdict.REPEATED and not repeated):
+            return f"job {target.uuid} is not delayed"
+        return None
+
+    return _run(board, targets, step, Outcome(), act, judge)
+
+
 def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
     """Bring jobs back from the trash, with no attempts used; otherwise as :func:`cancel_all`."""
 

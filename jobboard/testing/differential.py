@@ -200,6 +200,9 @@ class _Requests:
     def release(self) -> Any:
         return self.store.release(self.world.uuid, self.fence.token, self.request.reason or "gone")
 
+    def run_now(self) -> Any:
+        return self.store.run_now([self.world.uuid])
+
     def restore(self) -> Any:
         return self.store.restore([self.world.uuid])
 

@@ -181,6 +181,9 @@ class LossyBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._send("release", lambda: self.inner.release(uuid, token, reason))
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return self._send("run_now", lambda: self.inner.run_now(uuids))
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._send("restore", lambda: self.inner.restore(uuids))
 

@@ -148,6 +148,9 @@ class PlainStore:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change(uuid, lifecycle.release, token, reason)
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return [self._change(uuid, lifecycle.run_now) for uuid in uuids]
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [self._change(uuid, self._restored) for uuid in uuids]
 

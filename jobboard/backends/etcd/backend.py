@@ -183,6 +183,9 @@ class EtcdBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> data.Verdict:
         return self._jobs.release(uuid, token, reason)
 
+    def run_now(self, uuids: Sequence[str]) -> list[data.Verdict]:
+        return self._jobs.run_now(uuids)
+
     def restore(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
         return self._jobs.restore(uuids)
 

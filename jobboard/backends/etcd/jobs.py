@@ -83,6 +83,13 @@ class Jobs:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change([uuid], _itself, lambda row, _, now: lifecycle.release(row, token, reason, now))[0]
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
+            # As for a cancel, the uuid of a replacement is no job's.
+            return lifecycle.run_now(row if row is not None and row.uuid == uuid else None, now)
+
+        return self._change(uuids, _itself, decide)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[TrashOutcome]:
             return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row))

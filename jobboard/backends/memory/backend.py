@@ -116,6 +116,9 @@ class MemoryBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._jobs.release(uuid, token, reason)
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return self._jobs.run_now(uuids)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._jobs.restore(uuids)
 

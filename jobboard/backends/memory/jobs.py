@@ -148,6 +148,11 @@ class Jobs:
                 uuid, lambda row, token, now: lifecycle.release(row, token, reason, now), token, now
             )
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._store.change(uuid, _run_now, uuid, now) for uuid in uuids]
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:
             now = self._begin()
@@ -168,3 +173,7 @@ class Jobs:
             self._store.drop(row)
             self._store.tell_of(row, change.told)
         return change.answer
+
+
+def _run_now(row: StoredJob | None, _uuid: str, now: float) -> Transition[Verdict]:
+    return lifecycle.run_now(row, now)

@@ -122,6 +122,9 @@ class Jobs:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return VERDICTS[self._client.change("release", pack([uuid, min(token, MAX_TOKEN), reason]))[1]]
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return self._end("run_now", uuids)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("restore", uuids)]
 

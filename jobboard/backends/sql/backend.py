@@ -136,6 +136,9 @@ class OperationsBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._run(self.operations.maintenance.release, uuid, token, reason)
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return self._run(self.operations.maintenance.run_now, uuids)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._run(self.operations.maintenance.restore, uuids)
 

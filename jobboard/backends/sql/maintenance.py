@@ -1,4 +1,4 @@
-"""The operators' work in SQL: release, restore, purge, pause, resume, tidy, audit."""
+"""The operators' work in SQL: release, run now, restore, purge, pause, resume, tidy, audit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENTITY_TTL = 86_400.0
 
 
 class Maintenance(roles.Maintenance):
-    """Release, restore, purge, pause, resume, tidy, audit."""
+    """Release, run now, restore, purge, pause, resume, tidy, audit."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -30,6 +30,13 @@ class Maintenance(roles.Maintenance):
             job = LockedJobs.lock(transaction, [uuid]).get(uuid)
             (verdict,) = save(transaction, [(job, lifecycle.release(job, token, reason, transaction.now))])
             return verdict
+
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            jobs = LockedJobs.lock(transaction, uuids)
+            found = [jobs.get(uuid) for uuid in uuids]
+            return save(transaction, [(job, lifecycle.run_now(job, transaction.now)) for job in found])
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._transactions.write() as transaction:

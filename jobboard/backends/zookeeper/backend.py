@@ -279,6 +279,9 @@ class ZooKeeperBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._begin(self._changes).release(uuid, token, reason)
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return self._begin(self._changes).run_now(uuids)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._begin(self._changes).restore(uuids)
 

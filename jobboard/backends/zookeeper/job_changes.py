@@ -88,6 +88,9 @@ class JobChanges:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._jobs.edit([_step(uuid, lifecycle.release, token=token, reason=reason)])[0]
 
+    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+        return self._jobs.edit([_step(uuid, lifecycle.run_now) for uuid in uuids])
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         """Restores one by one: whether a key is free can't be told from the job alone."""
         restored: list[TrashOutcome] = []

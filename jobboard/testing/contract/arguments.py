@@ -92,6 +92,7 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "subscribe(kinds)": (lambda board, job, bad: board.subscribe(print, bad), [["posted"], [7], "POSTED"]),
     "release(job)": (lambda board, job, bad: board.release(bad, reason="x"), [*UUIDS, None]),
     "release(reason)": (lambda board, job, bad: board.release(job, reason=bad), [None, "", 7]),
+    "run_now": (lambda board, job, bad: board.run_now(bad), [*UUIDS, None]),
     "restore": (lambda board, job, bad: board.restore(bad), [*UUIDS, None]),
     "purge": (lambda board, job, bad: board.purge(bad), [*UUIDS, None]),
     "pause": (lambda board, job, bad: board.pause(bad), OPTIONAL_TEXTS),

@@ -8,15 +8,19 @@ from functools import partial
 import pytest
 
 from jobboard.board import JobBoard
+from jobboard.errors import NotFound
+from jobboard.events import EventKind
 from jobboard.job import Posting
 from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
     SHORT,
     Case,
+    claim_one,
     drain,
     let_a_claim_expire,
     needs,
+    snapshot,
     state_of,
     uuids_of,
 )
@@ -111,3 +115,41 @@ class DelayCases(Case):
     def test_a_delayed_job_can_be_cancelled(self, board: JobBoard) -> None:
         board.cancel(board.post("resize", delay=LONG))
         assert (board.job_count, board.stats().delayed) == (0, 0)
+
+    def test_a_delayed_job_can_be_claimed_ahead_of_its_time(self, board: JobBoard, other: JobBoard) -> None:
+        job, later = board.post("resize", delay=LONG), board.post("resize", delay=LONG)
+        assert board.claim_next("alice") == []
+        assert other.run_now(job)
+        record = board.get(job.uuid).record
+        assert (record.state, record.run_at, record.attempts) == (JobState.UNCLAIMED, None, 0)
+        assert (record.history[-1].kind, record.history[-1].reason) == (EventKind.DUE, "ahead of its time")
+        assert (board.stats().delayed, board.stats().unclaimed) == (1, 1)
+        assert claim_one(board) == job
+        assert board.get(later.uuid).record.state is JobState.DELAYED
+
+    def test_the_delay_of_an_attempt_that_failed_does_not_come_back(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        board.abandon(claim_one(board), "alice", delay=LONG, error="no disk")
+        assert board.run_now(job.uuid)
+        claimed = claim_one(board)
+        assert (claimed.record.attempts, claimed.record.last_error) == (2, "no disk")
+        board.abandon(claimed, "alice")
+        assert claim_one(board) == job
+
+    def test_what_is_not_delayed_stays_as_it_is(self, board: JobBoard) -> None:
+        claimed, waiting = board.post("resize"), board.post("resize")
+        board.claim(claimed, "alice", LONG)
+        for job in (claimed, waiting):
+            before = snapshot(board, job)
+            assert not board.run_now(job)
+            assert snapshot(board, job) == before
+
+    def test_what_is_not_on_the_board_cannot_run(self, board: JobBoard) -> None:
+        trashed, gone = board.post("resize", delay=LONG), board.post("resize", delay=LONG)
+        board.trash(trashed, "alice", force=True)
+        board.cancel(gone)
+        before = snapshot(board, trashed)
+        for job in (trashed, gone):
+            with pytest.raises(NotFound):
+                board.run_now(job)
+        assert snapshot(board, trashed) == before

@@ -47,6 +47,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "subscribe": lambda board, job: board.subscribe(print),
     "release": lambda board, job: board.release(job, reason="its host is gone"),
     "trashed": lambda board, job: list(board.trashed()),
+    "run_now": lambda board, job: board.run_now(job),
     "restore": lambda board, job: board.restore(SOME),
     "purge": lambda board, job: board.purge(SOME),
     "pause": lambda board, job: board.pause(),

@@ -216,6 +216,13 @@ class RetryCases(Case):
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "CLAIMED", "RELEASED"]
 
     @each_fault
+    def test_a_delay_is_ended_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
+        job = board.post("resize", delay=LONG)
+        lossy.lose("run_now", fault)
+        assert board.run_now(job)
+        assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "DUE"]
+
+    @each_fault
     def test_a_restore_is_made_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job = board.post("resize")
         board.trash(job, "an operator", force=True)

@@ -109,6 +109,13 @@ class WaitingCases(Case):
         other.restore(job.uuid)
         assert found.result(DEADLINE) == job
 
+    def test_a_wait_wakes_on_a_delayed_job_that_is_to_run_now(self, harness: Harness, waiting: Waiting) -> None:
+        other = harness.board(waiting.board.name)
+        job = other.post("resize", delay=LONG)
+        found = waiting.begin()
+        assert other.run_now(job)
+        assert found.result(DEADLINE) == job
+
     @needs(expiry="time")
     def test_a_wait_wakes_on_an_expiry(self, harness: Harness, waiting: Waiting) -> None:
         other = harness.board(waiting.board.name)

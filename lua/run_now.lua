@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- Let delayed jobs be claimable ahead of their time.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [uuid, ...]
+-- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED or LOST
+-- A repeat finds a live job that is not delayed.
+--
+-- include: expire_and_promote
+
+expire_and_promote('50')
+
+local uuids = cmsgpack.unpack(ARGV[1])
+fetch(uuids)
+if first_newer(uuids) then
+  return {'NEWER', first_newer(uuids)}
+end
+local answers = {}
+for index, uuid in ipairs(uuids) do
+  local job = expire_or_promote(load_any(uuid))
+  if not job or not is_live(job) then
+    answers[index] = 'LOST'
+  elseif job.state ~= 'DELAYED' then
+    answers[index] = 'REPEATED'
+  else
+    -- The delay must not come back with the next abandon.
+    job.run_at, job.state = nil, 'UNCLAIMED'
+    record_event(job, 'DUE', nil, nil, 'ahead of its time')
+    answers[index] = 'DONE'
+  end
+end
+write_back()
+return {'OK', answers}
