@@ -100,13 +100,15 @@ def test_a_handler_goes_on_after_the_end_of_its_job(memory: JobBoard) -> None:
     @handlers.handler("go on")
     def go_on(job: RunningJob) -> None:
         job.complete("done")
+        # It is sent with a renewal.
+        job.progress(1)
         execution = Execution.current()
         assert execution is not None
         eventually(lambda: execution.held_until == math.inf, 30)
         told.append(job.lost)
         may_return.wait(30)
 
-    with conducting(memory, handlers, expiry=0.3) as conductor:
+    with conducting(memory, handlers) as conductor:
         job = memory.post("go on")
         eventually(lambda: told, 60)
         assert conductor._run._slots.taken == 1

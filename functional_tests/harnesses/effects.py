@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+from pathlib import Path
 
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine
 from sqlalchemy.engine import Engine
@@ -40,9 +41,13 @@ def _board(job: RunningJob) -> JobBoard:
 
 
 def _strike(job: RunningJob, where: str) -> None:
-    """At the first attempt, die, or wait until this process was stopped for so long that the claim is lost."""
-    if job.attempts != 1 or job.details["where"] != where:
+    """Once for each job, die, or wait until this process was stopped for so long that the claim is lost."""
+    mark = Path(os.environ["EFFECTS_MARKS"], job.uuid)
+    if job.details["where"] != where or mark.exists():
         return
+    draft = mark.with_suffix(f".{os.getpid()}")
+    draft.write_text(str(os.getpid()))
+    draft.rename(mark)
     if job.details["signal"] == "SIGKILL":
         os.kill(os.getpid(), signal.SIGKILL)
     eventually(lambda: job.lost, 60)
