@@ -92,8 +92,7 @@ class JobBoardBackend(BaseTaskBackend):
         :raises BoardUnavailable: the store can't be reached.
         """
         self.validate_task(task)
-        module = task.func.__module__
-        if not is_importable(module) or module == "__main__":
+        if not is_importable(task.func.__module__):
             raise InvalidTask(f"no worker finds the task {task.module_path}: its module is not in an installed app")
         run_after = task.run_after
         if run_after is not None and timezone.is_naive(run_after):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -103,8 +102,8 @@ class TaskCall:
 
 
 def is_importable(module: str) -> bool:
-    """Whether a worker imports a module whose name comes from the board: those of installed apps."""
-    return module in sys.modules or apps.get_containing_app_config(module) is not None
+    """Whether a worker imports a module whose name comes from the board: those of installed apps only."""
+    return apps.get_containing_app_config(module) is not None
 
 
 def _task_named(path: str) -> Task:
