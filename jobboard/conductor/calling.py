@@ -24,23 +24,12 @@ class TypedCall:
         self._kind = kind
         self._takes_job = takes_job
 
-    def arguments(self, job: Any) -> list[Any]:
-        """Return what the function is called with."""
-        details = fit_details(self._kind, job.details)
-        return [job, details] if self._takes_job else [details]
-
     def __call__(self, job: Any) -> Any:
-        return self._function(*self.arguments(job))
+        details = fit_details(self._kind, job.details)
+        return self._function(job, details) if self._takes_job else self._function(details)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._function, self._kind, self._takes_job)
-
-
-class AsyncTypedCall(TypedCall):
-    """The same for an ``async`` handler; callers see that it is one."""
-
-    async def __call__(self, job: Any) -> Any:
-        return await self._function(*self.arguments(job))
+        return TypedCall, (self._function, self._kind, self._takes_job)
 
 
 class AsyncCall:
@@ -98,7 +87,7 @@ def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signatu
             except Exception as error:
                 title = _title(name, function)
                 raise TypeError(f"{title} asks for {kind.__qualname__}, which can't be used: {error}") from None
-            return (AsyncTypedCall if is_async(function) else TypedCall)(function, kind, takes_job=number == 2)
+            return TypedCall(function, kind, takes_job=number == 2)
     return None
 
 
