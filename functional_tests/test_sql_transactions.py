@@ -189,6 +189,18 @@ def test_the_board_is_not_tidied_beside_the_transaction(place: Place, board: Job
     assert client._tidied_at == -math.inf
 
 
+def test_a_job_may_be_younger_than_the_transaction(place: Place, board: JobBoard) -> None:
+    with closing(place.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT count(*) FROM jobboard_jobs")
+        cursor.fetchall()
+        job = board.post("resize")
+        board.claim(job, "alice", LONG)
+        board.consume(job, "alice", connection=connection)
+        connection.commit()
+    assert job.state is JobState.COMPLETE
+
+
 def test_a_job_stays_claimed_if_the_transaction_is_rolled_back(place: Place, board: JobBoard) -> None:
     board.post("resize")
     [job] = board.claim_next("alice", expiry=LONG)
@@ -245,6 +257,22 @@ def test_others_are_not_held_up_while_the_transaction_lasts(place: Place, board:
         connection.rollback()
     board.consume(first, "alice")
     assert (board.job_count, board.audit()) == (0, [])
+
+
+def test_a_post_beside_the_job_does_not_wait_for_the_transaction(
+    place: Place, board: JobBoard, other: JobBoard
+) -> None:
+    """At REPEATABLE READ, MariaDB locks the gap before a row that is found by another index than the primary one."""
+    if board.store == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    last = "f" * 8
+    job = board.post("resize", uuid=f"{last}-0000-4000-8000-000000000002")
+    board.claim(job, "alice", LONG)
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", connection=connection)
+        other.post("resize", uuid=f"{last}-0000-4000-8000-000000000001")
+        connection.rollback()
+    assert other.job_count == 2
 
 
 def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(

@@ -242,6 +242,11 @@ NEXT_READY_NAME = Statement(
 #: The state is no condition here, or a planner might look through all claimed jobs. One job is the common case, and
 #: needs no list.
 LOCK = Statement(select(*SMALL_JOB).where(_this).with_for_update())
+_found = jobs.alias("found")
+_row_of_this = select(_found.c.id).where(_found.c.board == p("board"), _found.c.uuid == p("uuid")).scalar_subquery()
+#: The same by the primary index: by another one, MySQL at REPEATABLE READ locks the gap before the row, where others
+#: post. It finds the row in the snapshot, and reads and locks it as it is now.
+LOCK_ROW = Statement(LOCK.clause, mysql=select(*SMALL_JOB).where(jobs.c.id == _row_of_this).with_for_update())
 # Everybody locks several jobs in the same order, so that no deadlock arises.
 _many = select(*SMALL_JOB).where(_these).with_for_update()
 _many_in_order = _many.order_by(jobs.c.uuid)

@@ -58,7 +58,9 @@ class LockedJobs:
     def lock(cls, transaction: Transaction, uuids: Sequence[str]) -> LockedJobs:
         """Read and lock the jobs that have these uuids."""
         if len(uuids) == 1:
-            return cls(transaction, transaction.rows(job_statements.LOCK, uuid=uuids[0]))
+            # The snapshot of a user's transaction may be older than the job.
+            rows = [] if transaction.moves_others else transaction.rows(job_statements.LOCK_ROW, uuid=uuids[0])
+            return cls(transaction, rows or transaction.rows(job_statements.LOCK, uuid=uuids[0]))
         listed = transaction.list_of(dict.fromkeys(uuids))
         return cls(transaction, transaction.rows(job_statements.LOCK_MANY, uuids=listed) if uuids else [])
 
