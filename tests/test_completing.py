@@ -16,6 +16,7 @@ from helpers import completing
 from helpers.conducting import conducting, state_of
 
 from jobboard import EventKind, Handlers, Job, JobBoard, JobState, NotSupported, RunningJob, fetch
+from jobboard.aio import AsyncJobBoard
 from jobboard.conductor.execution import Execution
 from jobboard.testing import eventually, run_due
 
@@ -148,6 +149,19 @@ def test_other_stores_say_that_they_have_no_transactions(memory: JobBoard) -> No
     memory.post("commit")
     with pytest.raises(NotSupported):
         run_due(memory, handlers)
+
+
+def test_a_board_for_asyncio_is_refused(board: JobBoard, path: str) -> None:
+    handlers = Handlers(max_attempts=1)
+
+    @handlers.handler("commit")
+    def commit(job: RunningJob) -> None:
+        with completing.transaction(job) as connection:
+            job.complete(connection=connection, board=AsyncJobBoard(board))  # type: ignore[arg-type]
+
+    board.post("commit", details={"path": path})
+    with pytest.raises(TypeError, match="board must be a JobBoard, not AsyncJobBoard"):
+        run_due(board, handlers)
 
 
 def test_a_worker_process_says_that_it_needs_a_board(path: str, board: JobBoard) -> None:

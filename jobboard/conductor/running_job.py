@@ -155,7 +155,10 @@ class RunningJob:
         :raises InvalidPosting: the result can't be stored.
         :raises BoardUnavailable: the store did not answer.
         :raises NotSupported: the store can't take part in a transaction.
+        :raises TypeError: the connection can't be used, or the board is none.
         """
+        if board is not None and not isinstance(board, JobBoard):
+            raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
         if (lend := getattr(connection, "run_sync", None)) is not None:
             return lend(lambda below: self._context.complete(result, below, board))
         self._context.complete(result, connection, board)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jobboard import Backoff, Handlers, JobBoard, RunningJob, fetch
+from jobboard import AsyncRunningJob, Backoff, Handlers, JobBoard, RunningJob, fetch
 
 QUICK = Backoff(first=0.01, factor=1, jitter=0)
 handlers = Handlers(max_attempts=2, backoff=QUICK)
@@ -15,10 +15,11 @@ _boards: dict[str, JobBoard] = {}
 
 
 @contextmanager
-def transaction(job: RunningJob) -> Iterator[sqlite3.Connection]:
+def transaction(job: RunningJob | AsyncRunningJob) -> Iterator[sqlite3.Connection]:
     """A transaction in which the effect of the job has happened."""
-    # To be opened, a board needs the lock that the transaction will have.
-    board_of(job)
+    if isinstance(job, RunningJob):
+        # To be opened, a board needs the lock that the transaction will have.
+        board_of(job)
     connection = sqlite3.connect(job.details["path"], isolation_level="IMMEDIATE", timeout=30)
     try:
         with connection:
@@ -48,10 +49,10 @@ def commit(job: RunningJob) -> str:
 
 
 @handlers.handler("commit later")
-async def commit_later(job: RunningJob) -> None:
+async def commit_later(job: AsyncRunningJob) -> None:
     await asyncio.sleep(0)
-    commit(job)
-    await asyncio.sleep(0)
+    with transaction(job) as connection:
+        await job.complete({"by": "complete"}, connection=connection)
 
 
 @handlers.handler("raise before the commit")
