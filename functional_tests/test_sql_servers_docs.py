@@ -96,6 +96,10 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "claim_next of a name": (
         lambda board: board.post("resize"), lambda board, _: board.claim_next("alice", names=["resize"]), 1, 2,
     ),
+    "claim_next of names": (
+        lambda board: board.post_many([Posting("resize"), Posting("crop")]),
+        lambda board, _: board.claim_next("alice", names=["resize", "crop"], limit=2), 1, 2,
+    ),
     "claim_next of 100": (
         lambda board: board.post_many([Posting("resize") for _ in range(100)]),
         lambda board, _: board.claim_next("alice", limit=100), 1, 2,

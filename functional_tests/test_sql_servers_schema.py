@@ -222,7 +222,7 @@ def test_an_engine_is_left_as_it_was_found(place: Place) -> None:
     before = _settings(engine, place.site.is_postgresql)
     with backend("jobs", scheme, engine=engine) as board:
         job = board.post("resize")
-        assert board.claim_next("alice") == [job]
+        assert board.claim_next("alice", names=["resize", "crop"]) == [job]
         with engine.begin() as connection:
             board.consume(job, "alice", connection=connection)
             pid = connection.connection.driver_connection

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.commit_notifier import CommitNotifier
@@ -21,6 +21,8 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_transaction import UserTransaction
 from jobboard.errors import BoardUnavailable
+
+T = TypeVar("T", bound=Transaction)
 
 #: Seconds within which a later connection must be made, or within the reply timeout if that is shorter.
 RECONNECT_TIMEOUT = 10.0
@@ -112,7 +114,7 @@ class ServerDatabase(Database):
         return self.driver.transaction(cursor, self.driver.dialect, self.board, now, status)
 
     @contextlib.contextmanager
-    def transaction(self, begin: Callable[[Any], Transaction]) -> Iterator[Transaction]:
+    def transaction(self, begin: Callable[[Any], T]) -> Iterator[T]:
         """One transaction that ``begin`` begins on a cursor."""
         with self._borrow() as connection:
             cursor = connection.cursor()

@@ -6,6 +6,7 @@ requests take the long path. The differential test holds these statements to ``j
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Sequence
@@ -76,6 +77,8 @@ WHERE board = :board AND uuid IN :uuids AND ROW_COUNT() = :count
 )
 
 
+#: The heads of so many names at most are read in one round trip.
+MAX_NAMES = 100
 #: These transactions learn the server's time with their first answer; before that they have none.
 UNKNOWN_TIME = 0.0
 
@@ -92,36 +95,35 @@ class _FastTransactions:
         dialect = database.driver.dialect
         self._set_status = dialect.table_names.apply(_SET_STATUS).format(board=database.board)
 
-    def write(self, *statements: str) -> AbstractContextManager[Transaction]:
+    def write(self, *statements: str) -> AbstractContextManager[MysqlTransaction]:
         """Begin by these statements."""
         database = self._database
 
-        def begin(cursor: Any) -> Transaction:
+        def begin(cursor: Any) -> MysqlTransaction:
             transaction = MysqlTransaction(cursor, database.driver.dialect, database.board, UNKNOWN_TIME)
             transaction.begin_with_next("START TRANSACTION READ WRITE", SET_NOW, *statements)
             return transaction
 
         return database.transaction(begin)
 
-    def write_with_status(self) -> AbstractContextManager[Transaction]:
+    def write_with_status(self) -> AbstractContextManager[MysqlTransaction]:
         """Begin by asking whether anything is due or paused."""
         return self.write(self._set_status)
 
 
 class MysqlClaiming(Claiming):
-    """Claims in two round trips where nothing is due, nothing is paused, and one name or any is wanted."""
+    """Claims in two round trips where nothing is due, nothing is paused, and any or not too many names are wanted."""
 
     def __init__(self, database: ServerDatabase) -> None:
         super().__init__(database)
         self._fast = _FastTransactions(database)
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        if names is not None and len(names) != 1:
+        if names is not None and not 1 <= len(names) <= MAX_NAMES:
             return super().claim_next(claim, names, limit)
-        wanted: dict[str, Any] = {} if names is None else {"name": next(iter(names))}
         try:
             with self._fast.write_with_status() as transaction:
-                rows = transaction.rows(HEADS_OF_NAME if wanted else HEADS, limit=limit, **wanted)
+                rows = _heads(transaction, names, limit)
                 if not rows and transaction.row(STATUS) != (0,):
                     raise _LongPath
                 return _claim(transaction, claim, rows)
@@ -146,6 +148,13 @@ class MysqlClaimedJobs(ClaimedJobs):
         except _LongPath:
             return super().consume(ends)
         return [Verdict.DONE] * len(ends)
+
+
+def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> list[Row]:
+    if names is None:
+        return transaction.rows(HEADS, limit=limit)
+    found = transaction.rows_of_each(HEADS_OF_NAME, [{"name": name, "limit": limit} for name in names])
+    return heapq.nsmallest(limit, found, key=position_of)
 
 
 def _claim(transaction: Transaction, claim: ClaimRequest, rows: list[Row]) -> list[JobRow]:

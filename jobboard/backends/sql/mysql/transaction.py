@@ -41,6 +41,24 @@ class MysqlTransaction(StepwiseTransaction):
         self._execute(statement, parameters)
         return list(self._cursor.fetchall())
 
+    def rows_of_each(self, statement: Statement, many: Sequence[Mapping[str, Any]]) -> list[Row]:
+        """Ask the same with each of these parameters, in one round trip where the connection can; return all rows."""
+        sql, constants = statement.on(self._dialect)
+        texts = [self._cursor.mogrify(sql, {**constants, **self._bound, **parameters}) for parameters in many]
+        rows: list[Row] = []
+        for number, text in enumerate(texts):
+            if not self._defers:
+                say(self._cursor, text)
+            elif number:
+                self._cursor.nextset()
+            else:
+                waiting = self.take_waiting()
+                self._cursor.execute("; ".join([*waiting, *texts]))
+                for _ in waiting:
+                    self._cursor.nextset()
+            rows += self._cursor.fetchall()
+        return rows
+
     def run(self, statement: Statement, **parameters: Any) -> int:
         self._execute(statement, parameters)
         count: int = self._cursor.rowcount
