@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from jobboard import (
+    AsyncRunningJob,
     Backoff,
     Broken,
     Handlers,
@@ -248,3 +249,23 @@ def test_a_handler_may_complete_its_job_in_memory(board: JobBoard) -> None:
     job = board.post("pay")
     run_due(board, completing)
     assert job.result == "paid"
+
+
+def test_an_async_handler_awaits_its_calls(board: JobBoard) -> None:
+    awaiting = Handlers()
+
+    @awaiting.handler("first")
+    async def first(job: AsyncRunningJob) -> int:
+        await job.progress(1, 2)
+        await job.checkpoint_state("seen")
+        await job.board.post("second")
+        return 1
+
+    @awaiting.handler("second")
+    async def second(job: AsyncRunningJob) -> None:
+        await job.complete("done")
+
+    job = board.post("first")
+    assert [ran.name for ran in run_due(board, awaiting)] == ["first", "second"]
+    assert (job.result, job.record.checkpoint, job.record.progress) == (1, "seen", {"done": 1, "total": 2})
+    assert posted(board, "second").result == "done"

@@ -251,8 +251,15 @@ def test_a_board_in_memory_is_gone_at_the_end() -> None:
 
 @pytest.mark.parametrize("bad", [None, object()])
 def test_bad_arguments_are_refused(board: JobBoard, bad: object) -> None:
-    with pytest.raises(TypeError, match="board must be"):
-        run_due(bad, handlers)  # type: ignore[arg-type]
+    for call in (
+        clock_of,
+        fire_due,
+        all_posted,
+        lambda board: posted(board, "add"),
+        lambda board: run_due(board, handlers),
+    ):
+        with pytest.raises(TypeError, match="board must be"):
+            call(bad)  # type: ignore[operator]
     with pytest.raises(TypeError, match="handlers must be"):
         run_due(board, bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError):

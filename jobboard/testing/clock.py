@@ -9,6 +9,7 @@ from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.store import MemoryStore, steady_now
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import NotSupported
+from jobboard.testing.checks import check_board
 from jobboard.validation import check_moment, check_number, moment
 
 
@@ -71,7 +72,7 @@ def clock_of(board: JobBoard) -> Clock:
 
     :raises NotSupported: the board is on another store, whose clock no test can move.
     """
-    backend = client_of(board).backend
+    backend = client_of(check_board(board)).backend
     if not isinstance(backend, MemoryBackend):
         reason = "goes by time.time()" if board.capabilities.clock == "client" else "goes by its server's clock"
         raise NotSupported(f"a {board.store} board {reason}, which can't be moved here; use a board in memory")

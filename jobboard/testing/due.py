@@ -22,6 +22,7 @@ from jobboard.errors import InvalidPosting, NotFound, UnclaimableJob
 from jobboard.heartbeat import worker_id
 from jobboard.job import Job, Posting
 from jobboard.schedules.firing import Firing
+from jobboard.testing.checks import check_board
 from jobboard.validation import check_count, check_names
 
 #: A schedule posts what it owes in so many rounds at most; each posts up to 100 fire times of it.
@@ -64,7 +65,7 @@ def run_due(
 
 def fire_due(board: JobBoard) -> int:
     """Post the jobs of all schedules that are due, as a scheduler does, and return how many were posted."""
-    firing, posted = Firing(client_of(board)), 0
+    firing, posted = Firing(client_of(check_board(board))), 0
     for _ in range(_MAX_ROUNDS):
         made = firing.fire_due(_MAX_SCHEDULES)
         posted += made.posted
@@ -110,8 +111,7 @@ class _Runner:
     """Runs claimed jobs in the calling thread, and ends their claims; the listener of its executions."""
 
     def __init__(self, board: JobBoard, handlers: Handlers) -> None:
-        if not isinstance(board, JobBoard):
-            raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
+        check_board(board)
         if not isinstance(handlers, Handlers):
             raise TypeError(f"handlers must be Handlers, not {type(handlers).__name__}")
         self.who = worker_id("test")

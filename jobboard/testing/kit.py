@@ -18,6 +18,7 @@ from jobboard.codec import encode
 from jobboard.errors import InvalidPosting
 from jobboard.job import Job
 from jobboard.states import JobState
+from jobboard.testing.checks import check_board
 from jobboard.testing.clock import clock_of
 from jobboard.validation import check_text
 
@@ -70,6 +71,7 @@ def all_posted(
     :param details: what its details contain, among others; None for any.
     :param key: its key; None for any.
     """
+    check_board(board)
     names = None if name is None else {check_text("name", name)}
     wanted = {item: (value, _as_read(board, value)) for item, value in (details or {}).items()}
     return sorted(
