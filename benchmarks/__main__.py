@@ -20,6 +20,7 @@ from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.processes import measure_processes
 from benchmarks.schedules import measure_schedules
 from benchmarks.stores import STORES
+from benchmarks.telemetry import measure_telemetry
 
 _GROUPS = {
     "rates": measure_rates,
@@ -29,6 +30,7 @@ _GROUPS = {
     "sleepers": measure_sleepers,
     "pickup": measure_pickup,
     "schedules": measure_schedules,
+    "telemetry": measure_telemetry,
 }
 
 

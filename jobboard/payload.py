@@ -93,8 +93,8 @@ def _split(data: bytes) -> tuple[list[Any], bytes]:
         form = unpacker.unpack()
     except Exception as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
+    check_format("a posting", form, _FORMAT if form == _FORMAT else _TRACED_FORMAT)
     is_traced = form == _TRACED_FORMAT
-    check_format("a posting", form, _TRACED_FORMAT if is_traced else _FORMAT)
     wanted = 5 if is_traced else 4
     try:
         fields = [unpacker.unpack() for _ in range(wanted)]

@@ -21,7 +21,8 @@ from jobboard.testing.through_aio import (
 )
 
 #: What a board and a handle know without asking the store.
-KNOWN = {"name", "store", "capabilities", "connected", "board", *Job.__slots__, "created_on", "run_at", "raw", "record"}
+KNOWN = {"name", "store", "capabilities", "connected", "board", *Job.__slots__}
+KNOWN |= {"created_on", "run_at", "raw", "record", "trace"}
 
 
 class MemoryThroughAio(ThroughAio, MemoryHarness):

@@ -106,8 +106,10 @@ def test_a_job_that_was_posted_without_a_trace_begins_one(board: JobBoard, spans
     handlers = Handlers()
     handlers.add("resize", lambda job: None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(telemetry, "_recorders", ())
+        patch.setattr(OpenTelemetryRecorder, "trace_of_post", lambda self, board, name: {})
+        telemetry.add(telemetry.Recorder())()
         board.post("resize")
+    telemetry.add(telemetry.Recorder())()
     worked_off(board, handlers)
     [handled] = named(spans, "handle main/resize")
     assert handled.parent is None

@@ -75,8 +75,10 @@ class Recorder:
         return contextlib.nullcontext()
 
 
-#: A tuple is replaced as a whole, so that readers need no lock.
+#: Replaced as a whole, so that readers need no lock.
 _recorders: tuple[Recorder, ...] = ()
+#: The methods that recorders override, by their names: what nobody hears costs nothing.
+_hooks: dict[str, tuple[Callable[..., Any], ...]] = {}
 _lock = threading.Lock()
 
 
@@ -89,18 +91,30 @@ def add(recorder: Recorder) -> Callable[[], None]:
     :returns: a function that removes it; idempotent.
     :raises TypeError: it is no :class:`Recorder`.
     """
-    global _recorders
     if not isinstance(recorder, Recorder):
         raise TypeError(f"a recorder must be a jobboard.telemetry.Recorder, not {type(recorder).__name__}")
     with _lock:
-        _recorders = (*_recorders, recorder)
+        _set((*_recorders, recorder))
 
     def remove() -> None:
-        global _recorders
         with _lock:
-            _recorders = tuple(other for other in _recorders if other is not recorder)
+            _set(tuple(other for other in _recorders if other is not recorder))
 
     return remove
+
+
+def _set(recorders: tuple[Recorder, ...]) -> None:
+    global _recorders, _hooks
+    hooks = [name for name in vars(Recorder) if not name.startswith("_")]
+    _hooks = {
+        hook: tuple(
+            getattr(recorder, hook)
+            for recorder in recorders
+            if getattr(type(recorder), hook) is not getattr(Recorder, hook)
+        )
+        for hook in hooks
+    }
+    _recorders = recorders
 
 
 def is_on() -> bool:
@@ -110,9 +124,9 @@ def is_on() -> bool:
 
 def tell(hook: str, *arguments: object) -> None:
     """Call a method of every recorder."""
-    for recorder in _recorders:
+    for method in _hooks.get(hook, ()):
         try:
-            getattr(recorder, hook)(*arguments)
+            method(*arguments)
         except Exception:
             logger.exception("a recorder failed in %s", hook)
 
@@ -120,9 +134,9 @@ def tell(hook: str, *arguments: object) -> None:
 def trace_of_post(board: str, name: str) -> dict[str, str] | None:
     """Return what all recorders want to travel with a job; None for nothing."""
     trace: dict[str, str] = {}
-    for recorder in _recorders:
+    for trace_of in _hooks.get("trace_of_post", ()):
         try:
-            trace.update(recorder.trace_of_post(board, name))
+            trace.update(trace_of(board, name))
         except Exception:
             logger.exception("a recorder failed in trace_of_post")
     texts = [text for item in trace.items() for text in item]
@@ -134,7 +148,7 @@ def trace_of_post(board: str, name: str) -> dict[str, str] | None:
 
 def call_handler(function: Callable[[Any], Any], job: RunningJob) -> Any:
     """Call a handler inside the contexts of all recorders; returns a coroutine if the handler is ``async``."""
-    if not _recorders:
+    if not _hooks.get("around"):
         return function(job)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         return _await_handler(function, job)
@@ -150,9 +164,9 @@ async def _await_handler(function: Callable[[Any], Coroutine[Any, Any, Any]], jo
 @contextlib.contextmanager
 def _contexts(job: RunningJob) -> Iterator[None]:
     with ExitStack() as stack:
-        for recorder in _recorders:
+        for around in _hooks.get("around", ()):
             try:
-                stack.enter_context(_Harmless(recorder.around(job)))
+                stack.enter_context(_Harmless(around(job)))
             except Exception:
                 logger.exception("a recorder failed around a job")
         yield

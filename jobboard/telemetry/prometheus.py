@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from jobboard.errors import MissingExtra
 from jobboard.telemetry import Recorder, RunningJob
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+    Metric = TypeVar("Metric", Counter, Histogram)
 
 #: Seconds; the last ones are for jobs that run for hours.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
@@ -35,19 +39,23 @@ class PrometheusRecorder(Recorder):
             raise MissingExtra(text) from None
         into = REGISTRY if registry is None else registry
         by_name, by_outcome = ("board", "name"), ("board", "name", "outcome")
-        self._posted = Counter("jobboard_posted", "Jobs posted by this process.", by_outcome, registry=into)
-        self._claimed = Counter("jobboard_claimed", "Jobs claimed by this process.", by_name, registry=into)
-        self._lost = Counter("jobboard_claims_lost", "Claims of this process that were lost.", by_name, registry=into)
-        self._ended = Counter("jobboard_ended", "Claims that this process ended.", by_outcome, registry=into)
-        self._waited = Histogram(
-            "jobboard_wait_seconds", "From claimable to the first claim.", by_name, buckets=_BUCKETS, registry=into
+        self._posted = _children(Counter("jobboard_posted", "Jobs posted by this process.", by_outcome, registry=into))
+        self._claimed = _children(Counter("jobboard_claimed", "Jobs claimed by this process.", by_name, registry=into))
+        self._lost = _children(
+            Counter("jobboard_claims_lost", "Claims of this process that were lost.", by_name, registry=into)
         )
-        self._ran = Histogram(
-            "jobboard_run_seconds", "How long handlers ran.", by_outcome, buckets=_BUCKETS, registry=into
+        self._ended = _children(Counter("jobboard_ended", "Claims that this process ended.", by_outcome, registry=into))
+        self._waited = _children(
+            Histogram(
+                "jobboard_wait_seconds", "From claimable to the first claim.", by_name, buckets=_BUCKETS, registry=into
+            )
         )
-        self._fires = Counter("jobboard_fires", "Jobs posted for schedules.", ("board",), registry=into)
-        self._late = Histogram(
-            "jobboard_fire_late_seconds", "From due to fired.", ("board",), buckets=_BUCKETS, registry=into
+        self._ran = _children(
+            Histogram("jobboard_run_seconds", "How long handlers ran.", by_outcome, buckets=_BUCKETS, registry=into)
+        )
+        self._fires = _children(Counter("jobboard_fires", "Jobs posted for schedules.", ("board",), registry=into))
+        self._late = _children(
+            Histogram("jobboard_fire_late_seconds", "From due to fired.", ("board",), buckets=_BUCKETS, registry=into)
         )
         self._names: set[str] = set()
 
@@ -59,21 +67,26 @@ class PrometheusRecorder(Recorder):
         return name
 
     def posted(self, board: str, name: str, outcome: str) -> None:
-        self._posted.labels(board, self._label(name), outcome).inc()
+        self._posted(board, self._label(name), outcome).inc()
 
     def claimed(self, board: str, name: str, waited: float | None) -> None:
         label = self._label(name)
-        self._claimed.labels(board, label).inc()
+        self._claimed(board, label).inc()
         if waited is not None:
-            self._waited.labels(board, label).observe(waited)
+            self._waited(board, label).observe(waited)
 
     def ended(self, job: RunningJob, outcome: str, seconds: float) -> None:
         label = self._label(job.name)
-        self._ended.labels(job.board_name, label, outcome).inc()
-        self._ran.labels(job.board_name, label, outcome).observe(seconds)
+        self._ended(job.board_name, label, outcome).inc()
+        self._ran(job.board_name, label, outcome).observe(seconds)
         if outcome == "lost":
-            self._lost.labels(job.board_name, label).inc()
+            self._lost(job.board_name, label).inc()
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
-        self._fires.labels(board).inc(jobs)
-        self._late.labels(board).observe(late)
+        self._fires(board).inc(jobs)
+        self._late(board).observe(late)
+
+
+def _children(metric: Metric) -> Callable[..., Metric]:
+    """Return what gives the series of some labels, and remembers it: their number is bounded."""
+    return functools.lru_cache(maxsize=None)(metric.labels)
