@@ -19,6 +19,7 @@ import pytest
 from servers.base import HOST, free_port
 from servers.postgresql_servers import PostgresqlServer
 
+import jobboard
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -34,7 +35,8 @@ EXPIRY = "2"
 class Shop:
     """The processes of one shop."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, uri: str, environment: dict[str, str]) -> None:
+        self.uri = uri
         self._environment = {**os.environ, **environment}
         self.port = free_port()
 
@@ -65,7 +67,7 @@ class Shop:
                     return self.get("invoices")[0] == 200
                 return False
 
-            eventually(answers, within=LONG, every=0.1)
+            eventually(answers, within=LONG, every=0.5)
             yield
 
     @contextlib.contextmanager
@@ -100,15 +102,16 @@ class Shop:
 
 @pytest.fixture
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
-    environment = {"SHOP_FILE": str(tmp_path / "shop.db")}
+    uri, environment = f"sqlite:///{tmp_path}/shop.db", {"SHOP_FILE": str(tmp_path / "shop.db")}
     if request.param == "postgresql":
         server: PostgresqlServer = request.getfixturevalue("postgresql")
         name = f"shop_{uuid.uuid4().hex}"
         with server.client() as client:
             client.autocommit = True
             client.execute(f"CREATE DATABASE {name}")
+        uri = f"postgresql://postgres@{HOST}:{server.port}/{name}"
         environment = {"PGDATABASE": name, "PGHOST": HOST, "PGPORT": str(server.port), "PGUSER": "postgres"}
-    made = Shop(environment)
+    made = Shop(uri, environment)
     made.command("migrate", "--run-syncdb", "--verbosity=0")
     return made
 
@@ -120,20 +123,20 @@ def test_a_kill_of_a_worker_loses_nothing(shop: Shop, executor: str) -> None:
         assert {status for status, _ in made} == {201}
         tasks = [answer["task"] for _, answer in made]
         assert shop.post("orders/99?unpaid")[0] == 500
+        with jobboard.backend("jobs", shop.uri) as board:
+            assert {job.uuid for job in board.iterjobs()} == set(tasks)
         assert shop.get(f"tasks/{uuid.uuid4()}")[0] == 404
 
         with shop.worker("--concurrency", "2", INVOICE_SECONDS="600") as first:
-            eventually(lambda: "RUNNING" in shop.statuses(tasks), within=LONG, every=0.1)
+            eventually(lambda: "RUNNING" in shop.statuses(tasks), within=LONG, every=0.5)
             first.send_signal(signal.SIGKILL)
             first.wait(LONG)
         assert shop.get("invoices")[1]["orders"] == []
 
         with shop.worker("--executor", executor) as second:
-            eventually(lambda: shop.statuses(tasks) == {"SUCCESSFUL"}, within=LONG, every=0.1)
+            eventually(lambda: shop.statuses(tasks) == {"SUCCESSFUL"}, within=LONG, every=0.5)
             assert shop.get("invoices")[1]["orders"] == list(range(8))
-            attempts = sorted(shop.get(f"tasks/{task}")[1]["attempts"] for task in tasks)
-            assert attempts[0] == 1
-            assert attempts[-1] == 2
+            assert max(shop.get(f"tasks/{task}")[1]["attempts"] for task in tasks) >= 2
             second.send_signal(signal.SIGTERM)
             assert second.wait(LONG) == 0
 

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from servers.mariadb_servers import MariadbServer
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.timeout(400)
 
 HERE = Path(__file__).parent
 ROWS = ["PENDING", "PENDING", "RUNNING", "RUNNING", "DONE", "CANCELLED", "PENDING"]
@@ -30,7 +32,7 @@ def test_timers_are_moved_once(mariadb: MariadbServer) -> None:
     path = os.pathsep.join([str(HERE), str(HERE.parent / "examples" / "django_shop")])
     environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, str(script), mariadb.uri]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "3 timers moved, 2 left" in done.stderr
     told = json.loads(done.stdout)
