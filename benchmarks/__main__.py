@@ -1,7 +1,7 @@
 """``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table.
 
 ``python -m benchmarks peers STORE`` measures other libraries on the same store instead. ``python -m benchmarks house``
-measures the code of this checkout, or of two.
+measures the code of this checkout, or of two. ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sqlite3
 import sys
 from dataclasses import replace
 
+from benchmarks.aio import measure_aio
 from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
 from benchmarks.figures import Figure, print_json, print_table
@@ -31,6 +32,7 @@ _GROUPS = {
     "pickup": measure_pickup,
     "schedules": measure_schedules,
     "telemetry": measure_telemetry,
+    "aio": measure_aio,
 }
 
 
@@ -41,6 +43,8 @@ def main() -> None:
     if sys.argv[1:2] == ["house"]:
         measure_house(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["aio"]:
+        sys.argv[1:2] = ["--only", "aio"]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)}; all by default")
     parser.add_argument("--only", choices=_GROUPS, action="append", help="only this group of figures; may be repeated")

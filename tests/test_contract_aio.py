@@ -10,6 +10,7 @@ from helpers.embedded import MemoryHarness
 from helpers.embedded_sqlite import SqliteHarness
 
 from jobboard import JobBoard, Schedules
+from jobboard.aio.job import FACTS
 from jobboard.job import Job
 from jobboard.testing import CONTRACT_CASES, Harness
 from jobboard.testing.through_aio import (
@@ -21,8 +22,7 @@ from jobboard.testing.through_aio import (
 )
 
 #: What a board and a handle know without asking the store.
-KNOWN = {"name", "store", "capabilities", "connected", "board", *Job.__slots__}
-KNOWN |= {"created_on", "run_at", "raw", "record", "trace"}
+KNOWN = {"name", "store", "capabilities", "connected", "board", *FACTS}
 
 
 class MemoryThroughAio(ThroughAio, MemoryHarness):

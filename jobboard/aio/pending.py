@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -25,6 +26,34 @@ def current_notify() -> Callable[..., object]:
     return cast(Callable[..., object], getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon)
 
 
+class _AsyncioEvent:
+    """An event for one task of asyncio; :class:`anyio.Event` takes several times as long, for each call."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._future: asyncio.Future[None] = loop.create_future()
+
+    def set(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+    def wait(self) -> asyncio.Future[None]:
+        return self._future
+
+
+def _event() -> tuple[Callable[..., object], Any]:
+    """Return what notifies the present event loop, and an event of its own."""
+    try:
+        loop = asyncio.get_running_loop()
+        # Without a task, Trio runs as a guest of asyncio's loop.
+        if asyncio.current_task(loop) is not None:
+            return loop.call_soon_threadsafe, _AsyncioEvent(loop)
+    except RuntimeError:
+        pass
+    return current_notify(), anyio.Event()
+
+
 class Pending(Generic[T]):
     """A call that some thread makes for a task. Whatever comes for a task that was cancelled is undone.
 
@@ -35,8 +64,7 @@ class Pending(Generic[T]):
     __slots__ = ("_arrived", "_error", "_has_left", "_in_thread", "_lock", "_undo", "_value", "is_answered", "notify")
 
     def __init__(self, in_thread: Callable[[Callable[[], object]], object], undo: Undo[T] | None) -> None:
-        self.notify = current_notify()
-        self._arrived = anyio.Event()
+        self.notify, self._arrived = _event()
         self._lock = threading.Lock()
         self._in_thread = in_thread
         self._undo = undo
