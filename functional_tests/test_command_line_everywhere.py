@@ -127,8 +127,8 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
     board.schedules.add(Schedule("hourly", Every(hours=1), "mail"))
     board.schedules.add(Schedule("never", Every(hours=1), "mail", paused=True))
     assert verdict(1) == {("no_conductor", "resize"), ("trash", "mail"), ("no_scheduler", None)}
-    board.register_entity(Entity("conductor", "w", {"names": ["resize"], "stuck": 1, "concurrency": 2}))
-    board.register_entity(Entity("scheduler", "s"))
+    board.register_entity(Entity("conductor", "w", {"names": ["resize"], "stuck": 1, "concurrency": 2}, 600))
+    board.register_entity(Entity("scheduler", "s", ttl=600))
     board.pause("mail")
     assert verdict(1) == {("stuck", "w"), ("trash", "mail"), ("name_paused", "mail")}
     view = json.loads(run("status", "--json", status=1))
@@ -174,11 +174,15 @@ def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], bo
 def test_a_conductor_is_told_to_claim_no_more(run: Callable[..., str], board: JobBoard) -> None:
     handlers = Handlers()
     handlers.add("step", lambda job: None)
-    conductor = Conductor("worker", board, handlers, expiry=3)
+    conductor = Conductor("worker", board, handlers)
     conductor.start()
     try:
         for option, is_quiet in ((), True), (("--off",), False):
             run("quiet", *option, "worker@")
+            # At once, not within 10 seconds.
+            assert conductor._run is not None
+            conductor._run._heartbeat.register_again()
+            conductor._run._renewer.renew_soon()
             eventually(lambda wanted=is_quiet: board.entities()[0].metadata["quiet"] is wanted, 20)
         assert board.post("step").wait(20)
     finally:

@@ -33,7 +33,7 @@ class Heartbeat:
     :param kind: what it is, such as ``"conductor"``.
     :param metadata: returns what operators see of it.
     :param interval: seconds between two registrations.
-    :param prepare: is called before each, from the same thread; it may ask the store.
+    :param then: is called after each that succeeds, from the same thread; it may ask the store.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Heartbeat:
         who: str,
         metadata: Callable[[], dict[str, Any]],
         interval: float,
-        prepare: Callable[[], object] = lambda: None,
+        then: Callable[[], object] = lambda: None,
     ) -> None:
         self._board = board
         self._kind = kind
         self._who = who
         self._metadata = metadata
         self._interval = interval
-        self._prepare = prepare
+        self._then = then
         self._due_at = 0.0
 
     def _entity(self) -> Entity:
@@ -63,10 +63,10 @@ class Heartbeat:
             return
         self._due_at = now + self._interval
         try:
-            self._prepare()
             self._board.register_entity(self._entity())
+            self._then()
         except BoardUnavailable as error:
-            logger.debug("%s %s can't register: %s", self._kind, self._who, error)
+            logger.debug("%s %s can't register, or read what it is to do: %s", self._kind, self._who, error)
 
     def register_again(self) -> None:
         """Something has changed: the next :meth:`register_when_due` tells it."""

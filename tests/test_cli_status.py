@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from helpers.command_line import Run, as_json, process
 
 from jobboard import Entity, JobBoard
 from jobboard.cli.app import run
+from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -19,7 +23,7 @@ def test_the_exit_status_is_the_verdict(board: JobBoard) -> None:
     board.pause("mail")
     told = process("status", "--json")
     assert (told.returncode, as_json(told.stdout)["verdict"], told.stderr) == (1, "ATTENTION", "")
-    board.register_entity(Entity("conductor", "w", {"names": ["a"], "healthy": False, "fault": "no fork"}))
+    board.register_entity(Entity("conductor", "w", {"names": ["a"], "healthy": False, "fault": "no fork"}, 600))
     bad = process("status")
     assert (bad.returncode, "w can't run anything for now: no fork." in bad.stdout) == (2, True)
 
@@ -36,7 +40,7 @@ def test_one_screen(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixtur
 
 
 def test_a_longer_wait_may_be_well(jobboard: Run, board: JobBoard) -> None:
-    board.register_entity(Entity("conductor", "w", {"names": ["a"]}))
+    board.register_entity(Entity("conductor", "w", {"names": ["a"]}, 600))
     board.post("a")
     assert run(["status", "--max-wait", "0s"]) == 1
     jobboard("status", "--max-wait", "1d")
@@ -53,9 +57,22 @@ def test_a_mistyped_board_is_refused(jobboard: Run, which: list[str]) -> None:
     assert "there is no" in jobboard(*which, "status", status=1)
 
 
-def test_it_looks_again_and_again(jobboard: Run) -> None:
-    looks = jobboard("status", "--watch", "--interval", "10ms", "--for", "1s", "--json", status=2)
-    assert "10ms" in looks
-    looks = jobboard("status", "--watch", "--interval", "0.01", "--for", "0.5", "--json")
-    assert {as_json(line)["verdict"] for line in looks.splitlines()} == {"WELL"}
-    assert looks.count("\n") > 1
+def test_it_looks_again_and_again(board: JobBoard, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    command = [sys.executable, "-m", "jobboard", "status", "--watch", "--interval", "0.01", "--json"]
+    with told.open("w") as out:
+        watcher = subprocess.Popen(command, stdout=out)
+    try:
+        eventually(lambda: told.read_text().count("\n") > 2, within=60)
+        watcher.send_signal(signal.SIGINT)
+        assert watcher.wait(20) == 130
+    finally:
+        watcher.kill()
+        watcher.wait()
+    assert {as_json(line)["verdict"] for line in told.read_text().split("\n")[:-1]} == {"WELL"}
+
+
+def test_it_ends_after_a_while_with_the_verdict(jobboard: Run, board: JobBoard) -> None:
+    board.pause()
+    assert run(["status", "--watch", "--interval", "0.01", "--for", "0.02"]) == 1
+    assert "10ms" in jobboard("status", "--watch", "--interval", "10ms", status=2)

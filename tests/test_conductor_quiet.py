@@ -8,6 +8,7 @@ import pytest
 from helpers.command_line import Run, as_json
 
 from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, JobState, Posting, StaleBook
+from jobboard.board import client_of
 from jobboard.operate.overview import overview
 from jobboard.operate.why import why
 from jobboard.quiet import QUIET_BOOK, quiet_ones, set_quiet
@@ -21,10 +22,17 @@ handlers.add("a", lambda job: None)
 
 @pytest.fixture
 def conductor(board: JobBoard) -> Iterator[Conductor]:
-    conductor = Conductor("worker", board, handlers, expiry=3)
+    conductor = Conductor("worker", board, handlers)
     conductor.start()
     yield conductor
     conductor.stop(timeout=10)
+
+
+def hear(conductor: Conductor) -> None:
+    """Let it register now, not within 10 seconds."""
+    assert conductor._run is not None
+    conductor._run._heartbeat.register_again()
+    conductor._run._renewer.renew_soon()
 
 
 def is_quiet(board: JobBoard, conductor: Conductor) -> bool:
@@ -37,6 +45,7 @@ def test_a_quiet_conductor_claims_no_more_until_it_is_told_so(
 ) -> None:
     assert board.post("a").wait(20)
     assert f"{conductor.who} will claim no more" in jobboard("quiet", "worker@")
+    hear(conductor)
     eventually(lambda: is_quiet(board, conductor), 20)
     assert conductor.healthy
     # Its claimer has left the last wait, and begins no other one.
@@ -57,17 +66,20 @@ def test_a_quiet_conductor_claims_no_more_until_it_is_told_so(
     assert as_json(jobboard("quiet", "--off", conductor.who, "--json")) == {
         "conductors": [conductor.who], "quiet": False,
     }  # fmt: skip
+    hear(conductor)
     assert last.wait(20)
 
 
 def test_its_handlers_go_on(jobboard: Run, board: JobBoard) -> None:
     def wait(job: object) -> str:
-        eventually(lambda: quiet_ones(board) == {slow.who} and is_quiet(board, slow), 20)
+        eventually(lambda: quiet_ones(board) == {slow.who}, 20)
+        hear(slow)
+        eventually(lambda: is_quiet(board, slow), 20)
         return "done"
 
     slowly = Handlers()
     slowly.add("slow", wait)
-    slow = Conductor("slow", board, slowly, expiry=3)
+    slow = Conductor("slow", board, slowly)
     slow.start()
     try:
         job = board.post("slow")
@@ -77,6 +89,16 @@ def test_its_handlers_go_on(jobboard: Run, board: JobBoard) -> None:
         assert job.result == "done"
     finally:
         slow.stop(timeout=10)
+
+
+def test_a_book_that_cannot_be_decoded_harms_no_conductor(board: JobBoard, conductor: Conductor) -> None:
+    client_of(board).backend.books.save(QUIET_BOOK, b"\xc1", "version", None)
+    with pytest.raises(BoardUnavailable, match="can't be decoded"):
+        quiet_ones(board)
+    (before,) = board.entities()
+    hear(conductor)
+    eventually(lambda: (board.entities()[0].last_seen or 0) > before.last_seen, 20)
+    assert board.post("a").wait(20)
 
 
 class TestCommand:

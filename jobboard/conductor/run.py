@@ -227,6 +227,8 @@ class ConductorRun:
         self._quiet = quiet
         logger.info("conductor %s %s, as an operator said", self._who, "claims no more" if quiet else "claims again")
         self._claimer.refresh_names()
+        self._heartbeat.register_again()
+        self._renewer.renew_soon()
         if quiet:
             self._return_waiting("its conductor is to be quiet")
 

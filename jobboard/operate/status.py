@@ -55,7 +55,7 @@ def _seen(look: Overview) -> dict[str, Any]:
             }
             for name in look.names
         },
-        "conductors": _alive(conductors) | {"quiet": sum(map(is_quiet, conductors))} | slots,
+        "conductors": _alive(conductors) | {"quiet": _quiet(conductors)} | slots,
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],
@@ -66,6 +66,10 @@ def _seen(look: Overview) -> dict[str, Any]:
 def _alive(entities: Sequence[Entity]) -> dict[str, int]:
     alive = sum(entity.alive for entity in entities)
     return {"alive": alive, "gone": len(entities) - alive}
+
+
+def _quiet(entities: Sequence[Entity]) -> int:
+    return sum(entity.alive and is_quiet(entity) for entity in entities)
 
 
 def _sum(entities: Sequence[Entity], what: str) -> int:
