@@ -25,10 +25,10 @@ class ThreadsOf(LossyBackend):
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
-        self.threads: set[int] = set()
+        self.threads: set[threading.Thread] = set()
 
     def _send(self, primitive: str, request: Callable[[], T]) -> T:
-        self.threads.add(threading.get_ident())
+        self.threads.add(threading.current_thread())
         return super()._send(primitive, request)
 
 
@@ -46,11 +46,11 @@ def board(backend: ThreadsOf) -> Iterator[JobBoard]:
 
 @pytest.mark.parametrize("executor", ["asyncio", "thread"])
 def test_what_a_handler_awaits_never_blocks_its_loop(board: JobBoard, backend: ThreadsOf, executor: str) -> None:
-    handlers, loops = Handlers(), set[int]()
+    handlers, loops = Handlers(), set[threading.Thread]()
 
     @handlers.handler("work")
     async def work(job: AsyncRunningJob) -> str:
-        loops.add(threading.get_ident())
+        loops.add(threading.current_thread())
         await job.progress(1, 2, "half")
         await job.checkpoint_state({"at": 1})
         book = await job.book
@@ -96,7 +96,7 @@ def test_no_call_of_the_board_blocks_the_loop(backend: ThreadsOf, loop: str) -> 
 
     anyio.run(use, backend=loop)
     assert backend.threads
-    assert threading.get_ident() not in backend.threads
+    assert threading.current_thread() not in backend.threads
 
 
 def test_what_was_not_awaited_is_done_in_order_before_the_job_ends(board: JobBoard) -> None:
