@@ -27,7 +27,7 @@ class EventStream(AsyncIterator[JobEvent]):
         self._board = board
         self._threads = threads
         self._kinds = kinds
-        self._events: deque[JobEvent] = deque(maxlen=None)
+        self._events: deque[JobEvent] = deque()
         self._unsubscribe: Callable[[], None] | None = None
         self._ended = False
 
