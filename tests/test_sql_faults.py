@@ -31,6 +31,8 @@ from jobboard.backends.sql.sqlite.errors import explain, explain_commit
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.states import JobState
 
+pytest_plugins = ("helpers.sqlite_fixtures",)
+
 HOLD_THE_LOCK = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -45,8 +47,6 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from helpers.sql_seam import backend_of, post
-
-pytest_plugins = ("helpers.sqlite_fixtures",)
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
@@ -189,7 +189,7 @@ def test_opening_gives_up_after_its_timeout(path: Path) -> None:
 
 
 def test_a_wait_keeps_its_time_while_the_file_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobboard.client.reader._LAST_ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr("jobboard.client.reader.LAST_ANSWER_TIMEOUT", 0.2)
     with JobBoard("board", backend_of(path, busy_timeout=60.0)) as board, other_process(HOLD_THE_LOCK, path) as process:
         job = board.post("resize", delay=0.1)
         assert next_line(process) == "locked"

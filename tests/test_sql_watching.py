@@ -35,14 +35,14 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.deadline import DEADLINE, eventually
 
+pytest_plugins = ("helpers.sqlite_fixtures",)
+
 EVERY = frozenset(EventKind)
 
 POST_ON_DEMAND = """
 import sys, time
 from pathlib import Path
 from helpers.sql_seam import opened, post
-
-pytest_plugins = ("helpers.sqlite_fixtures",)
 with opened(Path(sys.argv[1])) as backend:
     print("ready", flush=True)
     while input() == "post":

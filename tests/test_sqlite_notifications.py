@@ -23,14 +23,14 @@ from jobboard.backends.sql.sqlite import change_poller
 from jobboard.backends.sql.sqlite.notifications import NotificationReader, NotificationSender
 from jobboard.testing.deadline import DEADLINE, eventually
 
+pytest_plugins = ("helpers.sqlite_fixtures",)
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems report hang-ups otherwise")
 
 POST_ON_DEMAND = """
 import sys
 from pathlib import Path
 from helpers.sql_seam import opened, post
-
-pytest_plugins = ("helpers.sqlite_fixtures",)
 with opened(Path(sys.argv[1])) as backend:
     print("ready", flush=True)
     while input() == "post":
