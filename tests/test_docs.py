@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from jobboard import telemetry
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.rst", *sorted((ROOT / "doc").rglob("*.rst"))]
 
@@ -25,7 +27,11 @@ def examples() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "code"), examples(), ids=[name for name, _ in examples()])
 def test_an_example_runs(name: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "example"})
+    try:
+        exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "example"})
+    finally:
+        # An example adds its recorders for good.
+        telemetry._set(())
 
 
 def test_there_are_examples() -> None:
