@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-o", "cache_dir=.pytest_cache"]
 #: Where pytest notes down what failed.
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
 MAX_FAILED = 3

@@ -13,6 +13,9 @@ import pytest
 
 pytest_plugins = ("jobboard.testing.counting",)
 
+# Whoever started the tests with nohup ignores SIGHUP, and so would all programs that they start.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 Start = Callable[..., subprocess.Popen[str]]
 
 
