@@ -79,10 +79,10 @@ class Scheduler:
 
     @property
     def healthy(self) -> bool:
-        """False if it was started, and its thread has ended without a stop or hangs: no round began for a minute."""
+        """False if it was started and not stopped, and no round began for a minute: its thread hangs or has died."""
         if self._thread is None or self._stopping.is_set():
             return True
-        return self._thread.is_alive() and time.monotonic() - self._turned_at < _MAX_SILENCE
+        return time.monotonic() - self._turned_at < _MAX_SILENCE
 
     def start(self) -> None:
         """Begin to post, in a thread of its own. Idempotent; waits for the end of a stop that is under way."""
@@ -91,8 +91,8 @@ class Scheduler:
                 if not self._stopping.is_set():
                     return
                 self._thread.join()
-            self._stopping.clear()
             self._turned_at = time.monotonic()
+            self._stopping.clear()
             self._thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
             self._thread.start()
 

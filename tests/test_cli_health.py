@@ -144,11 +144,13 @@ def test_a_conductor_that_is_stuck_does_not_live(tmp_path: Path) -> None:
         assert get(server.port, "/livez") == (503, "it does not work; start it again\n")
 
 
-def test_a_scheduler_is_healthy_until_its_thread_dies() -> None:
+def test_a_scheduler_is_healthy_until_its_thread_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     with fetch("of health", "memory://") as board:
         scheduler = Scheduler(board)
         assert scheduler.healthy
         scheduler.start()
         assert scheduler.healthy
+        monkeypatch.setattr("jobboard.scheduler._MAX_SILENCE", 0.0)
+        assert not scheduler.healthy
         assert scheduler.stop()
         assert scheduler.healthy

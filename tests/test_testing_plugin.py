@@ -77,7 +77,7 @@ TESTS_OF_TIME = """
 def test_the_fixtures_do_what_they_say(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_fixtures=TESTS, test_time=TESTS_OF_TIME)
-    pytester.runpytest_inprocess("--strict-config", "-W", "error").assert_outcomes(passed=6)
+    pytester.runpytest_subprocess("--strict-config", "-W", "error").assert_outcomes(passed=6)
 
 
 def test_the_board_is_in_the_store_that_the_option_names(pytester: pytest.Pytester) -> None:
@@ -86,15 +86,15 @@ def test_the_board_is_in_the_store_that_the_option_names(pytester: pytest.Pytest
             # A board of the kit's own takes part in any transaction.
             assert not jobboard_board.capabilities.transactions
     """)
-    pytester.runpytest_inprocess().assert_outcomes(failed=1)
-    pytester.runpytest_inprocess("--jobboard-uri", "memory://option").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess().assert_outcomes(failed=1)
+    pytester.runpytest_subprocess("--jobboard-uri", "memory://option").assert_outcomes(passed=1)
     pytester.makeini("[pytest]\njobboard_uri = memory://option")
-    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_handlers_that_nobody_named_are_asked_for(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_drain(drain): drain()")
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*define a fixture jobboard_handlers in conftest.py*"])
 
