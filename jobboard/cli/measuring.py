@@ -10,7 +10,7 @@ import click
 
 from jobboard.cli.answers import Answer, Route, as_json, text
 from jobboard.cli.session import Session, command, pass_session
-from jobboard.errors import BoardUnavailable, MissingExtra
+from jobboard.errors import BoardUnavailable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -57,11 +57,11 @@ def metrics(session: Session, port: int | None, host: str) -> None:
 
 
 def _gauges_of(board: JobBoard) -> CollectorRegistry:
-    try:
-        from prometheus_client import CollectorRegistry
-    except ModuleNotFoundError:
-        what = "metrics need the Python package 'prometheus_client': pip install 'jobboard[prometheus]'"
-        raise MissingExtra(what) from None
+    from jobboard.telemetry.prometheus import check_installed
+
+    check_installed()
+    from prometheus_client import CollectorRegistry
+
     from jobboard.operate.gauges import BoardGauges
 
     registry = CollectorRegistry(auto_describe=False)

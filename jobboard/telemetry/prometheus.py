@@ -21,6 +21,15 @@ MAX_NAMES = 200
 OTHER = "other"
 
 
+def check_installed() -> None:
+    """Raise :class:`MissingExtra` without the package ``prometheus_client``."""
+    try:
+        import prometheus_client  # noqa: F401, whether it is there
+    except ModuleNotFoundError:
+        text = "metrics need the Python package 'prometheus_client': pip install 'jobboard[prometheus]'"
+        raise MissingExtra(text) from None
+
+
 class PrometheusRecorder(Recorder):
     """Counts and measures what this process does: pass it to :func:`jobboard.telemetry.add`.
 
@@ -32,11 +41,9 @@ class PrometheusRecorder(Recorder):
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        try:
-            from prometheus_client import REGISTRY, Counter, Histogram
-        except ModuleNotFoundError:
-            text = "metrics need the Python package 'prometheus_client': pip install 'jobboard[prometheus]'"
-            raise MissingExtra(text) from None
+        check_installed()
+        from prometheus_client import REGISTRY, Counter, Histogram
+
         into = REGISTRY if registry is None else registry
         by_name, by_outcome = ("board", "name"), ("board", "name", "outcome")
         self._posted = _children(Counter("jobboard_posted", "Jobs posted by this process.", by_outcome, registry=into))

@@ -58,6 +58,30 @@ class UserConnection(abc.ABC):
         """Return our error for the driver's."""
 
 
+class OtherDriverConnection(UserConnection):
+    """Of a driver that is not the board's own, on a server; it takes the same statements.
+
+    :param explain: makes our error of the driver's.
+    """
+
+    #: Selects the server's time.
+    now_statement: ClassVar[str]
+
+    def __init__(self, dialect: Dialect, explain: Callable[[Exception], BoardUnavailable]) -> None:
+        self.dialect = dialect
+        self._explain = explain
+
+    def lock(self, cursor: Any) -> None:
+        """Each row is locked by itself."""
+
+    def now(self, cursor: Any) -> float:
+        cursor.execute(self.now_statement)
+        return float(cursor.fetchone()[0])
+
+    def explain(self, error: Exception) -> BoardUnavailable:
+        return self._explain(error)
+
+
 class ConvertingCursor:
     """A cursor for drivers that take parameters in another form, or return rows that are no tuples."""
 

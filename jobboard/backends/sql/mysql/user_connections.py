@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from pymysql.constants import SERVER_STATUS
 
-from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.mysql.errors import code_of
 from jobboard.backends.sql.transaction import StepwiseTransaction
-from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection, is_adapted
-from jobboard.errors import BoardUnavailable
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, OtherDriverConnection, is_adapted
 
 #: Independent of the session's time zone.
 NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"
@@ -20,30 +17,14 @@ NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"
 _NO_SAVEPOINT = 1305
 
 
-class _OtherDriver(UserConnection):
-    """A driver for the same statements, which are sent one by one.
-
-    :param explain: makes our error of the driver's.
-    """
+class _OtherDriver(OtherDriverConnection):
+    """Its statements are sent one by one."""
 
     transaction = StepwiseTransaction
-
-    def __init__(self, dialect: Dialect, explain: Callable[[Exception], BoardUnavailable]) -> None:
-        self.dialect = dialect
-        self._explain = explain
-
-    def lock(self, cursor: Any) -> None:
-        """Each row is locked by itself."""
-
-    def now(self, cursor: Any) -> float:
-        cursor.execute(NOW)
-        return float(cursor.fetchone()[0])
+    now_statement = NOW
 
     def notify(self, cursor: Any, channel: str) -> None:
         """Waiters in other processes poll."""
-
-    def explain(self, error: Exception) -> BoardUnavailable:
-        return self._explain(error)
 
 
 class MysqlclientConnection(_OtherDriver):

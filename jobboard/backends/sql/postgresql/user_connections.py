@@ -5,19 +5,16 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_connection import (
     COMMITS_BY_ITSELF,
     ConvertingCursor,
+    OtherDriverConnection,
     Parameters,
-    UserConnection,
     is_adapted,
 )
-from jobboard.errors import BoardUnavailable
 
 NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
@@ -30,30 +27,12 @@ def without_nul(text: str) -> str:
     return text.replace("\0", "\\x00") if "\0" in text else text
 
 
-class _OtherDriver(UserConnection):
-    """A driver for the same statements.
-
-    :param explain: makes our error of the driver's.
-    """
-
+class _OtherDriver(OtherDriverConnection):
     transaction = Transaction
-
-    def __init__(self, dialect: Dialect, explain: Callable[[Exception], BoardUnavailable]) -> None:
-        self.dialect = dialect
-        self._explain = explain
-
-    def lock(self, cursor: Any) -> None:
-        """Each row is locked by itself."""
-
-    def now(self, cursor: Any) -> float:
-        cursor.execute(NOW)
-        return float(cursor.fetchone()[0])
+    now_statement = NOW
 
     def notify(self, cursor: Any, channel: str) -> None:
         cursor.execute(f"NOTIFY {channel}")
-
-    def explain(self, error: Exception) -> BoardUnavailable:
-        return self._explain(error)
 
 
 class Psycopg2Connection(_OtherDriver):
