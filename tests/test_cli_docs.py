@@ -46,7 +46,7 @@ def test_a_command_line_can_be_run_as_it_stands(where: str, line: str) -> None:
 
 
 def test_every_command_is_in_the_reference_and_has_examples() -> None:
-    reference = (ROOT / "doc/cli.rst").read_text()
+    reference = (ROOT / "doc/reference/cli.rst").read_text()
     where = {where for where, _ in command_lines()}
     for name, command in commands(cli):
         assert f"``{name}" in reference

@@ -39,7 +39,7 @@ class TestHandlers:
         assert (handler.max_attempts, handler.backoff, handler.timeout) == (5, Backoff(), None)
 
     def test_the_guide_names_the_defaults(self) -> None:
-        guide = (Path(__file__).parents[1] / "doc" / "user.rst").read_text()
+        guide = (Path(__file__).parents[1] / "doc" / "guides" / "workers.rst").read_text()
         assert re.search(rf"^``max_attempts``  {Handlers()._max_attempts} ", guide, re.MULTILINE)
         assert f"``{Backoff()!r}``" in guide
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DOC = Path(__file__).parent.parent / "doc"
+DOC = Path(__file__).parent.parent / "doc" / "guides"
 
 _INCLUDED = re.compile(r"literalinclude:: (\S+)\n   :emphasize-lines: (.+)")
 
