@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import random
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import MissingExtra
-from jobboard.schedules.planning import plan
+from jobboard.schedules.planning import Plan, plan
 from jobboard.schedules.schedule import Schedule, unpack_schedule
 from jobboard.schedules.transitions import Stored, most_postings, quarantine, quarantine_unreadable, step_of
 from jobboard.schedules.triggers.every import check_interval
@@ -44,6 +44,19 @@ class Round:
     looked_at: set[str] = field(default_factory=set)
     waiting: dict[str, str] = field(default_factory=dict)
     late: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A schedule's plan, or the step that sets it aside."""
+
+    id: str
+    what: tuple[Stored, Plan] | ScheduleStep
+
+    def place(self) -> tuple[float, str]:
+        """Return the first fire time that it posts and its id, by which steps are taken; those without one are last."""
+        fires = [] if isinstance(self.what, ScheduleStep) else self.what[1].fires
+        return (fires[0] if fires else math.inf, self.id)
 
 
 class Firing:
@@ -77,10 +90,10 @@ class Firing:
 
     def _fire(self, rows: list[ScheduleRow], now: float) -> Round:
         made = Round()
-        # In random order: each of several schedulers takes schedules that the others have not reached yet.
-        random.shuffle(rows)
         made.late = {row.id: max(0.0, now - row.next_at) for row in rows if row.next_at is not None}
-        parts = [rows[start : start + _MAX_STEPS] for start in range(0, len(rows), _MAX_STEPS)]
+        # All are planned before the first is posted: the order of what is posted follows from the plans.
+        planned = sorted(self._plan(rows, now, made), key=_Planned.place)
+        parts = [planned[start : start + _MAX_STEPS] for start in range(0, len(planned), _MAX_STEPS)]
         if len(parts) > 1 and self._backend.capabilities.processes:
             self._fire_ahead(parts, now, made)
             return made
@@ -89,8 +102,8 @@ class Firing:
                 break
         return made
 
-    def _fire_ahead(self, parts: Sequence[Sequence[ScheduleRow]], now: float, made: Round) -> None:
-        """Decide about the next part while the store takes the steps of the one before.
+    def _fire_ahead(self, parts: Sequence[Sequence[_Planned]], now: float, made: Round) -> None:
+        """Make the steps of the next part while the store takes those of the one before.
 
         A store within this process has no time of its own, in which something else could be done.
         """
@@ -120,8 +133,8 @@ class Firing:
                         telemetry.tell("fired", self._client.name, step.id, len(step.postings), late)
         return made.lost - lost <= len(steps) // 2
 
-    def _steps(self, rows: Sequence[ScheduleRow], now: float, made: Round) -> list[ScheduleStep]:
-        steps: list[ScheduleStep] = []
+    def _plan(self, rows: Sequence[ScheduleRow], now: float, made: Round) -> list[_Planned]:
+        planned: list[_Planned] = []
         readable: list[Stored] = []
         for row in rows:
             try:
@@ -136,28 +149,39 @@ class Firing:
             except ValueError as error:
                 fault = in_one_line(f"it can't be decoded: {error}")
                 logger.warning("schedule %r is set aside: %s", row.id, fault)
-                steps.append(quarantine_unreadable(row, fault))
+                planned.append(_Planned(row.id, quarantine_unreadable(row, fault)))
         live = self.live_among(uuid for stored in readable for uuid in stored.progress.live)
         for stored in readable:
             stored.progress.live = [uuid for uuid in stored.progress.live if uuid in live]
-            steps.append(self._step(stored, now, made))
-        return steps
+            made.looked_at.add(stored.schedule.id)
+            planned.append(self._planned(stored, now))
+        return planned
 
-    def _step(self, stored: Stored, now: float, made: Round) -> ScheduleStep:
-        made.looked_at.add(stored.schedule.id)
+    def _planned(self, stored: Stored, now: float) -> _Planned:
+        schedule = stored.schedule
         try:
-            check_interval(stored.schedule.trigger, self._client.least_interval)
+            check_interval(schedule.trigger, self._client.least_interval)
             # Otherwise it posts one or two.
-            most = self.most_of(stored.schedule) if stored.schedule.coalesce == "all" else 2
-            planned = plan(stored.schedule, stored.progress, now, most)
-            step = step_of(stored, planned, now, self._client.largest_details)
-            if planned.progress.buffered is not None:
-                made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
-            return step
+            most = self.most_of(schedule) if schedule.coalesce == "all" else 2
+            return _Planned(schedule.id, (stored, plan(schedule, stored.progress, now, most)))
         except Exception as error:
             # A trigger may be anybody's code: whatever it raises must not stop the other schedules.
-            logger.exception("schedule %r is set aside", stored.schedule.id)
-            return quarantine(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
+            return _Planned(schedule.id, _set_aside(stored, error, now))
+
+    def _steps(self, planned: Sequence[_Planned], now: float, made: Round) -> list[ScheduleStep]:
+        return [
+            found.what if isinstance(found.what, ScheduleStep) else self._step(*found.what, now, made)
+            for found in planned
+        ]
+
+    def _step(self, stored: Stored, planned: Plan, now: float, made: Round) -> ScheduleStep:
+        try:
+            step = step_of(stored, planned, now, self._client.largest_details)
+        except Exception as error:
+            return _set_aside(stored, error, now)
+        if planned.progress.buffered is not None:
+            made.waiting.update(dict.fromkeys(planned.progress.live, step.id))
+        return step
 
     def most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""
@@ -174,6 +198,11 @@ class Firing:
             rows = self._client.call(self._backend.read, part)
             found.update(row.uuid for row in rows if row is not None and row.state in LIVE)
         return found
+
+
+def _set_aside(stored: Stored, error: Exception, now: float) -> ScheduleStep:
+    logger.error("schedule %r is set aside", stored.schedule.id, exc_info=error)
+    return quarantine(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
 
 
 def _by_size(steps: Sequence[ScheduleStep], largest: int) -> Iterator[list[ScheduleStep]]:

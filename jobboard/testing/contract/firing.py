@@ -250,11 +250,16 @@ class FiringCases(Case):
         assert next_in is not None
         assert abs(next_in - (due - datetime.now(UTC)).total_seconds()) < 60
 
-    def test_many_due_at_once_are_all_posted_once(self, board: JobBoard) -> None:
+    def test_many_due_at_once_are_posted_once_by_fire_time_and_then_by_id(self, board: JobBoard) -> None:
+        first = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
+        expected = []
+        # More than a scheduler takes in one step; the ids are in another order than the fire times, which many share.
         for number in range(230):
-            overdue(board, hourly(f"report {number}"), hours=1)
-        assert fire(board) == 230
-        assert Counter(job.schedule_id for job in board.iterjobs()) == {f"report {n}": 1 for n in range(230)}
+            trigger = Every(hours=2 if number % 3 else 1, start=first + timedelta(minutes=number * 37 % 40))
+            schedule = hourly(f"report {number:03}", trigger=trigger)
+            expected.append((overdue(board, schedule, hours=4.5)[-1], schedule.id))
+        assert firing(board).fire_due(500).posted == 230
+        assert [(job.fire_time, job.schedule_id) for job in drain(board)] == sorted(expected)
 
     def test_large_details_are_posted_in_steps_that_the_store_can_take(self, board: JobBoard) -> None:
         large = {"text": "x" * 60_000}
