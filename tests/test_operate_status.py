@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from jobboard import Entity, Every, JobBoard, Posting, Schedule, backend
+from jobboard import Conductor, Entity, Every, Handlers, JobBoard, Posting, Schedule, backend
 from jobboard.board import client_of
 from jobboard.client import BackendClient
 from jobboard.operate.durations import duration, seconds_of
@@ -19,7 +20,7 @@ from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
 
 #: Everything is too late at once.
-NONE = Limits(wait=0, unhandled=-1, overdue=-1)
+NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
 
 
 @pytest.fixture
@@ -88,9 +89,36 @@ def test_slots_that_are_stuck(board: JobBoard) -> None:
     assert "no fork" in status(board)["findings"][0]["text"]
 
 
+def test_a_handler_that_never_returns_is_found_though_its_claim_holds(board: JobBoard) -> None:
+    handlers, let_go = Handlers(), threading.Event()
+    handlers.add("hangs", lambda job: bool(let_go.wait(60)))
+    handlers.add("quick", lambda job: None)
+    conductor = Conductor("worker", board, handlers, concurrency=2, expiry=3)
+    conductor.start()
+    try:
+        job = board.post("hangs")
+        board.post("quick")
+        eventually(lambda: found(board, Limits(run=0)) == [("ATTENTION", "runs_long", conductor.who)], within=30)
+        assert found(board) == []
+        view = status(board, Limits(run=0))
+        assert "'hangs' for " in view["findings"][0]["text"]
+        assert job.uuid in view["findings"][0]["text"]
+        longest = view["conductors"]["longest"]
+        assert longest | {"seconds": 0} == {
+            "uuid": job.uuid, "name": "hangs", "seconds": 0, "conductor": conductor.who,
+        }  # fmt: skip
+    finally:
+        let_go.set()
+        conductor.stop()
+
+
 def test_what_conductors_tell_may_be_anything(board: JobBoard) -> None:
     board.post("a")
-    for told in ({"names": 3}, {"names": [["a"]], "stuck": "x", "stuck_names": 1}, {"stuck": None, "refused": {}}):
+    for told in (
+        {"names": 3},
+        {"names": [["a"]], "stuck": "x", "stuck_names": 1, "longest": 3},
+        {"stuck": None, "refused": {}, "longest": [1, {"uuid": 2}]},
+    ):
         board.register_entity(Entity("conductor", "worker", dict(told)))
         assert found(board) == [("ATTENTION", "no_conductor", "a")]
 

@@ -86,7 +86,7 @@ def test_a_claim_and_its_owner(board: JobBoard) -> None:
     job = board.post("a", max_attempts=3)
     board.claim(job, "worker", expiry=1000)
     assert kinds(job) == ["claimed", "owner_unknown"]
-    assert "worker until" in text(job)
+    assert "worker since " in text(job)
     assert "attempt 1 of 3, token" in text(job)
     register(board)
     assert kinds(job) == ["claimed"]

@@ -28,17 +28,22 @@ _COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", 
 @click.option(
     "--max-wait", type=SPAN, default="15m", show_default=True, help="A job that waits longer wants attention."
 )
+@click.option(
+    "--max-run", type=SPAN, default="1h", show_default=True, help="A handler that runs longer wants attention."
+)
 @click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
 @click.option("--interval", type=SPAN, default="2s", show_default=True, help="The time between two looks of --watch.")
 @click.option("--for", "span", type=SPAN, help="End --watch after this time.")
 @pass_session
-def status_command(session: Session, max_wait: float, watch: bool, interval: float, span: float | None) -> None:
+def status_command(
+    session: Session, max_wait: float, max_run: float, watch: bool, interval: float, span: float | None
+) -> None:
     """Say on one screen how the board is. Exit status: 0 well, 1 wants attention, 2 bad: work is not done."""
     # The board's import takes longer than all others, and --help needs none of it.
     from jobboard.operate.status import status
     from jobboard.operate.verdict import Limits, Verdict
 
-    board, limits = session.closed_board(create=False), Limits(wait=max_wait)
+    board, limits = session.closed_board(create=False), Limits(wait=max_wait, run=max_run)
     click.get_current_context().call_on_close(board.close)
     deadline = time.monotonic() + (0.0 if not watch else float("inf") if span is None else span)
     while True:
@@ -99,11 +104,16 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     return {
         "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",
+        "longest run": _longest(conductors["longest"]),
         "schedulers": f"{view['schedulers']['alive']} alive, {view['schedulers']['gone']} gone",
         "schedules": f"{schedules['active']} active, {schedules['paused']} paused, {schedules['finished']} finished, "
         f"{len(schedules['set_aside'])} set aside{more}",
         "paused": shown(paused) or "nothing",
     }
+
+
+def _longest(run: dict[str, Any] | None) -> str:
+    return f"{run['name']} {run['uuid']} for {duration(run['seconds'])}" if run else "nothing runs"
 
 
 def _say_more(output: Output, number: int) -> None:

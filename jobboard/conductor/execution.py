@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
@@ -15,6 +16,9 @@ from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.job import Job, Undecodable, row_of
 from jobboard.logbook import LogBook
+
+#: How many of the longest runs a conductor tells operators.
+_MAX_TOLD = 5
 
 _current: ContextVar[Execution | None] = ContextVar("jobboard_execution", default=None)
 
@@ -151,3 +155,13 @@ class Execution:
 
     def save_book(self, book: LogBook) -> None:
         self.board.save_book(book)
+
+
+def longest_of(executions: Iterable[Execution]) -> list[dict[str, Any]]:
+    """Return the handlers that have run longest, for operators: the uuid and the name of each job, and the seconds."""
+    began = {execution: execution.began_at for execution in executions if execution.outcome is None}
+    running = sorted(
+        ((at, execution.snapshot) for execution, at in began.items() if at is not None), key=lambda run: run[0]
+    )
+    now = time.monotonic()
+    return [{"uuid": job.uuid, "name": job.name, "seconds": round(now - at, 1)} for at, job in running[:_MAX_TOLD]]

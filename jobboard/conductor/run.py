@@ -16,7 +16,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
-from jobboard.conductor.execution import Execution
+from jobboard.conductor.execution import Execution, longest_of
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
@@ -133,6 +133,7 @@ class ConductorRun:
             "names": sorted(self._all_names),
             "label": self._options.name,
             "quiet": self._quiet,
+            "longest": longest_of(self._renewer.held()),
             **self.health(),
         }
 

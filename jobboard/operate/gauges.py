@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import NameOverview, Overview, overview
-from jobboard.operate.participants import number_of
+from jobboard.operate.participants import number_of, runs_of
 from jobboard.telemetry.prometheus import MAX_NAMES, OTHER
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _GAUGES = {
     "conductors": ("Conductors that are alive and claim jobs of this name.", ("board", "name")),
     "entities": ("Conductors, schedulers and others, alive or gone.", ("board", "kind", "alive")),
     "slots": ("Slots of living conductors.", ("board", "state")),
+    "longest_run_seconds": ("How long the handler that runs longest has run; 0 if none runs.", ("board",)),
     "schedules": ("Schedules by state.", ("board", "state")),
     "schedule_overdue_seconds": ("Since the most overdue schedule was to fire; 0 if none is.", ("board",)),
 }
@@ -92,6 +93,8 @@ def _fill(families: _Families, board: str, look: Overview) -> None:
     crew = [entity for entity in look.entities if entity.kind == "conductor" and entity.alive]
     for state, field in (("all", "concurrency"), ("taken", "running"), ("stuck", "stuck")):
         families.add("slots", board, state, value=sum(number_of(entity, field) for entity in crew))
+    longest = max((run.seconds for entity in crew for run in runs_of(entity)), default=0.0)
+    families.add("longest_run_seconds", board, value=longest)
     schedules = look.schedules
     numbers = {"active": schedules.active, "paused": schedules.paused, "set_aside": len(schedules.set_aside)}
     for state, number in numbers.items():

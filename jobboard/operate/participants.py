@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,29 @@ def number_of(entity: Entity, what: str) -> int:
     """Return a number from the metadata, such as ``"stuck"``; 0 if it is none."""
     number = entity.metadata.get(what)
     return number if isinstance(number, int) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A handler that has not returned: the job's uuid and name, and the seconds until its conductor last told of it."""
+
+    uuid: str
+    name: str
+    seconds: float
+
+
+def runs_of(entity: Entity) -> list[Run]:
+    """Return what it has run longest, the longest first; conductors tell five at most."""
+    told = entity.metadata.get("longest")
+    runs = [_run_of(run) for run in told if isinstance(run, dict)] if isinstance(told, (list, tuple)) else []
+    return sorted(filter(None, runs), key=lambda run: -run.seconds)
+
+
+def _run_of(told: dict[str, object]) -> Run | None:
+    match told:
+        case {"uuid": str(uuid), "name": str(name), "seconds": int() | float() as seconds}:
+            return Run(uuid, name, float(seconds))
+    return None
 
 
 def handles(entity: Entity, name: str) -> bool:

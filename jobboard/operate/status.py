@@ -10,7 +10,7 @@ from jobboard.board import JobBoard
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import Overview, overview
-from jobboard.operate.participants import is_quiet, number_of
+from jobboard.operate.participants import is_quiet, number_of, runs_of
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
 from jobboard.operate.views import paused_view
 from jobboard.validation import moment
@@ -55,7 +55,7 @@ def _seen(look: Overview) -> dict[str, Any]:
             }
             for name in look.names
         },
-        "conductors": _alive(conductors) | {"quiet": _quiet(conductors)} | slots,
+        "conductors": _alive(conductors) | {"quiet": _quiet(conductors), "longest": _longest(conductors)} | slots,
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],
@@ -66,6 +66,11 @@ def _seen(look: Overview) -> dict[str, Any]:
 def _alive(entities: Sequence[Entity]) -> dict[str, int]:
     alive = sum(entity.alive for entity in entities)
     return {"alive": alive, "gone": len(entities) - alive}
+
+
+def _longest(entities: Sequence[Entity]) -> dict[str, Any] | None:
+    runs = [asdict(run) | {"conductor": entity.name} for entity in entities if entity.alive for run in runs_of(entity)]
+    return max(runs, key=lambda run: float(run["seconds"]), default=None)
 
 
 def _quiet(entities: Sequence[Entity]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jobboard.entity import Entity
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
-from jobboard.operate.participants import names_of, number_of
+from jobboard.operate.participants import names_of, number_of, runs_of
 
 
 class Verdict(enum.IntEnum):
@@ -40,11 +40,13 @@ class Limits:
     """What a board may do and still be well; in seconds.
 
     :ivar wait: the next job of a name may wait so long.
+    :ivar run: a handler may run so long.
     :ivar unhandled: jobs may wait so long without a conductor that claims them, such as during a restart.
     :ivar overdue: a schedule may be so late.
     """
 
     wait: float = 900.0
+    run: float = 3600.0
     unhandled: float = 60.0
     overdue: float = 60.0
 
@@ -52,11 +54,11 @@ class Limits:
 def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
-    Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``waits_long``,
-    ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``, ``set_aside``, ``trash``.
+    Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``runs_long``,
+    ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``, ``set_aside``, ``trash``.
     """
     known = limits or Limits()
-    found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview)]
+    found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview, known)]
     found += [*_of_schedules(overview, known), *_of_trash(overview)]
     return sorted(found, key=lambda finding: -finding.verdict)
 
@@ -98,7 +100,7 @@ def _waiting(name: NameOverview) -> str:
     return f"{number} job{'s' * (number != 1)} named {name.name!r} wait{'s' * (number == 1)}{since}"
 
 
-def _of_conductors(overview: Overview) -> Iterator[Finding]:
+def _of_conductors(overview: Overview, limits: Limits) -> Iterator[Finding]:
     for entity in overview.entities:
         if entity.kind != "conductor" or not entity.alive:
             continue
@@ -109,6 +111,10 @@ def _of_conductors(overview: Overview) -> Iterator[Finding]:
         elif stuck:
             text = f"{slots}, in handlers of {_listed(entity, 'stuck_names')} that outlast their claims."
             yield Finding(Verdict.ATTENTION, "stuck", entity.name, text)
+        if long := [run for run in runs_of(entity) if run.seconds > limits.run]:
+            runs = ", ".join(f"{run.name!r} for {duration(run.seconds)} (job {run.uuid})" for run in long)
+            text = f"{entity.name} runs {runs}. Does it hang?"
+            yield Finding(Verdict.ATTENTION, "runs_long", entity.name, text)
 
 
 def _unhealthy(entity: Entity, slots: str) -> str:

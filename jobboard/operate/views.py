@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ENTITY_COLUMNS = (
     "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy",
-    "quiet", "names",
+    "quiet", "longest", "names",
 )  # fmt: skip
 
 

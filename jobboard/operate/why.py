@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from jobboard.events import EventKind
 from jobboard.operate.participants import handles, is_quiet, names_of, number_of
 from jobboard.states import JobState
 
@@ -63,7 +64,9 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
     record = job.record
     until = f"until {_when(record.expires_at)}, unless renewed" if record.expires_at else "without an end"
     attempt = _attempt(job)
-    reasons = [Reason("claimed", f"It is claimed by {record.owner} {until} ({attempt}, token {record.token}).")]
+    since = next((line.at for line in reversed(record.history) if line.kind is EventKind.CLAIMED), None)
+    claimed = f"It is claimed by {record.owner}{f' since {_when(since)}' if since else ''}"
+    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).")]
     owner = next((entity for entity in board.entities() if entity.name == record.owner), None)
     if owner is None:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
