@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -75,6 +76,12 @@ def test_the_demo_with_a_killed_conductor(uri: str, tmp_path: Path) -> None:
 def test_the_demo_on_several_servers(deployment: type[RedisCluster | RedisSentinel], tmp_path: Path) -> None:
     with deployment() as server:
         assert demo(tmp_path, server.uri, 200)["jobs"] == 200
+
+
+def test_the_doctor_names_the_server(run: Callable[..., str]) -> None:
+    found = {each["subject"]: each for each in json.loads(run("doctor", "--trial", "--json"))}
+    assert re.search(r": (Redis|PostgreSQL|MariaDB|etcd|ZooKeeper) \d+\.\d+.* answers$", found["store"]["text"])
+    assert found["rights"]["well"] is True
 
 
 def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, start: Start, tmp_path: Path) -> None:

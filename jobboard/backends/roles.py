@@ -106,6 +106,10 @@ class Maintenance(abc.ABC):
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Look for records that contradict each other, and mend each atomically if told to."""
 
+    @abc.abstractmethod
+    def server_version(self) -> str:
+        """Return the store and its version, such as ``Redis 7.0.15``; without it if the server does not tell."""
+
 
 #: The attributes of a backend that hold its roles.
 ROLES: Mapping[str, type[abc.ABC]] = {

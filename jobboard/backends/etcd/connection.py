@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -63,6 +64,11 @@ class Connection:
     def send(self, txn: Txn) -> TxnResult:
         """Send a transaction that changes something."""
         return result_of(self.http.call("/kv/txn", txn.payload(), changes=True))
+
+    def server_version(self) -> str:
+        """Return the version of an endpoint; "" if what answers, such as a proxy, tells none."""
+        found = re.search(r'"etcdserver": ?"([\d.]+)', self.http.request_time())
+        return found[1] if found else ""
 
     def board_names(self, board: str) -> list[str]:
         """Return the names of some boards, with one request for each; only ``board`` if it exists."""

@@ -150,9 +150,10 @@ class HttpClient:
 
         return self._logged_in(post, changes)
 
-    def request_time(self) -> None:
-        """Learn the time of an endpoint: ask it for its version."""
-        self._try_all(lambda client: client.session.get(f"{client.base_url}/version"), False)
+    def request_time(self) -> str:
+        """Learn the time of an endpoint: ask it for its version, which is returned."""
+        answer = self._try_all(lambda client: client.session.get(f"{client.base_url}/version"), False)
+        return answer.text
 
     def stream(self, path: str, payload: dict[str, Any]) -> Stream:
         """Open a stream of answers.

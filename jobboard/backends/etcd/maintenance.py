@@ -38,5 +38,8 @@ class Maintenance(roles.Maintenance):
     def tidy(self, limit: int) -> int:
         return self._participants.tidy(limit)
 
+    def server_version(self) -> str:
+        return f"etcd {self._connection.server_version()}"
+
     def audit(self, repair: bool) -> list[AuditFinding]:
         return self._audit.audit(repair)

@@ -53,3 +53,6 @@ class Maintenance(roles.Maintenance):
         with self._lock:
             now = self._begin()
             return audit(self._store, repair, now)
+
+    def server_version(self) -> str:
+        return "memory of this process"

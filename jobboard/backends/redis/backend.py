@@ -84,7 +84,7 @@ class RedisBackend(Backend):
         self.schedules = Schedules(self.client)
         self.entities = Entities(self.client)
         self.books = Books(self.client)
-        self.maintenance = Maintenance(self.client)
+        self.maintenance = Maintenance(self.client, self._checks)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
         self._waiters = Waiters(self.client, self._subscriptions)
         self._is_open = False

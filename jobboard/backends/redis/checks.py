@@ -40,10 +40,9 @@ class ServerChecks:
     def check_server(self) -> None:
         """Refuse a server that can't be trusted, and warn of one that keeps nothing on disk."""
         self._client.writes_through = False
-        info = self._ask("INFO", "everything")
-        if info is None:
+        facts = self.facts()
+        if not facts:
             return
-        facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
         version = facts.get("redis_version", "")
         self._check_version(version)
         self._check_eviction(facts.get("maxmemory_policy", "noeviction"))
@@ -52,6 +51,11 @@ class ServerChecks:
             self._check_disk(is_appending, version)
         if not is_appending:
             self._warn_if_nothing_is_saved()
+
+    def facts(self) -> dict[str, str]:
+        """Return what the server says of itself; {} if this user may not ask."""
+        info = self._ask("INFO", "everything")
+        return dict(line.split(":", 1) for line in (info or b"").decode().splitlines() if ":" in line)
 
     def check_rights(self) -> None:
         """Refuse a user who may not call some command of the scripts, which would fail halfway."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobboard.backends import roles
+from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import text_of
 from jobboard.backends.rows import AuditFinding
@@ -11,8 +12,9 @@ from jobboard.backends.rows import AuditFinding
 class Maintenance(roles.Maintenance):
     """Each method is one script; an audit calls its script for a part of the board at a time."""
 
-    def __init__(self, client: RedisClient) -> None:
+    def __init__(self, client: RedisClient, checks: ServerChecks) -> None:
         self._client = client
+        self._checks = checks
 
     def pause(self, name: str | None) -> None:
         self._client.change("pause", name or "")
@@ -25,6 +27,9 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         return int(self._client.read("tidy", limit)[1])
+
+    def server_version(self) -> str:
+        return f"Redis {self._checks.facts().get('redis_version', '')}".rstrip()
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Check every record first, and then the indexes that lead to records."""

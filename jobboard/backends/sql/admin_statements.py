@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from jobboard.backends.sql.schema import boards, books, entities, meta, pauses
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
@@ -15,6 +15,8 @@ IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
 ADD_BOARD = insert_new(boards, {"name": p("name")})
 BOARD_NAMES = Statement(select(boards.c.name))
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
+
+SERVER_VERSION = Statement(select(func.version()), sqlite=select(func.printf("SQLite %s", func.sqlite_version())))
 
 PAUSE = insert_new(pauses, {"board": p("board"), "name": p("name")})
 RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))

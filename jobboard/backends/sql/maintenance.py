@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
@@ -76,6 +77,18 @@ class Maintenance(roles.Maintenance):
     def audit(self, repair: bool) -> list[AuditFinding]:
         with self._transactions.write() if repair else self._transactions.read() as transaction:
             return audit(transaction, repair)
+
+    def server_version(self) -> str:
+        with self._transactions.read() as transaction:
+            ((text,),) = transaction.rows(admin_statements.SERVER_VERSION)
+        return server_name(str(text))
+
+
+def server_name(text: str) -> str:
+    """Return the product and its version, out of what a database says of itself."""
+    number = re.search(r"\d+(\.\d+)+", text)
+    product = next((name for name in ("PostgreSQL", "MariaDB", "SQLite") if name.lower() in text.lower()), "MySQL")
+    return f"{product} {number[0]}" if number else product
 
 
 def _restore(transaction: Transaction, uuid: str) -> TrashOutcome:

@@ -128,7 +128,7 @@ class ZooKeeperBackend(Backend):
             "schedules": schedules,
             "entities": entities,
             "books": Logbooks(connection, layout),
-            "maintenance": Maintenance(pauses, upkeep, auditor),
+            "maintenance": Maintenance(connection, pauses, upkeep, auditor),
         }
         self._notifier = ChangeNotifier(
             connection, layout, clock, sessions, listing, change_log, held, upkeep, self.board

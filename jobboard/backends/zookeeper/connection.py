@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -288,6 +289,12 @@ class Connection:
             # Also a leader may be: it can take in a commit later than a follower that has answered by then.
             mode = self._mode = (session, "Mode: standalone" not in info)
         return mode[1]
+
+    def server_version(self) -> str:
+        """Return the version of the server that this client is connected to; "" if it does not tell."""
+        info = self.internals.server_info(seconds_left(self._request_timeout))
+        found = re.match(r"Zookeeper version: (\d[\d.]*)", info)
+        return found[1] if found else ""
 
     def delete(self, path: str) -> bool:
         """Delete a znode; False if there was none."""

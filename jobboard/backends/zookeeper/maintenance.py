@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobboard.backends import roles
 from jobboard.backends.rows import AuditFinding
 from jobboard.backends.zookeeper.audit import Auditor
+from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.pauses import Pauses
 from jobboard.backends.zookeeper.upkeep import Upkeep
 
@@ -12,8 +13,8 @@ from jobboard.backends.zookeeper.upkeep import Upkeep
 class Maintenance(roles.Maintenance):
     """Pauses, upkeep and the audit."""
 
-    def __init__(self, pauses: Pauses, upkeep: Upkeep, auditor: Auditor) -> None:
-        self._pauses, self._upkeep, self._auditor = pauses, upkeep, auditor
+    def __init__(self, connection: Connection, pauses: Pauses, upkeep: Upkeep, auditor: Auditor) -> None:
+        self._connection, self._pauses, self._upkeep, self._auditor = connection, pauses, upkeep, auditor
 
     def pause(self, name: str | None) -> None:
         self._pauses.pause(name)
@@ -26,6 +27,9 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         return self._upkeep.tidy(limit)
+
+    def server_version(self) -> str:
+        return f"ZooKeeper {self._connection.server_version()}".rstrip()
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         return self._auditor.audit(repair)
