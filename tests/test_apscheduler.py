@@ -182,6 +182,10 @@ def test_a_whole_call_of_add_job() -> None:
         "replace",
     )
     assert convert_job("interval", minutes=5) == Converted({"trigger": Every(minutes=5)}, "raise")
+    first = convert_job("interval", minutes=5, next_run_time=datetime(2026, 12, 1, 9, tzinfo=BERLIN))
+    assert first == ({"trigger": Every(minutes=5)}, "raise", utc(2026, 12, 1, 8))
+    at_once = convert_job("date").schedule["trigger"]
+    assert abs(at_once.moment - datetime.now(UTC)) < timedelta(minutes=1)
     assert convert_job("interval", minutes=5, coalesce=True, misfire_grace_time=None).schedule == {
         "trigger": Every(minutes=5),
         "coalesce": "latest",
@@ -215,7 +219,6 @@ def test_a_whole_call_of_add_job() -> None:
         ("cron", {"hour": 3, "start_date": "soon"}, ValueError, "start_date must be like"),
         ("cron", {"hour": 3, "start_date": 5}, TypeError, "start_date must be a datetime"),
         ("interval", {}, ValueError, "needs a time span"),
-        ("date", {}, ValueError, "run_date must be given"),
         ("calendarinterval", {"months": 1, "start_date": date(2026, 1, 31)}, ValueError, "leaves out months"),
         ("calendarinterval", {"months": 1, "days": 1}, ValueError, "one of years, months"),
         ("calendarinterval", {"months": 1, "start_date": "soon"}, ValueError, "start_date must be like '2026-12-01'"),
@@ -223,7 +226,7 @@ def test_a_whole_call_of_add_job() -> None:
         ("cron", {"hour": 3, "executor": "pool"}, ValueError, "executor has no equivalent"),
         ("cron", {"hour": 3, "jobstore": "db"}, ValueError, "jobstore has no equivalent"),
         ("cron", {"hour": 3, "name": "x"}, ValueError, "name has no equivalent"),
-        ("cron", {"hour": 3, "next_run_time": utc(2026, 1, 1)}, ValueError, "next_run_time has no equivalent"),
+        ("cron", {"hour": 3, "next_run_time": datetime(2026, 1, 1)}, ValueError, "next_run_time must be an aware"),
     ],
 )
 def test_what_has_no_equivalent_is_refused(kind, keywords, error, fault) -> None:

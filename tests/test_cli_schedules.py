@@ -67,6 +67,16 @@ class TestChanging:
         jobboard("schedule", "add", "a", "write", *options)
         assert board.schedules.get("a").trigger == trigger
 
+    def test_the_first_time_can_be_told_and_all_be_removed(self, jobboard: Run, board: JobBoard) -> None:
+        first = datetime(2031, 1, 1, 9, 7, tzinfo=UTC)
+        jobboard("schedule", "add", "a", "write", "--every", "5m", "--next-run-time", first.isoformat())
+        assert board.schedules.get("a").next_fire_time == first
+        jobboard("schedule", "add", "b", "write", "--every", "5m")
+        for wrong in ([], ["a", "--all"], ["--all"]):
+            jobboard("schedule", "rm", *wrong, status=USAGE)
+        assert as_json(jobboard("schedule", "rm", "--all", "--yes", "--json")) == {"removed": 2}
+        assert list(board.schedules) == []
+
     @pytest.mark.parametrize(
         "options",
         [
@@ -83,7 +93,8 @@ class TestChanging:
         "arguments",
         [
             ["add", "a", "write", "--cron", "61 * * * *"], ["add", "a", "write", "--cron", "@daily", "--tz", "Mars"],
-            ["add", "a", "write", "--once", "2001-01-01T00:00Z"], ["add", "there", "write", "--every", "5m"],
+            ["add", "a", "write", "--once", "2001-01-01T00:00Z", "--start", "2002-01-01T00:00Z"],
+            ["add", "there", "write", "--every", "5m"],
             ["add", "a", "write", "--trigger", '{"kind": "moon"}'], ["show", "a"], ["rm", "a"], ["fire", "a"],
             ["pause", "a"], ["modify", "a", "--job", "x"], ["import", "/no/such/file"],
             ["backfill", "there", "--from", "1990-01-01T00:00Z", "--to", "2030-01-01T00:00Z"],

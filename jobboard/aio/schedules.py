@@ -35,6 +35,7 @@ class AsyncSchedules(Twin):
     pause = awaited(Schedules.pause)
     resume = awaited(Schedules.resume)
     remove = awaited(Schedules.remove)
+    remove_all = awaited(Schedules.remove_all)
     get = awaited(Schedules.get)
     unreadable = awaited(Schedules.unreadable)
     upcoming = awaited(Schedules.upcoming)

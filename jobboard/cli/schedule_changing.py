@@ -8,7 +8,7 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
-from jobboard.cli.session import Session, command, if_exists_option, pass_session
+from jobboard.cli.session import Session, command, confirm, if_exists_option, pass_session
 from jobboard.cli.values import json_of, moment_of, read_text
 from jobboard.cli.zones import in_zone
 from jobboard.operate.explaining import zone_of
@@ -28,17 +28,19 @@ from jobboard.schedules.schedule import Schedule
 @click.argument("job")
 @schedule_options
 @click.option("--paused", is_flag=True, help="Nothing is due until it is resumed.")
+@click.option("--next-run-time", metavar="TIME", help="Its first fire time, whatever --cron or --every says.")
 @if_exists_option
 @pass_session
-def add(session: Session, /, id: str, job: str, paused: bool, if_exists: Any, **options: Any) -> None:
+def add(
+    session: Session, /, id: str, job: str, paused: bool, next_run_time: str | None, if_exists: Any, **options: Any
+) -> None:
     """Add a schedule that posts jobs named JOB."""
     fields = fields_of(options)
     if "trigger" not in fields:
         raise click.UsageError("say when: --cron, --every, --once or --trigger")
-    _tell(
-        session,
-        session.board(create=True).schedules.add(Schedule(id=id, job=job, paused=paused, **fields), if_exists),
-    )
+    first = None if next_run_time is None else moment_of("--next-run-time", next_run_time)
+    schedule = Schedule(id=id, job=job, paused=paused, **fields)
+    _tell(session, session.board(create=True).schedules.add(schedule, if_exists, next_run_time=first))
 
 
 @command(
@@ -75,13 +77,22 @@ def resume(session: Session, id: str) -> None:
     _tell(session, session.board().schedules.resume(id))
 
 
-@command("rm", "jobboard schedule rm nightly")
-@click.argument("id")
+@command("rm", "jobboard schedule rm nightly", "jobboard schedule rm --all --yes")
+@click.argument("id", required=False)
+@click.option("--all", "every", is_flag=True, help="Remove every schedule of the board.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
 @pass_session
-def rm(session: Session, id: str) -> None:
-    """Remove a schedule; the jobs that it posted stay."""
-    session.board().schedules.remove(id)
-    session.output.report({"id": id, "removed": True}, f"{id} is removed")
+def rm(session: Session, id: str | None, every: bool, yes: bool) -> None:
+    """Remove a schedule; the jobs that it posted stay. Asks first if it is --all."""
+    if (id is None) is not every:
+        raise click.UsageError("name a schedule, or say --all")
+    schedules = session.board().schedules
+    if id is not None:
+        schedules.remove(id)
+        session.output.report({"id": id, "removed": True}, f"{id} is removed")
+    elif yes or confirm(f"Remove every schedule of board {session.name!r}?"):
+        removed = schedules.remove_all()
+        session.output.report({"removed": removed}, f"{count(removed, 'schedule')} removed")
 
 
 @command("fire", "jobboard schedule fire nightly")

@@ -11,6 +11,7 @@ from jobboard.errors import MissingExtra
 from jobboard.schedules.apscheduler_cron import cron_of
 from jobboard.schedules.triggers import At, Calendar, Every
 from jobboard.schedules.triggers.zones import check_zone, zone_named
+from jobboard.validation import check_moment, moment
 
 if importlib.util.find_spec("cronsim") is None:
     raise MissingExtra("the converter needs the Python package 'cronsim': pip install 'jobboard[apscheduler]'")
@@ -22,10 +23,12 @@ class Converted(NamedTuple):
     :ivar schedule: keywords for ``Schedule``: ``trigger``, and those of ``id``, ``details``, ``start``, ``end``,
         ``jitter``, ``coalesce``, ``misfire_grace``, ``max_instances`` and ``paused`` that were given.
     :ivar if_exists: for ``board.schedules.add``: ``"raise"``, or ``"replace"`` for ``replace_existing=True``.
+    :ivar next_run_time: for ``board.schedules.add``: the first fire time, if one was given.
     """
 
     schedule: dict[str, Any]
     if_exists: str
+    next_run_time: datetime | None = None
 
 
 def convert_job(trigger: str, *, scheduler_timezone: Any = None, **keywords: Any) -> Converted:
@@ -39,6 +42,9 @@ def convert_job(trigger: str, *, scheduler_timezone: Any = None, **keywords: Any
     """
     given = dict(keywords)
     schedule: dict[str, Any] = {}
+    first = given.pop("next_run_time", None)
+    if "next_run_time" in keywords and first is None:
+        schedule["paused"] = True
     for keyword in [name for name in given if name in _JOB_KEYWORDS]:
         schedule |= _JOB_KEYWORDS[keyword](given.pop(keyword))
     if_exists = "replace" if given.pop("replace_existing", False) else "raise"
@@ -46,7 +52,7 @@ def convert_job(trigger: str, *, scheduler_timezone: Any = None, **keywords: Any
         if keyword in _NO_EQUIVALENT:
             raise ValueError(f"{keyword} has no equivalent: {_NO_EQUIVALENT[keyword]}")
     schedule |= convert_trigger(trigger, scheduler_timezone=scheduler_timezone, **given)
-    return Converted(schedule, if_exists)
+    return Converted(schedule, if_exists, None if first is None else moment(check_moment("next_run_time", first)))
 
 
 def convert_trigger(trigger: str, *, scheduler_timezone: Any = None, **keywords: Any) -> dict[str, Any]:
@@ -127,9 +133,8 @@ def _interval(given: dict[str, Any], moments: _Moments) -> dict[str, Any]:
 
 
 def _date(given: dict[str, Any], moments: _Moments) -> dict[str, Any]:
-    if "run_date" not in given:
-        raise ValueError("run_date must be given; for a job that runs now there is board.post(name)")
-    return {"trigger": At(moments.read("run_date", given["run_date"]))}
+    # Without a date APScheduler runs it at once.
+    return {"trigger": At(moments.read("run_date", given["run_date"]) if "run_date" in given else datetime.now(UTC))}
 
 
 def _calendar_interval(given: dict[str, Any], moments: _Moments) -> dict[str, Any]:
@@ -176,12 +181,6 @@ _TRIGGERS: Mapping[str, tuple[tuple[str, ...], _Convert]] = {
 _COMBINED = "For 'and' and 'or' convert their triggers one by one, and put them into AllOf or AnyOf"
 
 
-def _paused(value: Any) -> dict[str, Any]:
-    if value is not None:
-        raise ValueError("next_run_time has no equivalent but None, which is paused; for a first run now: fire_now(id)")
-    return {"paused": True}
-
-
 def _details(value: Any) -> dict[str, Any]:
     return {"details": dict(value)} if value else {}
 
@@ -200,7 +199,6 @@ _JOB_KEYWORDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
     "coalesce": lambda value: {"coalesce": "latest" if value else "all"},
     "misfire_grace_time": lambda value: {"misfire_grace": None if value is None else float(value)},
     "max_instances": lambda value: {"max_instances": value},
-    "next_run_time": _paused,
 }
 
 _NO_EQUIVALENT = {

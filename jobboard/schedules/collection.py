@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Literal
 
 from jobboard.backends.rows import JobRow, NewJob, ScheduleRow, ScheduleStep, Verdict
@@ -70,8 +70,16 @@ class Schedules:
         self._firing = Firing(client)
         self._handle_of = handle_of
 
-    def add(self, schedule: Schedule, if_exists: Literal["raise", "keep", "replace"] = "raise") -> Schedule:
+    def add(
+        self,
+        schedule: Schedule,
+        if_exists: Literal["raise", "keep", "replace"] = "raise",
+        *,
+        next_run_time: datetime | None = None,
+    ) -> Schedule:
         """Put a schedule on the board; its first fire time is the first one after this moment. Atomic.
+
+        An ``At`` that has passed is due at once, or missed if that is later than ``misfire_grace``.
 
         :param schedule: its ``progress`` is ignored.
         :param if_exists: if there is one of this id: ``"raise"``, ``"keep"`` it as it is, or ``"replace"`` it. A
@@ -90,10 +98,11 @@ class Schedules:
         check_details(schedule, self._client.largest_details)
         check_interval(schedule.trigger, self._client.least_interval)
         fresh = replace(schedule, progress=None)
+        first = None if next_run_time is None else _within(fresh, next_run_time)
 
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
             if old is None:
-                return change_of(fresh, None, first_progress(fresh, now), now, "added")
+                return change_of(fresh, None, first_progress(fresh, now, first), now, "added")
             if if_exists == "raise":
                 raise AlreadyScheduled(
                     f"there is a schedule {fresh.id!r} on board {self._client.name!r}; "
@@ -103,7 +112,7 @@ class Schedules:
                 return None
             # Whoever paused it knew why; a program that adds its schedules whenever it starts does not.
             new = replace(fresh, paused=fresh.paused or old.schedule.paused)
-            return change_of(new, old.version, kept_progress(old.schedule, new, now), now, "replaced")
+            return change_of(new, old.version, kept_progress(old.schedule, new, now, first), now, "replaced")
 
         if if_exists == "replace":
             self._remove_unreadable(fresh.id)
@@ -184,6 +193,21 @@ class Schedules:
                 return
         raise self._too_busy(id)
 
+    def remove_all(self) -> int:
+        """Delete every schedule, also those that can't be decoded; the jobs that they posted stay. Atomic in parts.
+
+        :returns: how many were removed; one that is added meanwhile may stay.
+        """
+        removed = 0
+        for _ in range(_MAX_TRIES):
+            steps = [removal_of(row) for row in self._rows()]
+            if not steps:
+                return removed
+            for part in self._client.batches(steps):
+                verdicts = self._client.call(self._backend.schedules.step, part)
+                removed += sum(verdict is not Verdict.LOST for verdict in verdicts)
+        raise BoardUnavailable(f"schedules are added and changed faster than they can be removed; {removed} are")
+
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def get(self, id: str) -> Schedule:
@@ -231,8 +255,13 @@ class Schedules:
         assert progress is not None
         if schedule.max_runs is not None:
             count = min(count, max(0, schedule.max_runs - progress.runs))
-        after = self._client.call(self._backend.now) if schedule.paused else progress.settled
-        return [moment(time) for time in islice(fire_times(schedule, after), count)]
+        if schedule.paused:
+            times = fire_times(schedule, self._client.call(self._backend.now))
+        elif progress.upcoming is not None:
+            times = chain([progress.upcoming], fire_times(schedule, progress.upcoming))
+        else:
+            times = iter(())
+        return [moment(time) for time in islice(times, count)]
 
     def due_at(self, id: str) -> datetime | None:
         """Return when the schedule is due next, its jitter included; None if it is not.
@@ -406,3 +435,12 @@ class Schedules:
 
     def _too_busy(self, id: str) -> BoardUnavailable:
         return BoardUnavailable(f"schedule {id!r} changed {_MAX_TRIES} times while this change was made; try again")
+
+
+def _within(schedule: Schedule, next_run_time: datetime) -> float:
+    first = check_moment("next_run_time", next_run_time)
+    if schedule.start is not None and next_run_time < schedule.start:
+        raise ValueError(f"next_run_time {next_run_time} is before the start {schedule.start} of {schedule.id!r}")
+    if schedule.end is not None and next_run_time > schedule.end:
+        raise ValueError(f"next_run_time {next_run_time} is after the end {schedule.end} of {schedule.id!r}")
+    return first

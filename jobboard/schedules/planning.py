@@ -26,7 +26,7 @@ MAX_COUNTED = 20
 _ROOM_INTERVAL = 5.0
 
 #: The step between two moments, in seconds: strictly later than this before ``start`` is ``start`` or later.
-_MICROSECOND = 1e-6
+MICROSECOND = 1e-6
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Plan:
 def first_fire_time(schedule: Schedule, after: float) -> float | None:
     """Return the schedule's first fire time later than ``after``, within its start and end."""
     if schedule.start is not None:
-        after = max(after, schedule.start.timestamp() - _MICROSECOND)
+        after = max(after, schedule.start.timestamp() - MICROSECOND)
     found = schedule.trigger.next_fire_time(moment(after))
     if found is None or (schedule.end is not None and found > schedule.end):
         return None
@@ -166,7 +166,7 @@ def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], f
     made.omit(EventKind.MISSED, times[1:-1], "and those up to the next one told of, which were not counted")
     first: float | None = times[0]
     if schedule.misfire_grace is not None:
-        first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - _MICROSECOND)
+        first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - MICROSECOND)
     certain = now - schedule.jitter
     latest = _last_fire_time(schedule, times[0], certain) or times[0]
     rest, upcoming = _walk(schedule, first_fire_time(schedule, latest), now, MAX_CAUGHT_UP)

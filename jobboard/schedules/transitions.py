@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,10 @@ from functools import lru_cache
 from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.events import EventKind
 from jobboard.payload import Payload, pack_payload
-from jobboard.schedules.planning import Plan, first_fire_time, next_due
+from jobboard.schedules.planning import MICROSECOND, Plan, first_fire_time, next_due
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule
+from jobboard.schedules.triggers import At
 from jobboard.states import JobPriority
 from jobboard.validation import moment, new_uuid
 
@@ -38,12 +40,32 @@ class Stored:
         return self.schedule.progress
 
 
-def first_progress(schedule: Schedule, now: float) -> Progress:
+def first_progress(schedule: Schedule, now: float, next_run_time: float | None = None) -> Progress:
+    """Return the progress of a new schedule.
+
+    :param next_run_time: its first fire time, whatever its trigger says; also a past one.
+    """
     progress = Progress(now)
-    start_at(schedule, progress, now)
+    _start_new(schedule, progress, now, next_run_time)
     if progress.upcoming is None:
         raise ValueError(f"schedule {schedule.id!r} would never fire: its trigger has no time after {moment(now)}")
     return progress
+
+
+def _start_new(schedule: Schedule, progress: Progress, now: float, next_run_time: float | None = None) -> None:
+    """Let the times of a new schedule or trigger begin; the moment of an ``At`` is one of them, also if it has passed.
+
+    It is not if something later is decided: the same moment would be posted twice by programs that replace each
+    other's schedules.
+    """
+    decided = progress.settled if progress.runs or progress.missed or progress.skipped else -math.inf
+    start_at(schedule, progress, now)
+    if next_run_time is not None:
+        progress.settled, progress.upcoming = min(progress.settled, next_run_time - MICROSECOND), next_run_time
+    elif progress.upcoming is None and isinstance(schedule.trigger, At):
+        before = schedule.trigger.moment.timestamp() - MICROSECOND
+        if before >= decided:
+            progress.settled, progress.upcoming = before, first_fire_time(schedule, before)
 
 
 def start_at(schedule: Schedule, progress: Progress, now: float) -> None:
@@ -52,11 +74,19 @@ def start_at(schedule: Schedule, progress: Progress, now: float) -> None:
     progress.upcoming = first_fire_time(schedule, progress.settled)
 
 
-def kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
+def kept_progress(old: Schedule, new: Schedule, now: float, next_run_time: float | None = None) -> Progress:
+    """Return the progress of a schedule that takes the place of another.
+
+    :param next_run_time: its next fire time if its times are other ones.
+    """
     assert old.progress is not None
     progress = old.progress.copy()
-    if _starts_anew(old, new, progress):
-        start_at(new, progress, now)
+    has_other_times = any(getattr(old, what) != getattr(new, what) for what in _TIMES)
+    if has_other_times or _starts_anew(old, new, progress):
+        if old.trigger != new.trigger or (has_other_times and next_run_time is not None):
+            _start_new(new, progress, now, next_run_time)
+        else:
+            start_at(new, progress, now)
         progress.buffered = None
     progress.fault = None
     if new.paused:
@@ -70,8 +100,7 @@ def kept_progress(old: Schedule, new: Schedule, now: float) -> Progress:
 
 def _starts_anew(old: Schedule, new: Schedule, progress: Progress) -> bool:
     return (
-        any(getattr(old, what) != getattr(new, what) for what in _TIMES)
-        or (old.paused and not new.paused)
+        (old.paused and not new.paused)
         or (old.max_runs != new.max_runs and progress.upcoming is None)
         or progress.fault is not None
     )

@@ -196,11 +196,61 @@ class ScheduleCases(Case):
         assert board.schedules.upcoming("report", 3) == upcoming
 
     def test_one_that_would_never_fire_is_refused(self, board: JobBoard) -> None:
+        at = At(datetime(2020, 1, 1, tzinfo=UTC))
         with pytest.raises(ValueError, match="never fire"):
-            board.schedules.add(Schedule("late", At(datetime(2020, 1, 1, tzinfo=UTC)), "write"))
+            board.schedules.add(Schedule("late", at, "write", start=datetime(2021, 1, 1, tzinfo=UTC)))
+        with pytest.raises(ValueError, match="never fire"):
+            board.schedules.add(Schedule("late", AnyOf(at, at), "write"))
         with pytest.raises(ValueError, match="never fire"):
             board.schedules.add(hourly(end=datetime(2020, 1, 1, tzinfo=UTC)))
         assert list(board.schedules) == []
+
+    def test_a_moment_that_has_passed_is_due_at_once_and_once(self, board: JobBoard) -> None:
+        first, second = (datetime.now(UTC) - timedelta(minutes=minutes) for minutes in (9, 2))
+        once = Schedule("once", At(first), "write")
+        added = board.schedules.add(once)
+        assert (added.next_fire_time, board.schedules.upcoming("once", 2)) == (first, [first])
+        board.schedules.add(Schedule("late", At(first), "write", misfire_grace=60))
+        assert fire(board) == 1
+        assert (fires_of(board.iterjobs()), kinds_of(board, "late")) == ([first], [(EventKind.MISSED, 1)])
+        # A program that adds it whenever it starts posts nothing twice, nor do two that know of different moments.
+        for trigger, posted in ((At(first), 0), (At(second), 1), (At(first), 0), (At(second), 0)):
+            board.schedules.add(Schedule("once", trigger, "write", max_instances=None), "replace")
+            assert (fire(board), board.schedules.get("once").state) == (posted, "finished")
+        # One that has posted nothing yet may go back.
+        board.schedules.add(hourly())
+        board.schedules.modify("report", trigger=At(first))
+        assert fire(board) == 1
+
+    def test_the_first_fire_time_may_be_any(self, board: JobBoard) -> None:
+        first = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3, minutes=7)
+        assert board.schedules.add(hourly(), next_run_time=first).next_fire_time == first
+        upcoming = board.schedules.upcoming("report", 3)
+        assert (upcoming[0], upcoming[2] - upcoming[1]) == (first, timedelta(hours=1))
+        assert first < upcoming[1] < first + timedelta(hours=1)
+        # A program that adds it whenever it starts does not put it off.
+        soon = datetime.now(UTC) - timedelta(minutes=1)
+        assert board.schedules.add(hourly(priority="high"), "replace", next_run_time=soon).next_fire_time == first
+        assert fire(board) == 0
+        seen = board.schedules.add(hourly(trigger=FULL_HOURS), "replace", next_run_time=soon)
+        assert (seen.next_fire_time, fire(board)) == (soon, 1)
+        following = board.schedules.get("report").next_fire_time
+        assert following is not None
+        assert (following > datetime.now(UTC), following.minute) == (True, 0)
+        for bound in ({"start": first + timedelta(days=1)}, {"end": first - timedelta(days=1)}):
+            with pytest.raises(ValueError, match="next_run_time.*(before the start|after the end)"):
+                board.schedules.add(hourly("other", **bound), next_run_time=first)
+        with pytest.raises(ValueError, match="aware"):
+            board.schedules.add(hourly("other"), next_run_time=datetime(2030, 1, 1))
+
+    def test_all_are_removed_at_once(self, board: JobBoard, other: JobBoard) -> None:
+        assert board.schedules.remove_all() == 0
+        for number in range(130):
+            board.schedules.add(hourly(f"report {number}"))
+        job = board.schedules.fire_now("report 7")
+        spoil(board, "report 8")
+        assert (other.schedules.remove_all(), list(board.schedules), board.schedules.unreadable()) == (130, [], [])
+        assert uuids_of(board.iterjobs()) == [job.uuid]
 
     def test_start_and_end_bound_the_fire_times(self, board: JobBoard) -> None:
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
