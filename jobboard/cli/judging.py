@@ -104,7 +104,7 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     return {
         "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",
-        "longest run": _longest(conductors["longest"]),
+        "oldest run": _longest(conductors["longest"]),
         "schedulers": f"{view['schedulers']['alive']} alive, {view['schedulers']['gone']} gone",
         "schedules": f"{schedules['active']} active, {schedules['paused']} paused, {schedules['finished']} finished, "
         f"{len(schedules['set_aside'])} set aside{more}",

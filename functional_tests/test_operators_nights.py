@@ -1,0 +1,176 @@
+"""What an operator does at 3 a.m. in the terminal: finds and mends what the operators' guide shows, by its commands."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from harnesses.operator import Operator
+from servers.redis_servers import RedisServer
+
+from jobboard import Every, Job, JobBoard, JobState, Schedule, fetch
+from jobboard.testing import eventually
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def board(uri: str) -> Iterator[JobBoard]:
+    with fetch("night", uri) as board:
+        yield board
+
+
+def conductor(start: Start, board: JobBoard, uri: str, handlers: str, *options: str) -> subprocess.Popen[str]:
+    """Start a conductor, and wait until it is at work."""
+    before = _alive(board)
+    which = ("--board", uri, "--name", "night", "conductor", f"harnesses.night_work:{handlers}")
+    process = start(*which, "--expiry", "3", *options)
+    eventually(lambda: _alive(board) - before, within=60)
+    return process
+
+
+def _alive(board: JobBoard) -> set[str]:
+    return {entity.name for entity in board.entities() if entity.alive}
+
+
+def is_complete(job: Job) -> bool:
+    return job.state is JobState.COMPLETE
+
+
+def eventually_well(operator: Operator) -> None:
+    eventually(lambda: operator.look_again("jobboard status")[0] == 0, within=60)
+
+
+def test_a_handler_hangs(start: Start, board: JobBoard, uri: str) -> None:
+    operator = Operator("A handler hangs", uri)
+    hung = board.post("resize", details={"hang": True})
+    process = conductor(start, board, uri, "broken", "--drain", "1")
+    eventually(lambda: hung.state is JobState.CLAIMED)
+    behind = board.post("resize")
+
+    looks = "jobboard status --max-run 5m"
+    operator.left.remove(looks)
+    short = looks.replace("5m", "0.5s")  # five minutes are long for a test
+    status, told = eventually(lambda: look if (look := operator.look_again(short))[0] else None, within=60)
+    assert (status, "runs 'resize' for" in told, f"(job {hung.uuid})" in told) == (1, True, True)
+    this = {"3f2a": hung.uuid[:8], "4711": str(process.pid)}
+    why = operator.run("jobboard why 3f2a", this)
+    assert "conductor@" in why
+    assert f":{process.pid}:" in why
+    operator.run("kill -USR1 4711", this)
+    operator.run("jobboard trash 3f2a --note 'hangs in scale'", this)
+    # The signal's report comes from a thread of its own.
+    assert "night_work.py" in _until(process, "in scale")
+    operator.run("kill 4711", this)
+    process.communicate(timeout=60)
+    conductor(start, board, uri, "mended")
+    assert behind.wait(60)
+    operator.run("jobboard restore 3f2a", this)
+    assert hung.wait(60)
+    eventually_well(operator)
+    assert operator.left == []
+
+
+def _until(process: subprocess.Popen[str], text: str) -> str:
+    """Return what a process says up to the line with this text."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            return "".join(lines)
+    raise AssertionError(f"{text!r} is not in what it said: {lines}")
+
+
+def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> None:
+    operator = Operator("All jobs of a kind fail", uri)
+    invoices = [board.post("invoice") for _ in range(3)]
+    waiting = board.post("invoice", delay=3600)
+    process = conductor(start, board, uri, "broken")
+    eventually(lambda: all(job.state is JobState.TRASHED for job in invoices), within=60)
+
+    told = operator.run("jobboard status", status=1)
+    assert "3 jobs named 'invoice' in the trash." in told
+    assert "3 invoice: LookupError: no customer 17" in told
+    operator.run("jobboard pause invoice")
+    other = board.post("resize")
+    assert other.wait(60), "other names go on"
+    listed = operator.run("jobboard trashed --job-name invoice --limit 10")
+    assert all(job.uuid in listed for job in invoices)
+    this = {"3f2a": listed.splitlines()[1].split()[0]}
+    assert 'raise LookupError("no customer 17")' in operator.run("jobboard show 3f2a", this)
+    process.terminate()
+    process.communicate(timeout=60)
+    conductor(start, board, uri, "mended")
+    operator.run("jobboard resume invoice")
+    operator.run("jobboard restore 3f2a", this)
+    first = board.get(this["3f2a"])
+    assert first.wait(60)
+    assert "COMPLETE" in operator.run("jobboard show 3f2a", this)
+    operator.run("jobboard restore --job-name invoice --reason 'no customer' --yes")
+    operator.run("jobboard run-now --job-name invoice --yes")
+    assert all(job.wait(60) for job in [*invoices, waiting])
+    assert all(map(is_complete, [*invoices, waiting]))
+    eventually_well(operator)
+    assert operator.left == []
+
+
+def test_nothing_fires(start: Start, board: JobBoard, uri: str) -> None:
+    operator = Operator("Nothing fires", uri)
+    board.schedules.add(Schedule("nightly", Every(seconds=1), "report"))
+    conductor(start, board, uri, "mended")
+    eventually(lambda: _next(board) < datetime.now(UTC), within=30)
+
+    assert "No scheduler is alive; active schedules: 1." in operator.run("jobboard status", status=None)
+    assert "nightly\tactive" in operator.run("jobboard schedule ls")
+    start(*operator.words("jobboard scheduler")[1:], "--board", uri, "--name", "night")
+    eventually(lambda: board.schedules.history("nightly"), within=60)
+    assert "report" in operator.run("jobboard schedule show nightly")
+    now = datetime.now(UTC)
+    backfill = next(command for command in operator.left if "backfill" in command)
+    times = {
+        "2026-11-22T00:00:00Z": _iso(now - timedelta(seconds=63)),
+        "2026-11-22T06:00:00Z": _iso(now - timedelta(seconds=60)),
+    }
+    assert "jobs posted" in operator.run(backfill, times)
+    eventually_well(operator)
+    assert operator.left == []
+
+
+def _next(board: JobBoard) -> datetime:
+    at = board.schedules.get("nightly").next_fire_time
+    assert at is not None
+    return at
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def test_the_store_is_dead(start: Start) -> None:
+    with RedisServer({"appendonly": "yes", "appendfsync": "always"}) as server, fetch("night", server.uri) as board:
+        operator = Operator("The store is dead", server.uri)
+        conductor(start, board, server.uri, "mended")
+        later = board.post("resize", delay=5)
+        server.kill()
+        watch = operator.words("jobboard status --watch --interval 10s")
+        told = operator.run_words([*watch, "--for", "0s"], 2)
+        assert f"Redis at 127.0.0.1:{server.port} can't be reached" in told
+        assert f"127.0.0.1:{server.port} can't be reached" in operator.run_words(["jobboard", "stats"], 3)
+        server.start()
+        server.freeze()
+        assert f"Redis at 127.0.0.1:{server.port} can't be reached" in operator.run_words(["jobboard", "status"], 2)
+        server.thaw()
+        assert later.wait(60), "conductors go on by themselves"
+        assert "all records agree" in operator.run("jobboard check")
+        operator.left.remove("jobboard status")
+        eventually_well(operator)
+        assert operator.left == []
