@@ -158,6 +158,7 @@ def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
     assert done("restore", "--reason", "disk", "--limit", "101") == {"restored": 101, "refused": []}
     board.post("mail", delay=1000, key="now")
     assert done("run-now", "--key", "now") == {"promoted": 1, "refused": []}
+    assert done("reprioritize", "--key", "now", "--priority", "low") == {"reprioritized": 1, "refused": []}
     assert done("cancel", "--state", "delayed") == {"cancelled": 1, "refused": []}
     assert 24 <= done("purge", "--all")["purged"] <= 25
     assert held[2].state in (JobState.CLAIMED, JobState.TRASHED, JobState.UNCLAIMED)

@@ -12,6 +12,7 @@ class EventKind(str, enum.Enum):
 
     POSTED = "POSTED"
     REPLACED = "REPLACED"
+    REPRIORITIZED = "REPRIORITIZED"
     DUE = "DUE"
     CLAIMED = "CLAIMED"
     EXTENDED = "EXTENDED"

@@ -201,6 +201,21 @@ class TestOperating:
         assert as_json(jobboard("run-now", "--all", "--yes", "--json")) == {"promoted": 2, "refused": []}
         assert board.claim_next("alice", limit=5) == jobs
 
+    def test_reprioritize(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = [board.post(name, key=name) for name in ("a", "b", "c", "d")]
+        assert jobboard("reprioritize", "b:b", "--priority", "high", "--note", "x") == "1 job named 'b' reprioritized\n"
+        line = jobs[1].history[-1]
+        assert ("@" in (line.who or ""), line.reason) == (True, "to HIGH: x")
+        assert "reprioritize 1 job named 'a'? Say --yes" in jobboard(
+            "reprioritize", "--key", "a", "--priority", "low", status=USAGE
+        )
+        assert "--priority" in jobboard("reprioritize", "a:a", status=USAGE)
+        board.claim(jobs[2], "alice")
+        assert "claimed" in jobboard("reprioritize", jobs[2].uuid, "--priority", "low", status=REFUSED)
+        done = as_json(jobboard("reprioritize", "--all", "--priority", "low", "--yes", "--json"))
+        assert done == {"reprioritized": 3, "refused": []}
+        assert [str(job.priority) for job in board.iterjobs()] == ["NORMAL", "LOW", "LOW", "LOW"]
+
     def test_restore_one_some_all(self, jobboard: Run, board: JobBoard) -> None:
         jobs = [board.post(name) for name in ("a", "b", "b", "c", "c")]
         for job, reason in zip(jobs, ("x", "disk full", "net", "disk full", "net"), strict=True):

@@ -13,7 +13,7 @@ from jobboard.board import client_of
 from jobboard.operate import bulk
 from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
 from jobboard.operate.selecting import Selection
-from jobboard.states import LIVE
+from jobboard.states import LIVE, JobPriority
 
 
 @pytest.fixture
@@ -124,6 +124,15 @@ class TestBulk:
         board.cancel(jobs[1])
         outcome = bulk.run_now_all(board, targets, _ignore)
         assert (outcome.done, len(outcome.refused), jobs[2].state) == (1, 2, JobState.UNCLAIMED)
+
+    def test_reprioritize(self, board: JobBoard) -> None:
+        jobs = board.post_many([Posting("a") for _ in range(3)])
+        targets = targets_of(jobs)
+        board.reprioritize(jobs[0], "low")
+        board.claim(jobs[1], "alice")
+        outcome = bulk.reprioritize_all(board, targets, _ignore, priority=JobPriority.LOW, who="ada")
+        assert (outcome.done, len(outcome.refused)) == (2, 1)
+        assert board.get(jobs[2].uuid).priority is JobPriority.LOW
 
     def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
         job = board.post("a", key="k")

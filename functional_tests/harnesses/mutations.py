@@ -75,6 +75,7 @@ MUTATIONS: dict[str, tuple[Prepare, Act]] = {
     "trash by force": (_claimed, lambda board, job: board.trash(job, "an operator", reason="runaway", force=True)),
     "release": (_claimed, _released),
     "run now": (lambda board: board.post("resize", delay=LONG), lambda board, job: board.run_now(job)),
+    "reprioritize": (lambda board: board.post("resize"), lambda board, job: board.reprioritize(job, "low")),
     "restore": (_trashed, lambda board, uuid: board.restore(uuid)),
     "purge": (_trashed, lambda board, uuid: board.purge(uuid)),
     "pause": (_nothing, lambda board, _: board.pause("resize")),

@@ -118,6 +118,7 @@ class AsyncJobBoard(Twin):
 
     release = awaited(JobBoard.release)
     run_now = awaited(JobBoard.run_now)
+    reprioritize = awaited(JobBoard.reprioritize)
     trashed = iterated(JobBoard.trashed)
     restore = awaited(JobBoard.restore)
     purge = awaited(JobBoard.purge)

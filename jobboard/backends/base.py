@@ -284,7 +284,7 @@ class Backend(abc.ABC):
     ) -> Page:
         """Return the next entries in claim order (without history), beginning where ``cursor`` says; None is the head.
 
-        What stays on the board throughout an iteration is seen exactly once.
+        What stays on the board throughout an iteration, with its priority, is seen exactly once.
         """
 
     @abc.abstractmethod
@@ -320,6 +320,14 @@ class Backend(abc.ABC):
 
         REPEATED: it is live and not delayed (any more), and nothing was changed. LOST: it is not on the board. A repeat
         finds the job promoted.
+        """
+
+    @abc.abstractmethod
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        """Give jobs that wait another priority, each atomically: DONE, REPEATED or LOST.
+
+        They stand among those of that priority by their sequence. REPEATED: it is live and has this priority, and
+        nothing was changed; so a repeat finds what the first one did. LOST: it is claimed, or not on the board.
         """
 
     @abc.abstractmethod

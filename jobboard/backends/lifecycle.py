@@ -15,7 +15,8 @@ Repeats are found by ``row.has_note(kinds, token, who)``: a store that keeps its
 ``token`` of a claim is whatever the caller passes; a store whose tokens are the numbers of transactions passes its
 placeholder. ``slack`` is by how many seconds the store's time may be later than ``now``: delays and claims end so much
 later. A completed row is shown for ``Transition.retention`` seconds, and remembered for ``RETRY_WINDOW`` more.
-A batch of postings is planned by :class:`PostingPlan`, and carried out by :func:`post` and :func:`replace`.
+A batch of postings is planned by :mod:`~jobboard.backends.posting_plan`, and carried out by :func:`post` and
+:func:`replace`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from jobboard.backends.rows import (
     Consumption,
     Extension,
     Fence,
-    IfExists,
     JobRow,
     NewJob,
     PostOutcome,
@@ -41,10 +41,9 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.events import EventKind
-from jobboard.states import LIVE, JobState
+from jobboard.states import LIVE, JobPriority, JobState
 
 Answer = TypeVar("Answer")
-Row = TypeVar("Row", bound=JobRow)
 
 #: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
 DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
@@ -121,53 +120,6 @@ def end_of_claim(expiry: float, now: float) -> float | None:
 
 
 # -- posting -----------------------------------------------------------------------------------------------------------
-
-
-class PostingPlan(Generic[Row]):
-    """What becomes of each posting of a batch, those before it counted in; changes nothing.
-
-    If one outcome is TAKEN, nothing of the batch may be carried out.
-
-    :param by_uuid: finds a job that was posted under this uuid, or replaced under it.
-    :param by_key: finds the live job of this name and key.
-    :param draft: makes the row of a new job.
-    """
-
-    def __init__(
-        self,
-        by_uuid: Callable[[str], Row | None],
-        by_key: Callable[[tuple[str, str]], Row | None],
-        draft: Callable[[NewJob], Row],
-    ) -> None:
-        self._find_uuid, self._find_key, self._draft = by_uuid, by_key, draft
-        self._by_uuid: dict[str, Row] = {}
-        self._by_key: dict[tuple[str, str], Row] = {}
-
-    def step(self, new: NewJob) -> tuple[PostOutcome, Row]:
-        """Return what becomes of the next posting, and the row that it is about."""
-        known = self._find_uuid(new.uuid) or self._by_uuid.get(new.uuid)
-        if known is not None:
-            return PostOutcome.SAME, known
-        place = None if new.key is None else (new.name, new.key)
-        holder = None if place is None else self._find_key(place) or self._by_key.get(place)
-        if holder is not None:
-            outcome = meet(new, holder)
-            if outcome is PostOutcome.REPLACED:
-                self._by_uuid[new.uuid] = holder
-            return outcome, holder
-        row = self._by_uuid[new.uuid] = self._draft(new)
-        if place is not None:
-            self._by_key[place] = row
-        return PostOutcome.POSTED, row
-
-
-def meet(new: NewJob, holder: JobRow) -> PostOutcome:
-    """Return what becomes of a posting whose key a live job has."""
-    if new.if_exists is IfExists.KEEP:
-        return PostOutcome.KEPT
-    if new.if_exists is IfExists.REPLACE and holder.state is not CLAIMED:
-        return PostOutcome.REPLACED
-    return PostOutcome.TAKEN
 
 
 def post(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
@@ -357,6 +309,20 @@ def run_now(row: JobRow | None, now: float) -> Transition[Verdict]:
     return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, None, now, None, "ahead of its time"))
 
 
+def reprioritize(
+    row: JobRow | None, priority: int, by: str | None, reason: str | None, now: float
+) -> Transition[Verdict]:
+    """Give a job that waits another priority; a repeat finds a live job that has it."""
+    if row is None or row.state not in LIVE:
+        return Transition(Verdict.LOST)
+    if row.priority == priority:
+        return Transition(Verdict.REPEATED)
+    if row.state is CLAIMED:
+        return Transition(Verdict.LOST)
+    row.priority = priority
+    return _changed(row, now, Verdict.DONE, Note(EventKind.REPRIORITIZED, by, now, None, reason))
+
+
 # -- the trash ---------------------------------------------------------------------------------------------------------
 
 
@@ -393,6 +359,11 @@ def used_up(row: JobRow, reason: str | None) -> str:
     """Say why a job goes to the trash by itself."""
     said = f"all {row.max_attempts} attempts are used up"
     return f"{said}; the last: {reason}" if reason else said
+
+
+def to_priority(priority: JobPriority, note: str | None) -> str:
+    """Say in a job's history which priority somebody gave it, and why."""
+    return f"to {priority}: {note}" if note else f"to {priority}"
 
 
 def expired(owner: str | None) -> str:

@@ -7,14 +7,15 @@ import math
 from collections.abc import Iterator
 
 from jobboard.backends.base import Backend
+from jobboard.backends.lifecycle import to_priority
 from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 from jobboard.backends.text import in_one_line
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.entity import Entity
-from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
+from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobHandle
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import MAX_SECONDS, check_reason, check_text, check_uuid, moment
 
 logger = logging.getLogger("jobboard.board")
@@ -59,6 +60,34 @@ class Operating:
         (verdict,), repeated = self._client.call_until_certain(self._backend.run_now, [uuid])
         if verdict is Verdict.LOST:
             raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
+        return verdict is Verdict.DONE or repeated
+
+    def reprioritize(
+        self, job: Job | str, priority: JobPriority | str, who: str | None = None, *, reason: str | None = None
+    ) -> bool:
+        """Give a job that waits, delayed or not, another priority. Atomic.
+
+        It stands as if it had been posted with that priority: among equals, by the time of posting. A job in somebody's
+        hands is refused; once it is back on the board its priority can be changed.
+
+        :param priority: a :class:`JobPriority`, or its name in any case.
+        :param who: the operator, for the history. :param reason: for the history.
+        :returns: False if it has that priority; nothing was changed then.
+        :raises UnclaimableJob: it is claimed; nothing was changed.
+        :raises NotFound: it is not on the board.
+        """
+        uuid = self._handles.uuid_of(job)
+        wish = JobPriority.convert(priority)
+        by = None if who is None else check_text("who", who)
+        text = to_priority(wish, check_reason(reason))
+        (verdict,), repeated = self._client.call_until_certain(self._backend.reprioritize, [uuid], int(wish), by, text)
+        if verdict is Verdict.LOST:
+            row = self._client.call(self._backend.read, [uuid])[0]
+            if row is None or row.state not in LIVE:
+                raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
+            raise UnclaimableJob(
+                f"job {uuid} was claimed, so its priority stays; change it when the claim has ended", owner=row.owner
+            )
         return verdict is Verdict.DONE or repeated
 
     def trashed(self) -> Iterator[Job]:

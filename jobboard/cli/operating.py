@@ -1,4 +1,4 @@
-"""The operators' commands: release, run-now, trash, trashed, restore, purge, pause, resume, quiet, check, migrate."""
+"""The operators' commands: release, run-now, reprioritize, trash, restore, purge, pause, quiet, check, migrate."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
-from jobboard.cli.session import Session, command, confirm, pass_session
+from jobboard.cli.session import PRIORITY, Session, command, confirm, pass_session
 from jobboard.errors import NotFound
-from jobboard.operate.bulk import purge_all, release_all, restore_all, run_now_all, trash_all
+from jobboard.operate.bulk import (
+    purge_all,
+    release_all,
+    reprioritize_all,
+    restore_all,
+    run_now_all,
+    trash_all,
+)
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import paused_view, row_of
@@ -66,6 +73,24 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
 def run_now(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
     """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
     change_selected(session, "promote", "promoted", run_now_all, job=job, yes=yes or job is not None, **which)
+
+
+@command(
+    "reprioritize",
+    "jobboard reprioritize 3f2a --priority high",
+    "jobboard reprioritize --job-name resize --older-than 1h --priority very_high --note 'they wait for it' --yes",
+)
+@one_some_or_all
+@click.option("--priority", type=PRIORITY, required=True, help="What the jobs get.")
+@_note
+@selectors(among={JobState.DELAYED, JobState.UNCLAIMED})
+@pass_session
+def reprioritize(
+    session: Session, /, job: str | None, priority: str, note: str | None, yes: bool, **which: Any
+) -> None:
+    """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""
+    act = partial(reprioritize_all, priority=priority, who=_me(), reason=note)
+    change_selected(session, "reprioritize", "reprioritized", act, job=job, yes=yes or job is not None, **which)
 
 
 @command(
@@ -219,4 +244,4 @@ def _tell_paused(session: Session, board: JobBoard) -> None:
     session.output.report(paused, f"paused: {', '.join(names)}" if names else "nothing is paused")
 
 
-COMMANDS = (release, run_now, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)
+COMMANDS = (release, run_now, reprioritize, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)

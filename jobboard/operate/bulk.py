@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jobboard.backends.lifecycle import to_priority
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict
 from jobboard.errors import BoardUnavailable
+from jobboard.states import JobPriority
 from jobboard.validation import check_reason, check_text
 
 if TYPE_CHECKING:
@@ -122,6 +124,31 @@ def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outco
         if answer is Verdict.LOST or (answer is Verdict.REPEATED and not repeated):
             return f"job {target.uuid} is not delayed"
         return None
+
+    return _run(board, targets, step, Outcome(), act, judge)
+
+
+def reprioritize_all(
+    board: JobBoard,
+    targets: Sequence[Target],
+    step: Step,
+    *,
+    priority: JobPriority | str,
+    who: str,
+    reason: str | None = None,
+) -> Outcome:
+    """Give jobs that wait another priority, also those that have it already; otherwise as :func:`cancel_all`.
+
+    :param who: the operator, for the history. :param reason: for the history.
+    """
+    wish = JobPriority.convert(priority)
+    by, text = check_text("who", who), to_priority(wish, check_reason(reason))
+
+    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+        return backend.reprioritize([target.uuid for target in part], int(wish), by, text)
+
+    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
+        return f"job {target.uuid} is claimed, or not on the board any more" if answer is Verdict.LOST else None
 
     return _run(board, targets, step, Outcome(), act, judge)
 

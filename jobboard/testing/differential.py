@@ -203,6 +203,11 @@ class _Requests:
     def run_now(self) -> Any:
         return self.store.run_now([self.world.uuid])
 
+    def reprioritize(self) -> Any:
+        """The fixed lives all have one priority; the number of the request makes it another one."""
+        priority = 1 + (self.request.priority + self.number) % 5
+        return self.store.reprioritize([self.world.uuid], priority, self.request.by, self.request.reason)
+
     def restore(self) -> Any:
         return self.store.restore([self.world.uuid])
 

@@ -184,6 +184,9 @@ class LossyBackend(Backend):
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return self._send("run_now", lambda: self.inner.run_now(uuids))
 
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        return self._send("reprioritize", lambda: self.inner.reprioritize(uuids, priority, by, reason))
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._send("restore", lambda: self.inner.restore(uuids))
 

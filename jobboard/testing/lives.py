@@ -25,6 +25,7 @@ FRAGMENTS = [
         "claim shorten claim shorten restore", "claim abandon", "claim abandon abandon", "abandon", "claim two_ends",
         "claim trash trash restore", "claim release release", "claim cancel force restore claim",
         "force restore restore", "run_now", "claim abandon run_now run_now claim", "claim run_now",
+        "reprioritize reprioritize claim reprioritize", "claim abandon reprioritize run_now", "force reprioritize",
         "claim cancel trash cancel restore", "force rival restore rival_cancel restore", "pause claim resume",
         "replace replace", "replace claim", "keep", "post", "restore", "purge", "release", "force restore claim",
     )

@@ -39,7 +39,7 @@ NAMES = ["resize", "größe/{a}*", "with spaces"]
 OWNERS = ["alice", "bob"]
 KEYS = ["k", "k/2"]
 ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
-CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge"]
+CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge", "reprioritize"]
 FAR = 86_400.0
 #: With more jobs than this, a history would hardly ever do two things to one of them.
 FEW = 4
@@ -268,6 +268,15 @@ class BoardMachine(RuleBasedStateMachine):
         else:
             assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
             self.model.restore(job)
+
+    def _reprioritize(self, board: JobBoard, job: ModelJob) -> None:
+        priority = JobPriority(1 + job.priority % 5)
+        if job.state in (JobState.DELAYED, JobState.UNCLAIMED):
+            assert board.reprioritize(job.uuid, priority)
+            job.priority = priority
+        else:
+            with pytest.raises(UnclaimableJob if job.state is JobState.CLAIMED else NotFound):
+                board.reprioritize(job.uuid, priority)
 
     def _purge(self, board: JobBoard, job: ModelJob) -> None:
         if job.state is JobState.TRASHED:

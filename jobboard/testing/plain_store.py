@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Answer, Note, Transition
+from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -84,7 +85,7 @@ class PlainStore:
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         now = self._begin()
-        plan = lifecycle.PostingPlan(
+        plan = PostingPlan(
             lambda uuid: self._rows.get(uuid) or self._aliases.get(uuid),
             lambda place: self._holder(*place),
             lambda new: JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key),
@@ -150,6 +151,9 @@ class PlainStore:
 
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return [self._change(uuid, lifecycle.run_now) for uuid in uuids]
+
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        return [self._change(uuid, lifecycle.reprioritize, priority, by, reason) for uuid in uuids]
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [self._change(uuid, self._restored) for uuid in uuids]

@@ -43,11 +43,6 @@ local function fetch_all(items)
   fetch_finished(others)
 end
 
--- The lowest place is claimed first: by priority, then by sequence.
-local function set_place(job)
-  job.place = string.format('%.0f', job.sequence - job.priority * PLACES_OF_PRIORITY)
-end
-
 local function set_posting(job, item, posting)
   job.priority, job.max_attempts = item[3], item[8]
   job.run_at = item[7] and now + item[7] or item[6]

@@ -11,6 +11,11 @@ local function exhausted_reason(job, reason)
   return reason and reason ~= '' and text .. '; the last: ' .. reason or text
 end
 
+-- The lowest place is claimed first: by priority, then by sequence.
+local function set_place(job)
+  job.place = string.format('%.0f', job.sequence - job.priority * PLACES_OF_PRIORITY)
+end
+
 local function end_claim(job)
   job.owner, job.claim_id, job.expires = nil, nil, nil
 end

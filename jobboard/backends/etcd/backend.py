@@ -186,6 +186,11 @@ class EtcdBackend(Backend):
     def run_now(self, uuids: Sequence[str]) -> list[data.Verdict]:
         return self._jobs.run_now(uuids)
 
+    def reprioritize(
+        self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None
+    ) -> list[data.Verdict]:
+        return self._jobs.reprioritize(uuids, priority, by, reason)
+
     def restore(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
         return self._jobs.restore(uuids)
 

@@ -90,6 +90,13 @@ class Jobs:
 
         return self._change(uuids, _itself, decide)
 
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
+            found = row if row is not None and row.uuid == uuid else None
+            return lifecycle.reprioritize(found, priority, by, reason, now)
+
+        return self._change(uuids, _itself, decide)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[TrashOutcome]:
             return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row))

@@ -29,7 +29,8 @@ from jobboard.backends.etcd.txn import (
     modified_at,
     put,
 )
-from jobboard.backends.lifecycle import Note, PostingPlan
+from jobboard.backends.lifecycle import Note
+from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.events import HISTORY_LENGTH
 

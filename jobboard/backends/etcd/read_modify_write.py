@@ -123,7 +123,8 @@ def _decided(
     if job is None or row is None or not transition.told:
         return transition.answer, None
     change = change_of(job, row, transition, is_fenced=is_fenced)
-    if job.row.newer is not None and (change.new is None or change.new.state is not JobState.UNCLAIMED):
+    new = change.new
+    if job.row.newer is not None and not (new and new.state is JobState.UNCLAIMED and new.order == job.order):
         # A job that only later versions can read may be claimed, and its claim may end; it is not changed otherwise.
         raise BoardUnavailable(f"the record of job {job.row.uuid} is of a newer format; upgrade this client")
     return transition.answer, change

@@ -119,6 +119,9 @@ class MemoryBackend(Backend):
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return self._jobs.run_now(uuids)
 
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        return self._jobs.reprioritize(uuids, priority, by, reason)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._jobs.restore(uuids)
 

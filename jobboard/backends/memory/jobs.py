@@ -10,6 +10,7 @@ from jobboard.backends.lifecycle import Transition
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.stored_job import StoredJob, draft, sequence_of
 from jobboard.backends.ordered import walk
+from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -41,7 +42,7 @@ class Jobs:
             now = self._begin()
             store = self._store
             # The whole batch is planned before anything changes, so that all or none are posted.
-            plan = lifecycle.PostingPlan(store.find, store.keys.get, lambda new: draft(new, now))
+            plan = PostingPlan(store.find, store.keys.get, lambda new: draft(new, now))
             steps = [plan.step(new) for new in rows]
             if all(outcome is not PostOutcome.TAKEN for outcome, _ in steps):
                 for new, (outcome, row) in zip(rows, steps, strict=True):
@@ -152,6 +153,20 @@ class Jobs:
         with self._lock:
             now = self._begin()
             return [self._store.change(uuid, _run_now, uuid, now) for uuid in uuids]
+
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        with self._lock:
+            now = self._begin()
+            return [self._reprioritize(uuid, priority, by, reason, now) for uuid in uuids]
+
+    def _reprioritize(self, uuid: str, priority: int, by: str | None, reason: str | None, now: float) -> Verdict:
+        row = self._store.rows.get(uuid)
+        change = lifecycle.reprioritize(row, priority, by, reason, now)
+        if row is not None and change.told:
+            self._store.move(row, None)
+            row.rank()
+            self._store.carry_out(row, change, now)
+        return change.answer
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:

@@ -125,6 +125,9 @@ class Jobs:
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return self._end("run_now", uuids)
 
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        return self._end("reprioritize", [[uuid, priority, by, reason] for uuid in uuids])
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("restore", uuids)]
 

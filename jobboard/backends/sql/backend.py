@@ -139,6 +139,9 @@ class OperationsBackend(Backend):
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return self._run(self.operations.maintenance.run_now, uuids)
 
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        return self._run(self.operations.maintenance.reprioritize, uuids, priority, by, reason)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._run(self.operations.maintenance.restore, uuids)
 

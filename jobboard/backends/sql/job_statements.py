@@ -133,6 +133,7 @@ SAVE = Statement(
 REPLACE = Statement(
     update(jobs).where(row).values(_now | parameters("rank", "body", "max_attempts", "state", "due_at", "run_at"))
 )
+REPRIORITIZE = Statement(update(jobs).where(row).values(_now | parameters("rank")))
 CLAIM = Statement(
     update(jobs)
     .where(row)

@@ -1,4 +1,4 @@
-"""The operators' work in SQL: release, run now, restore, purge, pause, resume, tidy, audit."""
+"""The operators' work in SQL: release, run now, reprioritize, restore, purge, pause, resume, tidy, audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, expire_and_promote, journal_event, save, write_events
+from jobboard.backends.sql.transitions import (
+    LockedJobs,
+    carry_out,
+    expire_and_promote,
+    journal_event,
+    save,
+    write_events,
+)
 from jobboard.events import EventKind
 
 #: Seconds after which a participant that is gone is forgotten.
@@ -20,7 +27,7 @@ ENTITY_TTL = 86_400.0
 
 
 class Maintenance(roles.Maintenance):
-    """Release, run now, restore, purge, pause, resume, tidy, audit."""
+    """Release, run now, reprioritize, restore, purge, pause, resume, tidy, audit."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -38,6 +45,16 @@ class Maintenance(roles.Maintenance):
             jobs = LockedJobs.lock(transaction, uuids)
             found = [jobs.get(uuid) for uuid in uuids]
             return save(transaction, [(job, lifecycle.run_now(job, transaction.now)) for job in found])
+
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        with self._transactions.write() as transaction:
+            expire_and_promote(transaction)
+            jobs = LockedJobs.lock(transaction, uuids)
+            changes = (
+                (job, lifecycle.reprioritize(job, priority, by, reason, transaction.now))
+                for job in (jobs.get(uuid) for uuid in uuids)
+            )
+            return carry_out(transaction, job_statements.REPRIORITIZE, changes)
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._transactions.write() as transaction:

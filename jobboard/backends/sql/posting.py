@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import PostingPlan, Transition
+from jobboard.backends.lifecycle import Transition
+from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.database import Transactions

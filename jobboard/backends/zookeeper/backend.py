@@ -282,6 +282,9 @@ class ZooKeeperBackend(Backend):
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return self._begin(self._changes).run_now(uuids)
 
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        return self._begin(self._changes).reprioritize(uuids, priority, by, reason)
+
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._begin(self._changes).restore(uuids)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
@@ -90,6 +91,10 @@ class JobChanges:
 
     def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
         return self._jobs.edit([_step(uuid, lifecycle.run_now) for uuid in uuids])
+
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        change = partial(lifecycle.reprioritize, priority=priority, by=by, reason=reason)
+        return self._jobs.edit([_step(uuid, change) for uuid in uuids])
 
     def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         """Restores one by one: whether a key is free can't be told from the job alone."""

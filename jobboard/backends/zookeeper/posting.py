@@ -8,6 +8,7 @@ from itertools import count
 
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
@@ -41,7 +42,7 @@ class Plan:
     def steps(self) -> list[_Step]:
         """Return what becomes of each posting, carried out on the jobs; if one is TAKEN, nothing is carried out."""
         place = count()
-        planned = lifecycle.PostingPlan(self.by_uuid.get, self.by_key.get, lambda new: new_job(new, next(place)))
+        planned = PostingPlan(self.by_uuid.get, self.by_key.get, lambda new: new_job(new, next(place)))
         steps = [planned.step(new) for new in self.rows]
         if not is_taken(steps):
             for new, (outcome, job) in zip(self.rows, steps, strict=True):

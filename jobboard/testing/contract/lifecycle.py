@@ -48,6 +48,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "release": lambda board, job: board.release(job, reason="its host is gone"),
     "trashed": lambda board, job: list(board.trashed()),
     "run_now": lambda board, job: board.run_now(job),
+    "reprioritize": lambda board, job: board.reprioritize(job, "low"),
     "restore": lambda board, job: board.restore(SOME),
     "purge": lambda board, job: board.purge(SOME),
     "pause": lambda board, job: board.pause(),

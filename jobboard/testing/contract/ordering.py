@@ -10,6 +10,8 @@ import pytest
 
 from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard
+from jobboard.errors import NotFound, UnclaimableJob
+from jobboard.events import EventKind
 from jobboard.job import Job, Posting
 from jobboard.states import JobPriority
 from jobboard.testing.contract.case import (
@@ -19,6 +21,7 @@ from jobboard.testing.contract.case import (
     claim_one,
     drain,
     numbers_of,
+    snapshot,
     uuids_of,
 )
 from jobboard.testing.deadline import eventually
@@ -118,6 +121,42 @@ class OrderingCases(Case):
         urgent = board.post("resize", priority=JobPriority.HIGH, delay=SHORT)
         eventually(lambda: board.stats().delayed == 0)
         assert uuids_of(drain(board)) == uuids_of([urgent, early, late])
+
+    def test_a_job_that_waits_takes_the_place_of_another_priority(self, board: JobBoard, other: JobBoard) -> None:
+        first, second, third, high = (
+            board.post("resize", key=str(n), priority=priority)
+            for n, priority in enumerate(["normal", "normal", "normal", "high"])
+        )
+        late, elsewhere = board.post("resize", delay=LONG), board.post("rotate", priority="low")
+        assert other.reprioritize(second, JobPriority.HIGH, "ada", reason="she waits")
+        assert other.reprioritize(late.uuid, "very_high")
+        assert board.reprioritize(first, "very_low")
+        assert board.reprioritize(first, "very_low", "ada") is False
+        assert uuids_of(board.iterjobs()) == uuids_of([late, second, high, third, elsewhere, first])
+        assert (board.find("resize", "1").priority, board.stats().delayed) == (JobPriority.HIGH, 1)
+        lines = [(line.kind, line.who, line.token, line.reason) for line in board.get(second.uuid).history]
+        assert lines[1:] == [(EventKind.REPRIORITIZED, "ada", None, "to HIGH: she waits")]
+        assert other.run_now(late)
+        assert board.audit() == []
+        assert uuids_of(drain(board, limit=2)) == uuids_of([late, second, high, third, elsewhere, first])
+
+    def test_a_job_that_does_not_wait_keeps_its_priority(self, board: JobBoard, other: JobBoard) -> None:
+        claimed, trashed, gone = (board.post("resize") for _ in range(3))
+        board.claim(claimed, "alice", LONG)
+        board.trash(trashed, "alice", force=True)
+        board.cancel(gone)
+        before = [snapshot(board, job) for job in (claimed, trashed)]
+        with pytest.raises(UnclaimableJob) as refused:
+            other.reprioritize(claimed, "high")
+        assert refused.value.owner == "alice"
+        for job in (trashed, gone):
+            with pytest.raises(NotFound):
+                other.reprioritize(job, "high")
+        assert [snapshot(board, job) for job in (claimed, trashed)] == before
+        board.abandon(claimed, "alice")
+        assert other.reprioritize(claimed, "high")
+        assert other.restore(trashed.uuid)
+        assert uuids_of(drain(board)) == uuids_of([claimed, trashed])
 
     def test_sorting_handles_gives_the_order_of_claims(self, board: JobBoard) -> None:
         expected = _post_mixed(board, 40)

@@ -223,6 +223,13 @@ class RetryCases(Case):
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "DUE"]
 
     @each_fault
+    def test_a_priority_changes_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
+        job = board.post("resize")
+        lossy.lose("reprioritize", fault)
+        assert board.reprioritize(job, "high", "ada")
+        assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "REPRIORITIZED"]
+
+    @each_fault
     def test_a_restore_is_made_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job = board.post("resize")
         board.trash(job, "an operator", force=True)

@@ -1,0 +1,58 @@
+"""Plans a batch of postings: which are new, and which meet a job that has their uuid or key. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from jobboard.backends.rows import IfExists, JobRow, NewJob, PostOutcome
+from jobboard.states import JobState
+
+Row = TypeVar("Row", bound=JobRow)
+
+
+class PostingPlan(Generic[Row]):
+    """What becomes of each posting of a batch, those before it counted in; changes nothing.
+
+    If one outcome is TAKEN, nothing of the batch may be carried out.
+
+    :param by_uuid: finds a job that was posted under this uuid, or replaced under it.
+    :param by_key: finds the live job of this name and key.
+    :param draft: makes the row of a new job.
+    """
+
+    def __init__(
+        self,
+        by_uuid: Callable[[str], Row | None],
+        by_key: Callable[[tuple[str, str]], Row | None],
+        draft: Callable[[NewJob], Row],
+    ) -> None:
+        self._find_uuid, self._find_key, self._draft = by_uuid, by_key, draft
+        self._by_uuid: dict[str, Row] = {}
+        self._by_key: dict[tuple[str, str], Row] = {}
+
+    def step(self, new: NewJob) -> tuple[PostOutcome, Row]:
+        """Return what becomes of the next posting, and the row that it is about."""
+        known = self._find_uuid(new.uuid) or self._by_uuid.get(new.uuid)
+        if known is not None:
+            return PostOutcome.SAME, known
+        place = None if new.key is None else (new.name, new.key)
+        holder = None if place is None else self._find_key(place) or self._by_key.get(place)
+        if holder is not None:
+            outcome = meet(new, holder)
+            if outcome is PostOutcome.REPLACED:
+                self._by_uuid[new.uuid] = holder
+            return outcome, holder
+        row = self._by_uuid[new.uuid] = self._draft(new)
+        if place is not None:
+            self._by_key[place] = row
+        return PostOutcome.POSTED, row
+
+
+def meet(new: NewJob, holder: JobRow) -> PostOutcome:
+    """Return what becomes of a posting whose key a live job has."""
+    if new.if_exists is IfExists.KEEP:
+        return PostOutcome.KEPT
+    if new.if_exists is IfExists.REPLACE and holder.state is not JobState.CLAIMED:
+        return PostOutcome.REPLACED
+    return PostOutcome.TAKEN
