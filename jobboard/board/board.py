@@ -111,3 +111,8 @@ class JobBoard(Producing, Consuming, Watching, Operating):
 def client_of(board: JobBoard) -> BackendClient:
     """Return the client of a board, for the parts of jobboard that need more than users do."""
     return board._client
+
+
+def handles_of(board: JobBoard) -> JobHandles:
+    """Return what makes handles of a board's rows, likewise."""
+    return board._handles

@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 import click
 from click.shell_completion import shell_complete
 
-from jobboard.cli import conducting, doctoring, judging, measuring, operating, producing, watching
+from jobboard.cli import conducting, doctoring, judging, measuring, operating, producing, serving, watching
 from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -70,7 +70,7 @@ class ScheduleGroup(click.Group):
         """Ignore the commands that click's constructor sets: none."""
 
 
-for module in (producing, doctoring, judging, measuring, watching, operating, conducting):
+for module in (producing, doctoring, judging, measuring, watching, operating, conducting, serving):
     for command in module.COMMANDS:
         cli.add_command(command)
 cli.add_command(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from jobboard.operate.reasons import kind_of_reason
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_count, check_delay, check_names
 
@@ -25,6 +26,8 @@ class Selection:
     :param older_than: at least so many seconds old: since it came into the trash for a trashed job, otherwise since it
         was posted.
     :param reason: a part of its reason.
+    :param kind: what its reason has in common with others, as :func:`~jobboard.operate.reasons.kind_of_reason` says.
+    :param uuid: the beginning of its uuid.
     :param schedule: the id of the schedule that posted it.
     :param limit: at most so many.
     :raises TypeError, ValueError: names the argument at fault.
@@ -38,6 +41,8 @@ class Selection:
     older_than: float | None = None
     reason: str | None = None
     schedule: str | None = None
+    kind: str | None = None
+    uuid: str | None = None
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -52,6 +57,15 @@ class Selection:
 
         :raises BoardUnavailable: the store can't be reached.
         """
+        fits = self.test(board)
+        jobs = board.iterjobs(names=self.names, states=self.states)
+        return islice(filter(fits, jobs), self.limit)
+
+    def test(self, board: JobBoard) -> Callable[[Job], bool]:
+        """Return what tells whether a job fits the filters that the store does not serve, as of now.
+
+        :raises BoardUnavailable: the store, which has the clock, can't be reached.
+        """
         before = None
         if self.older_than is not None:
             from jobboard.board import client_of
@@ -59,8 +73,7 @@ class Selection:
             client = client_of(board)
             before = client.call(client.backend.now) - self.older_than
         tests = self._tests(before)
-        jobs = board.iterjobs(names=self.names, states=self.states)
-        return islice((job for job in jobs if all(test(job) for test in tests)), self.limit)
+        return lambda job: all(test(job) for test in tests)
 
     def _tests(self, before: float | None) -> list[Callable[[Job], bool]]:
         tests: list[tuple[object, Callable[[Job], bool]]] = [
@@ -69,6 +82,8 @@ class Selection:
             (self.owner, lambda job: (job.record.owner or "").startswith(self.owner or "")),
             (self.reason, lambda job: (self.reason or "") in (job.record.reason or "")),
             (self.schedule, lambda job: job.schedule_id == self.schedule),
+            (self.kind, lambda job: kind_of_reason(job.record.reason) == self.kind),
+            (self.uuid, lambda job: job.uuid.startswith((self.uuid or "").lower())),
             (before, lambda job: _since(job) <= (before or 0.0)),
         ]
         return [test for value, test in tests if value is not None]

@@ -1,0 +1,208 @@
+"""The command that serves the console: serve."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobboard.cli.session import Session, options, pass_session
+from jobboard.errors import BoardUnavailable
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from jobboard.board import JobBoard
+
+_AUTH = "JOBBOARD_CONSOLE_AUTH"
+#: A board's name before its URI; a URI's scheme ends with a colon.
+_NAMED = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
+#: Seconds that open streams have to end when the server stops.
+_GRACE = 2
+#: Bytes of headers that one request may have in all, and connections at a time.
+_MAX_CONNECTIONS = 500
+
+_EPILOG = """\b
+Examples:
+  jobboard serve --board sqlite:///jobs.db
+  jobboard serve --board redis://localhost --allow release,restore,run_now
+  jobboard serve --board orders=redis://localhost --board mail=postgresql://db.example.org/app
+  jobboard serve --board redis://localhost --host 0.0.0.0 --auth users.txt --allow-host ops.example.org
+  jobboard serve --board redis://localhost --behind-proxy --allow-host ops.example.org --root-path /jobs
+"""
+
+_where = options(
+    click.option(
+        "--board",
+        "uris",
+        multiple=True,
+        metavar="[NAME=]URI",
+        help="A board, with its name if that is not --name; may be repeated. Default: JOBBOARD_URI.",
+    ),
+    click.option("--name", "board_name", help="The name of boards that have none."),
+    click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+    click.option("--port", type=click.IntRange(0, 65535), default=8910, show_default=True, help="0: any free one."),
+    click.option("--root-path", default="", metavar="PATH", help="The path that a proxy has removed, such as /jobs."),
+)
+_who = options(
+    click.option("--allow", default="", metavar="RIGHT,...", help="What users may do beside looking, or 'all'."),
+    click.option(
+        "--auth",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help=f"Ask for a name and a password: lines of NAME:PASSWORD. Or one such in {_AUTH}.",
+    ),
+    click.option(
+        "--behind-proxy",
+        is_flag=True,
+        help="A proxy lets only known users through, and sends their names as X-Forwarded-User.",
+    ),
+    click.option(
+        "--allow-host",
+        "hosts",
+        multiple=True,
+        metavar="NAME",
+        help="A host name under which browsers may ask, beside those of this machine; may be repeated.",
+    ),
+)
+
+
+@click.command("serve", epilog=_EPILOG)
+@_where
+@_who
+@pass_session
+def serve(
+    session: Session,
+    uris: Sequence[str],
+    board_name: str | None,
+    host: str,
+    port: int,
+    root_path: str,
+    allow: str,
+    auth: Path | None,
+    behind_proxy: bool,
+    hosts: Sequence[str],
+) -> None:
+    """Serve the console, pages about boards in a browser, until SIGTERM or SIGINT.
+
+    Without --allow one can look, and change nothing. Other machines reach it only with --auth or --behind-proxy.
+    """
+    from jobboard.console import RIGHTS
+    from jobboard.console import allow as allowing
+    from jobboard.console import app as console
+    from jobboard.console.guard import LOOPBACK
+
+    users = _users_of(auth)
+    _check_address(host, users is not None or behind_proxy)
+    rights = list(RIGHTS) if allow == "all" else [right.strip() for right in allow.split(",") if right.strip()]
+    boards = _boards_of(session, uris, board_name)
+    try:
+        access = allowing(*rights)
+    except ValueError as error:
+        raise click.UsageError(f"--allow: {error}") from error
+    names = {*LOOPBACK, *hosts, *([] if host in ("0.0.0.0", "::") else [f"[{host}]" if ":" in host else host])}
+    who = _forwarded_user if behind_proxy else None
+    app = console(boards, access=access, who=who, hosts=names)
+    if users is not None:
+        from jobboard.console.basic_auth import BasicAuth
+
+        app = BasicAuth(app, users)
+    _run(app, host, port, root_path)
+
+
+def _users_of(auth: Path | None) -> dict[str, str] | None:
+    from jobboard.console.basic_auth import read_users
+
+    text = os.environ.get(_AUTH) if auth is None else auth.read_text()
+    if text is None:
+        return None
+    try:
+        return read_users(text)
+    except ValueError as error:
+        raise click.ClickException(f"{auth or _AUTH}: {error}") from error
+
+
+def _check_address(host: str, is_guarded: bool) -> None:
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError as error:
+        raise click.UsageError(f"--host: {host!r} is no IP address") from error
+    if not is_loopback and not is_guarded:
+        raise click.UsageError(
+            f"--host {host} lets other machines look at the boards: add --auth FILE, or --behind-proxy if a proxy lets "
+            "only known users through"
+        )
+
+
+def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[JobBoard]:
+    """Return the boards; what does not exist is refused, what can't be reached now is tried again for each page."""
+    boards = []
+    given: Sequence[str | Mapping[str, Any] | None] = uris or [session.uri]
+    for uri in given:
+        named = _NAMED.fullmatch(uri) if isinstance(uri, str) else None
+        of_board = Session(named[2] if named else uri, named[1] if named else name or session.name, session.output)
+        board = of_board.closed_board(create=False)
+        try:
+            click.get_current_context().call_on_close(board.close)
+            board.connect()
+        except BoardUnavailable as error:
+            session.output.warn(f"{board.name}: {error}; its pages try again")
+        boards.append(board)
+    return boards
+
+
+def _forwarded_user(request: Request) -> str:
+    return request.headers.get("x-forwarded-user") or "console"
+
+
+def _run(app: ASGIApp, host: str, port: int, root_path: str) -> None:
+    import uvicorn
+
+    from jobboard.conductor import stop_on_signals
+
+    listening = _listen(host, port)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        root_path=root_path.rstrip("/"),
+        timeout_graceful_shutdown=_GRACE,
+        limit_concurrency=_MAX_CONNECTIONS,
+    )
+    server = uvicorn.Server(config)
+    # In a thread, where it leaves signals alone.
+    thread = threading.Thread(target=server.run, args=([listening],), name="jobboard-console", daemon=True)
+
+    with stop_on_signals(_stopper(server)):
+        thread.start()
+        shown = f"[{host}]" if ":" in host else host
+        click.echo(f"console: http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/", err=True)
+        while thread.is_alive():
+            # Python runs signal handlers only when the main thread runs.
+            thread.join(0.5)
+
+
+def _stopper(server: Any) -> Callable[[], None]:
+    def stop() -> None:
+        server.should_exit = True
+
+    return stop
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise click.ClickException(f"can't listen on {host}:{port}: {error.strerror or error}") from error
+
+
+COMMANDS = (serve,)

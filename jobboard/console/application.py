@@ -1,0 +1,180 @@
+"""The ASGI app: from a request to the page of a board."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from jobboard.board import JobBoard
+from jobboard.console.boards import console_boards
+from jobboard.console.guard import LOOPBACK, Guard
+from jobboard.console.pages import Answer, Page, all_pages
+from jobboard.console.rights import Access, allow, check_rights
+from jobboard.console.static_files import answer_with_file
+from jobboard.console.view import OnAction, Settings, View
+from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
+from jobboard.job import Job
+
+#: Threads that ask the stores; a store that hangs must not take those of the app that this one is mounted in.
+_THREADS = 8
+#: Bytes of a POST.
+_MAX_FORM = 64 * 1024
+
+
+def app(
+    boards: JobBoard | Iterable[JobBoard] | Mapping[str, JobBoard],
+    *,
+    access: Access | None = None,
+    on_action: OnAction | None = None,
+    who: Callable[[Request], str] | None = None,
+    format_details: Callable[[Job], Any] | None = None,
+    hosts: Collection[str] = LOOPBACK,
+) -> ASGIApp:
+    """Return the console of one or several boards, an ASGI app to be served or mounted; read-only by default.
+
+    A board that is not connected is connected when it is first asked for. It stays its owner's, who closes it.
+
+    :param boards: a board, several, or a dict of boards by their names in URLs.
+    :param access: is given a request, and returns the :data:`RIGHTS` of its user, or None if it may not even look; a
+        function, which runs in a thread, or a coroutine. None: anybody may look, and change nothing. See :func:`allow`.
+    :param on_action: is called with who did which action (a right) to what (uuids, names, ids), after it is done.
+    :param who: returns the name of a request's user, for histories; by default that of ``request.user``.
+    :param format_details: returns what is shown of a job's details to users with the right ``details``, such as without
+        passwords; it gets the :class:`~jobboard.Job`. None: all of them.
+    :param hosts: the host names, without ports, under which it may be asked for; ``["*"]`` for any, where another part
+        of the app checks them.
+    :raises TypeError, ValueError: names the argument at fault.
+    """
+    given = {"access": access, "on_action": on_action, "who": who, "format_details": format_details}
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise TypeError(f"{name} must be callable, not {type(function).__name__}")
+    if isinstance(hosts, str) or not all(isinstance(host, str) and host for host in hosts):
+        raise TypeError("hosts must be a list of names")
+    settings = Settings(console_boards(boards), access or allow(), who or _user_of, on_action, format_details)
+    dispatcher = _Dispatcher(settings)
+    routes = [
+        Route("/", dispatcher.endpoint(_boards)),
+        Route("/static/{path:path}", answer_with_file),
+        *(_route(dispatcher, page) for page in all_pages()),
+    ]
+    inner = Starlette(
+        routes=routes,
+        middleware=[Middleware(GZipMiddleware, minimum_size=1024)],
+        exception_handlers={Exception: _bug},
+        lifespan=dispatcher.lifespan,
+    )
+    return Guard(inner, hosts)
+
+
+def _route(dispatcher: _Dispatcher, page: Page) -> Route:
+    methods = ["GET"] if page.act is None else ["GET", "POST"]
+    return Route(f"/b/{{board}}/{page.path}", dispatcher.endpoint(page.show, page), methods=methods)
+
+
+def _boards(view: View) -> Response:
+    """List the boards; the only one is shown at once."""
+    entries = list(view.settings.boards.values())
+    if len(entries) == 1:
+        return RedirectResponse(view.root_url(f"b/{entries[0].slug}/{all_pages()[0].path}"), 303)
+    return view.render("boards.html")
+
+
+class _Dispatcher:
+    """Hands requests to the functions of pages, in threads, with what they need."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._threads: anyio.CapacityLimiter | None = None
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            for board in self._settings.boards.values():
+                await self._run(board.close)
+
+    def endpoint(self, show: Answer, page: Page | None = None) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            view = await self._view(request, page)
+            function = page.act if page and page.act and request.method == "POST" else show
+            try:
+                response: Response = await self._run(function, view)
+                return response
+            except (HTTPException, JobBoardError) as error:
+                status, text = _status_of(error)
+                heading = HTTPStatus(status).phrase
+                return view.render("error.html", status, text=text, heading=heading, retry=status == 503)
+
+        return answer
+
+    async def _view(self, request: Request, page: Page | None) -> View:
+        rights = await self._run(self._settings.access, request)
+        if rights is None:
+            raise HTTPException(403, "you may not look at this console")
+        form = await _form_of(request) if request.method == "POST" else {}
+        entry = None
+        if page is not None:
+            entry = self._settings.boards.get(request.path_params["board"])
+            if entry is None:
+                raise HTTPException(404, "there is no such board in this console")
+        return View(request, self._settings, check_rights(rights), self._settings.who(request), form, page, entry)
+
+    async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a thread, or await a coroutine function."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments)
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads)
+
+
+async def _form_of(request: Request) -> dict[str, list[str]]:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_FORM:
+            raise HTTPException(413, f"a form may have {_MAX_FORM} bytes")
+    return parse_qs(body.decode(errors="replace"), keep_blank_values=True)
+
+
+def _status_of(error: Exception) -> tuple[int, str]:
+    """Return the status and the text for what a page raised."""
+    match error:
+        case HTTPException():
+            return error.status_code, error.detail
+        case BoardUnavailable():
+            return 503, str(error)
+        case NotFound():
+            return 404, str(error)
+    return 409, str(error)
+
+
+def _user_of(request: Request) -> str:
+    """Return the name of the user that a middleware of Starlette's or Django's found."""
+    user = request.scope.get("user")
+    for attribute in ("username", "display_name", "email"):
+        name = getattr(user, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return "console"
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return PlainTextResponse("this is a bug in the console; its log says more\n", 500)

@@ -1,0 +1,99 @@
+"""The boards of a console: opened when they are first asked for, so that a dead store is a page and not a crash."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from jobboard.board import JobBoard
+
+Part = TypeVar("Part")
+
+_NOT_IN_A_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+_SLUG = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+#: Seconds for the first connection, for which a page waits.
+_CONNECT_TIMEOUT = 5.0
+
+
+class ConsoleBoard:
+    """One board in the console.
+
+    :ivar slug: its name in URLs.
+    """
+
+    def __init__(self, slug: str, board: JobBoard) -> None:
+        self.slug = slug
+        self._board = board
+        self._lock = threading.Lock()
+        self._parts: dict[Callable[[JobBoard], Any], Any] = {}
+        self._is_opened = False
+
+    @property
+    def title(self) -> str:
+        """The board's name, for people; no request."""
+        return self._board.name
+
+    def open(self) -> JobBoard:
+        """Return the board, connected.
+
+        :raises BoardUnavailable: the store can't be reached. :raises NotFound: there is no such board.
+        """
+        with self._lock:
+            if not self._is_opened:
+                self._board.connect(_CONNECT_TIMEOUT)
+                self._is_opened = True
+        return self._board
+
+    def part(self, make: Callable[[JobBoard], Part]) -> Part:
+        """Return what ``make`` returns for the open board: made once, closed with the console if it has a ``close``."""
+        board = self.open()
+        with self._lock:
+            if make not in self._parts:
+                self._parts[make] = make(board)
+            part: Part = self._parts[make]
+            return part
+
+    def close(self) -> None:
+        """Close the parts. The board is its owner's."""
+        with self._lock:
+            parts, self._parts = list(self._parts.values()), {}
+        for part in parts:
+            if hasattr(part, "close"):
+                part.close()
+
+
+def console_boards(boards: JobBoard | Iterable[JobBoard] | Mapping[str, JobBoard]) -> dict[str, ConsoleBoard]:
+    """Return the boards by their names in URLs: the keys of a mapping, or what is made of their own names.
+
+    :raises TypeError, ValueError: what is given is no board, there is none, or a key can't stand in a URL.
+    """
+    named = dict(boards) if isinstance(boards, Mapping) else _by_slug(boards)
+    if not named:
+        raise ValueError("a console needs at least one board")
+    for slug, board in named.items():
+        if not _SLUG.fullmatch(slug):
+            raise ValueError(f"a board's name in URLs has letters, digits, '_', '-' and, later, '.' only; got {slug!r}")
+        _check_board(board)
+    return {slug: ConsoleBoard(slug, board) for slug, board in named.items()}
+
+
+def _check_board(value: object) -> None:
+    if not isinstance(value, JobBoard):
+        raise TypeError(f"boards must be JobBoards, not {type(value).__name__}")
+
+
+def _by_slug(given: JobBoard | Iterable[JobBoard]) -> dict[str, JobBoard]:
+    boards = [given] if isinstance(given, JobBoard) else list(given)
+    named: dict[str, JobBoard] = {}
+    for board in boards:
+        _check_board(board)
+        slug = _NOT_IN_A_SLUG.sub("-", board.name).lstrip(".") or "board"
+        free = (name for number in range(1, len(boards) + 2) if (name := _numbered(slug, number)) not in named)
+        named[next(free)] = board
+    return named
+
+
+def _numbered(slug: str, number: int) -> str:
+    return slug if number == 1 else f"{slug}-{number}"

@@ -1,0 +1,81 @@
+"""What every request passes and every answer carries: known hosts, changes only from the console's own pages, a CSP."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: Where the prefix that the console is mounted at stands in the scope; routers below it change ``root_path``.
+ROOT = "jobboard.console.root"
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Stands before the whole console, static files too.
+
+    :param hosts: the names, without ports, under which the console may be asked for. A foreign name that resolves to
+        this machine (DNS rebinding) would make a stranger's page the console's own.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            inside = {**scope, ROOT: scope.get("root_path", "").rstrip("/")}
+            fault = self._fault(scope["method"], Headers(scope=scope))
+            answer = self._app if fault is None else PlainTextResponse(f"{fault}\n", 403)
+            await answer(inside, receive, _with_headers(send))
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    def _fault(self, method: str, headers: Headers) -> str | None:
+        hosts = headers.getlist("host")
+        host = _name_of(hosts[0]) if len(hosts) == 1 else ""
+        if not host or (host not in self._hosts and "*" not in self._hosts):
+            return f"this console does not answer to the host {host!r}: name it in hosts=, or with --allow-host"
+        if method in _SAFE_METHODS:
+            return None
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            return None if site == "same-origin" else "this change was asked for by a page of another site"
+        origin = headers.get("origin")
+        if origin is None:
+            return "this change has neither Sec-Fetch-Site nor Origin: use a browser, or the command line"
+        is_same = urlsplit(origin).netloc.lower() == hosts[0].lower()
+        return None if is_same else "this change was asked for by a page of another site"
+
+
+def _name_of(host: str) -> str:
+    """Return a ``Host`` without its port."""
+    name, _, port = host.lower().rpartition(":")
+    return name if name and port.isdecimal() else host.lower()
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return send_with_headers

@@ -1,0 +1,47 @@
+"""What a user of the console may do beside looking."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+#: Every right, and what it allows. Without any, one may look at everything but what jobs carry.
+RIGHTS: Mapping[str, str] = {
+    "details": "see what jobs carry: details, checkpoints, progress texts and results",
+    "post": "post jobs",
+    "cancel": "cancel jobs: off the board, or ask their owners to end",
+    "release": "end the claims of jobs, whoever has them",
+    "run_now": "let delayed jobs be claimed at once",
+    "trash": "put jobs into the trash",
+    "restore": "bring jobs back from the trash",
+    "purge": "delete jobs from the trash for good",
+    "pause": "pause a name, or the board",
+    "resume": "end a pause",
+    "quiet": "let a conductor claim no more, or again",
+    "schedules": "pause, resume and fire schedules",
+    "repair": "repair records that contradict each other",
+}
+
+Rights = Collection[str] | None
+#: Tells the rights of a request; None: it may not even look. Plain functions run in a thread, coroutines in the loop.
+Access = Callable[["Request"], Rights | Awaitable[Rights]]
+
+
+def allow(*rights: str) -> Access:
+    """Return an ``access`` that gives everybody who gets in these rights.
+
+    :raises ValueError: there is no such right.
+    """
+    known = check_rights(rights)
+    return lambda _request: known
+
+
+def check_rights(rights: Collection[str]) -> frozenset[str]:
+    """Return the rights as a set, or raise ValueError."""
+    for right in rights:
+        if right not in RIGHTS:
+            raise ValueError(f"there is no right {right!r}; there are {', '.join(RIGHTS)}")
+    return frozenset(rights)

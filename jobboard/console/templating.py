@@ -1,0 +1,85 @@
+"""The templates, and how they show values: nothing unescaped, no control character, no text without an end."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from jobboard.operate.durations import duration
+
+#: Counts are told up to here.
+MAX_COUNT = 10_000
+_MAX_TEXT, _MAX_BLOCK = 300, 20_000
+_KEPT = "\n\t"
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates."""
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"shown": shown, "block": block, "moment": moment_of, "span": span_of, "count": count_of}
+    return made
+
+
+def shown(value: Any) -> Markup:
+    """Show a text of users in a line: isolated from the direction of writing around it, and cut; "-" for None."""
+    if value is None:
+        return Markup('<span class="none">-</span>')
+    text = str(value)
+    cut = f"{visible(text[:_MAX_TEXT], '')}…" if len(text) > _MAX_TEXT else visible(text, "")
+    return Markup("<bdi>{}</bdi>").format(cut)
+
+
+def block(value: Any) -> Markup:
+    """Show a text of several lines, such as a traceback; of a long one the beginning and the end."""
+    text = str(value)
+    if len(text) > _MAX_BLOCK:
+        half = _MAX_BLOCK // 2
+        text = f"{text[:half]}\n… {len(text) - _MAX_BLOCK} characters left out …\n{text[-half:]}"
+    return Markup('<pre dir="auto" tabindex="0">{}</pre>').format(visible(text, _KEPT))
+
+
+def visible(text: str, kept: str) -> str:
+    """Return a text with its control and direction characters written out, but for those to be kept."""
+    return "".join(one if one in kept or not _steers(one) else one.encode("unicode_escape").decode() for one in text)
+
+
+def _steers(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def moment_of(value: datetime | float | None) -> Markup:
+    """Show a moment in UTC; scripts add the browser's own time."""
+    if value is None:
+        return shown(None)
+    moment = value if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
+    moment = moment.astimezone(UTC)
+    text = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), text)
+
+
+def span_of(seconds: float | None) -> Markup:
+    """Show a span of time in its two largest units; milliseconds below a second."""
+    if seconds is None or not math.isfinite(seconds):
+        return shown(None)
+    return escape(f"{seconds * 1000:.0f}ms" if abs(seconds) < 1 else duration(abs(seconds)))
+
+
+def count_of(number: int | None, most: int | None = None) -> str:
+    """Show a number; beyond ``most`` only that there are more."""
+    if number is None:
+        return "-"
+    return f"{most:,}+" if most is not None and number > most else f"{number:,}"

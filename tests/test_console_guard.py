@@ -1,0 +1,224 @@
+"""What the console refuses before any page is asked, and what each answer carries."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from helpers.console import Asking, asking
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount
+
+from jobboard import JobBoard, backend, fetch
+from jobboard.console import RIGHTS, allow, app
+from jobboard.console.basic_auth import BasicAuth, read_users
+from jobboard.console.guard import Guard
+from jobboard.console.static_files import static_files
+from jobboard.errors import MissingExtra
+
+VENDOR = Path(__file__).parent.parent / "jobboard" / "console" / "static" / "vendor"
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+@pytest.fixture
+def changes() -> Asking:
+    """What asks an app that answers any method with "changed", behind the console's guard."""
+
+    async def answer(request: Request) -> Response:
+        return PlainTextResponse("changed")
+
+    inner = Starlette()
+    inner.add_route("/", answer, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+    return Asking(Guard(inner, ["localhost"]))
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"}, 403),
+        ({}, 403),
+        ({"Origin": "http://localhost"}, 200),
+        ({"Origin": "http://localhost:81"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+    ],
+)
+def test_changes_come_from_pages_of_the_console_only(
+    changes: Asking, method: str, headers: dict[str, str], status: int
+) -> None:
+    answer = changes.ask(method, "/", headers=headers)
+    assert (answer.status_code, answer.text == "changed") == (status, status == 200)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200), ("LOCALHOST:8910", 200), ("127.0.0.1:8910", 200), ("[::1]:8910", 200), ("[::1]", 200),
+        ("evil.example", 403), ("localhost.evil.example", 403), ("evil.example:8910", 403), ("", 403),
+        ("localhost:evil.example", 403),
+    ],
+)  # fmt: skip
+def test_only_known_hosts_are_answered(board: JobBoard, host: str, status: int) -> None:
+    for path in ("/", f"/static/console.css?v={static_files()['console.css'].version}"):
+        assert asking(board).get(path, headers={"Host": host}).status_code == status
+    assert asking(board, hosts=["ops.example.com"]).get("/", headers={"Host": host}).status_code == 403
+    assert asking(board, hosts=["*"]).get("/", headers={"Host": "any.example"}).status_code == 200
+
+
+def test_two_hosts_are_none(board: JobBoard) -> None:
+    assert asking(board).get("/", headers=[("Host", "localhost"), ("Host", "localhost")]).status_code == 403
+
+
+def test_every_answer_has_the_headers_that_browsers_need(board: JobBoard) -> None:
+    ask = asking(board)
+    answers = [ask.get("/"), ask.get("/none"), ask.get("/b/none/jobs"), ask.post("/", headers={})]
+    assert [answer.status_code for answer in answers] == [200, 404, 404, 403]
+    for answer in [*answers, ask.get("/static/console.css")]:
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        )
+        assert (answer.headers["X-Content-Type-Options"], answer.headers["Referrer-Policy"]) == (
+            "nosniff",
+            "no-referrer",
+        )
+    assert {answer.headers["Cache-Control"] for answer in answers} == {"no-store"}
+
+
+def test_static_files_are_kept_by_their_content_and_are_no_way_out(board: JobBoard) -> None:
+    ask = asking(board)
+    found = ask.get(f"/static/console.js?v={static_files()['console.js'].version}")
+    assert (found.headers["Content-Type"], found.headers["Content-Encoding"]) == (
+        "text/javascript; charset=utf-8",
+        "gzip",
+    )
+    assert "immutable" in found.headers["Cache-Control"]
+    assert ask.get("/static/console.js?v=other").headers["Cache-Control"] == "no-cache"
+    plain = ask.get("/static/console.js", headers={"Accept-Encoding": "identity"})
+    assert (plain.content, plain.headers.get("Content-Encoding")) == (found.content, None)
+    for path in ("../console.js", "%2e%2e/application.py", "/etc/passwd", "vendor/SHA256SUMS", "none.js"):
+        assert ask.get(f"/static/{path}").status_code == 404
+
+
+def test_vendored_files_are_those_that_were_packed() -> None:
+    lines = [line.split() for line in (VENDOR / "SHA256SUMS").read_text().splitlines()]
+    assert {name: digest for digest, name in lines} == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in VENDOR.iterdir()
+        if path.name not in ("SHA256SUMS", "README.rst")
+    }
+    assert {"LICENSE.htmx", "LICENSE.uplot", "htmx.min.js", "hx-sse.min.js", "uPlot.iife.min.js"} <= {
+        n for _, n in lines
+    }
+
+
+def test_a_page_with_all_that_it_loads_is_light(board: JobBoard) -> None:
+    files = sum(len(file.compressed) for file in static_files().values())
+    raw = httpx.Headers({"Accept-Encoding": "gzip"})
+    page = int(asking(board).get("/", headers=raw).headers["Content-Length"])
+    assert files + page <= 60_000
+
+
+class TestAccess:
+    def test_rights_are_none_by_default_and_none_means_no_look(self, board: JobBoard) -> None:
+        assert asking(board).get("/").status_code == 200
+        assert asking(board, access=lambda request: None).get("/").status_code == 403
+        assert asking(board, access=lambda request: {"release"}).get("/").status_code == 200
+
+    def test_access_may_be_a_coroutine(self, board: JobBoard) -> None:
+        async def access(request: Request) -> set[str] | None:
+            return set() if request.headers.get("x-team") == "ops" else None
+
+        ask = asking(board, access=access)
+        assert [ask.get("/", headers=headers).status_code for headers in ({}, {"X-Team": "ops"})] == [403, 200]
+
+    def test_a_right_that_does_not_exist_is_told(self, board: JobBoard) -> None:
+        with pytest.raises(ValueError, match=r"there is no right 'relaese'; there are details, post,"):
+            allow("relaese")
+        with pytest.raises(ValueError, match="relaese"):
+            asking(board, access=lambda request: {"relaese"}).get("/")
+        assert allow(*RIGHTS) is not None
+
+    def test_names_and_passwords(self, board: JobBoard) -> None:
+        users = read_users("# who\n\nann:s3:cret \nbob:ä")
+        ask = Asking(BasicAuth(app(board), users))
+        asked = ask.get("/")
+        assert (asked.status_code, asked.headers["WWW-Authenticate"][:5]) == (401, "Basic")
+        tries = [("ann", "s3:cret"), ("bob", "ä"), ("ann", "wrong"), ("eve", "s3:cret"), ("eve", "")]
+        assert [ask.get("/", auth=httpx.BasicAuth(*pair)).status_code for pair in tries] == [200, 200, 401, 401, 401]
+        for header in ("Basic", "Basic !!", "Basic /w==", "Bearer x", "Basic YW5u"):
+            assert ask.get("/", headers={"Authorization": header}).status_code == 401
+
+    @pytest.mark.parametrize("text", ["", "# none", "ann", ":x", "ann:"])
+    def test_files_of_passwords_without_any_are_refused(self, text: str) -> None:
+        with pytest.raises(ValueError, match="NAME:PASSWORD"):
+            read_users(text)
+
+
+class TestBoards:
+    def test_several_boards_are_listed(self) -> None:
+        boards = [fetch(name, "memory") for name in ("a board", "b", "b")]
+        page = asking(boards).get("/")
+        for slug in ("a-board", "b", "b-2"):
+            assert f'href="/b/{slug}/' in page.text
+            assert asking(boards).get(f"/b/{slug}/jobs").status_code == 200
+        for board in boards:
+            board.close()
+
+    def test_what_is_no_board_is_refused(self, board: JobBoard) -> None:
+        for wrong in ("board", [1], {"a": 1}, 1):
+            with pytest.raises(TypeError):
+                app(wrong)  # type: ignore[arg-type]
+        for empty in ([], {}, {"a/b": board}, {"..": board}, {"": board}):
+            with pytest.raises(ValueError, match="board"):
+                app(empty)
+        for option in ("access", "on_action", "who", "format_details"):
+            with pytest.raises(TypeError, match=option):
+                app(board, **{option: "x"})
+        with pytest.raises(TypeError, match="hosts"):
+            app(board, hosts="localhost")
+
+    def test_a_store_that_is_not_there_is_a_page(self, tmp_path: Path) -> None:
+        board = fetch("b", f"sqlite:///{tmp_path}/none/jobs.db")
+        page = asking(board).get("/b/b/jobs")
+        assert page.status_code == 503
+        assert "none/jobs.db" in page.text
+        (tmp_path / "none").mkdir()
+        assert asking(board).get("/b/b/jobs").status_code == 200
+        board.close()
+
+
+@pytest.mark.parametrize("prefix", ["/jobs", "/a/b"])
+def test_links_lead_to_where_it_is_mounted(board: JobBoard, prefix: str) -> None:
+    outer = Starlette(routes=[Mount(prefix, app(board))])
+    page = Asking(outer, prefix).get("/")
+    assert page.status_code == 200
+    links = [part.split('"')[0] for part in page.text.split('href="')[1:]]
+    assert {link[: len(prefix) + 1] for link in links if link[0] == "/"} == {f"{prefix}/"}
+    (style,) = (link for link in links if "console.css" in link)
+    assert Asking(outer).get(style).status_code == 200
+
+
+def test_without_its_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import runpy
+
+    monkeypatch.setitem(__import__("sys").modules, "starlette", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'jobboard\[console\]'"):
+        runpy.run_path(str(VENDOR.parent.parent / "__init__.py"))
