@@ -108,7 +108,7 @@ def serve(
         access = allowing(*rights)
     except ValueError as error:
         raise click.UsageError(f"--allow: {error}") from error
-    names = {*LOOPBACK, *hosts, *([] if host in ("0.0.0.0", "::") else [f"[{host}]" if ":" in host else host])}
+    names = {*LOOPBACK, *hosts, f"[{host}]" if ":" in host else host}
     who = _forwarded_user if behind_proxy else None
     app = console(boards, access=access, who=who, hosts=names)
     if users is not None:
