@@ -27,8 +27,13 @@ def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
         board.connect()
         look = overview(board)
     except BoardUnavailable as error:
-        return _view(board, [unreachable(error)])
+        return status_without(board, error)
     return _view(board, findings(look, limits)) | _seen(look)
+
+
+def status_without(board: JobBoard, error: Exception) -> dict[str, Any]:
+    """Return the status of a board whose store can't be reached."""
+    return _view(board, [unreachable(error)])
 
 
 def _view(board: JobBoard, found: list[Finding]) -> dict[str, Any]:

@@ -43,11 +43,12 @@ from jobboard.testing.contract.processes import ProcessCases
 from jobboard.testing.contract.races import RaceCases
 from jobboard.testing.contract.records import RecordCases
 from jobboard.testing.contract.retries import RetryCases
+from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 935
+CONTRACT_CASES = 936
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 167
@@ -68,7 +69,7 @@ class Contract(
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases, ProcessCases,
     LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, PoisonCases,
-    NewerCases, Counted,
+    NewerCases, SamplingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
