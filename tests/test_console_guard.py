@@ -97,7 +97,7 @@ def test_every_answer_has_the_headers_that_browsers_need(board: JobBoard) -> Non
         )
         assert (answer.headers["X-Content-Type-Options"], answer.headers["Referrer-Policy"]) == (
             "nosniff",
-            "no-referrer",
+            "same-origin",
         )
     assert {answer.headers["Cache-Control"] for answer in answers} == {"no-store"}
 

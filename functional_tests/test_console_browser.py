@@ -1,0 +1,148 @@
+"""The console in a real browser, on a board whose texts are markup, escapes, 200 KB long, or written from the right."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Literal
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from harnesses.browser import DEADLINE, DESKTOP, PHONE, Browser, browser
+from harnesses.console_process import console
+from harnesses.hostile_board import fill
+from harnesses.other_site import other_site
+
+from jobboard import fetch
+from jobboard.testing import eventually
+
+#: More kinds of pages there are not; a link that makes ever more of them would end the crawl here.
+_MAX_PAGES = 80
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+_LINKS = "return [...document.links].map((link) => link.href)"
+#: What the markup on the board would have made.
+_MADE = """
+return [window.pwned, document.querySelectorAll("img, script:not([src]), [onerror]").length];
+"""
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('console')}/jobs.db"
+
+
+@pytest.fixture(scope="module")
+def uuids(uri: str) -> list[str]:
+    with fetch("hostile", uri) as board:
+        return [job.uuid for job in fill(board)]
+
+
+@pytest.fixture(scope="module")
+def web(uri: str, uuids: list[str]) -> Iterator[Browser]:
+    allowed = ("--allow", "all", "--allow-host", "ops.example")
+    with (
+        browser("--host-resolver-rules=MAP *.example 127.0.0.1") as web,
+        console("--board", uri, "--name", "hostile", *allowed) as web.root,
+    ):
+        yield web
+
+
+@pytest.fixture(scope="module")
+def pages(web: Browser, uuids: list[str]) -> list[str]:
+    """Each kind of page that links lead to, once; and that of each job."""
+    web.open("/")
+    found = {_kind_of(url): url for url in [web.driver.current_url]}
+    seen = set[str]()
+    while left := [url for url in found.values() if url not in seen]:
+        assert len(found) < _MAX_PAGES, sorted(found)
+        web.driver.get(left[0])
+        seen.add(left[0])
+        for link in web.script(_LINKS):
+            if link.startswith(f"{web.root}/b/"):
+                found.setdefault(_kind_of(link), link)
+    return list(found.values())
+
+
+def _jobs(web: Browser, uuids: list[str]) -> list[str]:
+    return [f"{web.root}/b/hostile/jobs/{uuid}" for uuid in uuids]
+
+
+def _kind_of(url: str) -> str:
+    return f"{_path_of(url)}?{'&'.join(sorted(parse_qs(urlsplit(url).query)))}"
+
+
+def _path_of(url: str) -> str:
+    """Return the path of a page, whichever job, name or schedule it is about."""
+    return re.sub(r"^(/b/[^/]+/[^/]+)/[^/]+", r"\1/*", urlsplit(url).path)
+
+
+_POST = """
+const form = document.createElement("form");
+form.method = "post";
+form.action = arguments[0];
+document.body.append(form);
+form.submit();
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_page", "target", "answer"),
+    [
+        # The address has pages for GET only, so whoever may ask for a change is told that.
+        ("127.0.0.1", "127.0.0.1", "Method Not Allowed"),
+        # Without TLS, and not on this machine: browsers send no Sec-Fetch-Site there.
+        ("ops.example", "ops.example", "Method Not Allowed"),
+        ("localhost", "127.0.0.1", "asked for by a page of another site"),
+        ("ops.example", "127.0.0.1", "asked for by a page of another site"),
+        ("127.0.0.1", "evil.example", "does not answer to the host 'evil.example'"),
+    ],
+)
+def test_only_its_own_pages_may_change_anything(web: Browser, of_page: str, target: str, answer: str) -> None:
+    with other_site() if of_page != target else contextlib.nullcontext(web.root) as site:
+        web.driver.get(site.replace("127.0.0.1", of_page))
+        web.script(_POST, f"{web.root}/".replace("127.0.0.1", target))
+        eventually(lambda: answer in web.text(), within=DEADLINE)
+    web.messages()
+
+
+def test_a_change_without_the_headers_of_a_browser_is_refused(web: Browser) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(f"{web.root}/", method="POST", data=b""), timeout=60)
+    assert refused.value.code == 403
+    assert b"neither Sec-Fetch-Site nor Origin" in refused.value.read()
+
+
+def test_what_is_written_on_the_board_is_shown_as_text(web: Browser, pages: list[str], uuids: list[str]) -> None:
+    for url in pages:
+        web.driver.get(url)
+        assert web.messages() == [], url
+        assert web.script(_MADE) == [None, 0], url
+        assert web.overflow() == 0, url
+        web.resize(PHONE)
+        assert web.overflow() == 0, f"{url} on a phone"
+        web.resize(DESKTOP)
+        assert len(web.driver.page_source) < 500_000, url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_each_page(web: Browser, pages: list[str], scheme: Literal["light", "dark"]) -> None:
+    """By the rules of axe-core: contrast, labels, headings, names of what can be clicked."""
+    web.prefer(scheme)
+    for url in {_path_of(url): url for url in pages}.values():
+        web.driver.get(url)
+        assert web.faults_of_access() == [], url
+    assert web.messages() == []
+
+
+def test_each_page_works_without_javascript(web: Browser, pages: list[str]) -> None:
+    headings = "//main//h1"
+    for url in {_path_of(url): url for url in pages}.values():
+        with web.without_javascript():
+            web.driver.get(url)
+            assert web.driver.find_elements("xpath", headings), url
+            plain = web.find("main")[0].text
+        web.driver.get(url)
+        assert len(plain) >= 0.9 * len(web.find("main")[0].text), url
