@@ -1,7 +1,8 @@
 """``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table.
 
-``python -m benchmarks peers STORE`` measures other libraries on the same store instead. ``python -m benchmarks house``
-measures the code of this checkout, or of two. ``python -m benchmarks aio`` is short for ``--only aio``.
+``python -m benchmarks peers STORE`` measures other libraries on the same store instead, ``python -m benchmarks loops
+STORE`` the loop of one worker on TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of
+this checkout, or of two. ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks.conductors import measure_drain, measure_pickup, measure_sleeper
 from benchmarks.figures import Figure, print_json, print_table
 from benchmarks.house import main as measure_house
 from benchmarks.peers.__main__ import main as measure_peers
+from benchmarks.peers.loops import main as measure_loops
 from benchmarks.processes import measure_processes
 from benchmarks.schedules import measure_schedules
 from benchmarks.stores import STORES
@@ -39,6 +41,9 @@ _GROUPS = {
 def main() -> None:
     if sys.argv[1:2] == ["peers"]:
         measure_peers(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["loops"]:
+        measure_loops(sys.argv[2:])
         return
     if sys.argv[1:2] == ["house"]:
         measure_house(sys.argv[2:])

@@ -123,14 +123,37 @@ def test_a_batch_falls_back_on_the_rest_when_one_lost_its_race(server: EtcdServe
     assert counted["Txn"] <= 5
 
 
+def test_the_loop_of_a_worker_takes_three_requests_for_a_job_and_two_for_a_page(
+    server: EtcdServer, harness: EtcdHarness, board: JobBoard
+) -> None:
+    board.post_many([Posting("resize") for _ in range(50)])
+    held = board.claim_next("bob", limit=30, expiry=LONG)
+    done: list[Any] = []
+
+    def work() -> None:
+        for job in board.wait(LONG):
+            board.claim(job, "alice", LONG)
+            board.consume(job, "alice")
+            done.append(job)
+
+    # Whether there is a job, and pages of 10 and of 50.
+    assert Requests(server).of(work) == {"Txn": 1 + 2 * 2 + 3 * 20}
+    assert len(done) == 20
+    board.post_many([Posting("resize") for _ in range(20)])
+    # What others have claimed stands before the others in the listing.
+    assert Requests(server).of(lambda: next(board.iterjobs(only_unclaimed=True))) == TWO
+    assert Requests(server).of(lambda: next(board.iterjobs())) == ONE
+    assert len(held) == 30
+
+
 def test_iterating_takes_a_request_for_500_jobs(server: EtcdServer, harness: EtcdHarness) -> None:
     board = harness.board()
     board.post_many([Posting("resize") for _ in range(2_000)])
     seen: list[Any] = []
     counted = Requests(server).of(lambda: seen.extend(harness.board(board.name).iterjobs()))
     assert len(seen) == 2_000
-    # Opening a client is one, too.
-    assert counted["Txn"] <= 6
+    # Opening a client is one, too; and the first pages are small: 10, 50 and 250 jobs.
+    assert counted["Txn"] <= 8
 
 
 def test_who_is_idle_beside_a_thousand_jobs_of_others_asks_less_than_once_a_second(

@@ -128,7 +128,25 @@ def test_iterating_takes_a_request_for_500_jobs(server: RedisServer, board: JobB
     jobs: list[Any] = []
     requests = Requests(server).of(lambda: jobs.extend(board.iterjobs()))
     assert len(jobs) == 5_000
-    assert requests["evalsha"] <= 11
+    # The first pages are small: 10, 50 and 250 jobs.
+    assert requests["evalsha"] <= 13
+
+
+def test_the_loop_of_a_worker_takes_two_requests_for_a_job_and_two_for_a_page(
+    server: RedisServer, board: JobBoard
+) -> None:
+    board.post_many([Posting("resize") for _ in range(20)])
+    done: list[Any] = []
+
+    def work() -> None:
+        for job in board.wait(LONG):
+            board.claim(job, "alice", LONG)
+            board.consume(job, "alice")
+            done.append(job)
+
+    # Whether there is a job, and pages of 10 and of 50, for each of them what is paused.
+    assert Requests(server).of(work) == {"evalsha": 1 + 2 * 2 + 2 * 20}
+    assert len(done) == 20
 
 
 def test_large_jobs_make_pages_shorter(harness: RedisHarness) -> None:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import json
-import os
 import platform
-import shutil
-import subprocess
 from pathlib import Path
 
-from benchmarks.peers.environments import NotInstalled, python_of, variables_of
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.report import Results, Table, print_table
+from benchmarks.peers.running import run_script
 from benchmarks.stores import STORES
 
 _HERE = Path(__file__).parent
-_RUN_TIMEOUT = 600
 
 
 def main(words: list[str] | None = None) -> None:
@@ -40,7 +35,7 @@ def main(words: list[str] | None = None) -> None:
         for _ in range(given.rounds):
             for peer, results in table.items():
                 count = max(1, int(given.count * peer.share))
-                _measure(peer, given.store, [space.uri, str(count), str(given.pings)], given.core, results)
+                run_script(peer, given.store, [space.uri, str(count), str(given.pings)], given.core, results)
     print_table(table)
     if given.chart is not None:
         from benchmarks.peers.charts import draw
@@ -61,42 +56,6 @@ def _parser() -> argparse.ArgumentParser:
         "--chart", type=Path, metavar="FILE", help="draw the table, such as peers.svg; needs matplotlib"
     )
     return parser
-
-
-def _measure(peer: Peer, store: str, words: list[str], core: str | None, results: Results) -> None:
-    """Run a peer's script once, and add what it tells."""
-    try:
-        python = python_of(peer, store)
-    except NotInstalled as error:
-        results.fault = f"not installed: {error}"
-        print(json.dumps({"peer": peer.name, "fault": results.fault}), flush=True)
-        return
-    command = [python, str(_HERE / f"on_{store}" / peer.script), *words]
-    if core is not None:
-        taskset = shutil.which("taskset")
-        if taskset is None:
-            raise SystemExit("--core needs the program taskset")
-        command = [taskset, "-c", core, *command]
-    environment = {**os.environ, **variables_of(peer, store)}
-    fault = ""
-    try:
-        said = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, text=True, timeout=_RUN_TIMEOUT, check=False
-        )
-        output, fault = said.stdout, f"ended with {said.returncode}" if said.returncode else ""
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
-        fault = f"took longer than {_RUN_TIMEOUT} s"
-    for line in output.splitlines():
-        told = json.loads(line)
-        print(json.dumps({"peer": peer.name, **told}), flush=True)
-        if told["what"] == "version":
-            results.version = told["value"]
-        else:
-            results.values[told["what"]].append(told["value"])
-    if fault:
-        results.fault = fault
-        print(json.dumps({"peer": peer.name, "fault": fault}), flush=True)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,14 @@ class System:
         """Return the command of one worker process that runs until SIGTERM."""
         raise NotImplementedError
 
+    def look_for_each(self, count: int) -> None:
+        """Look for the next job, claim it and consume it, that many times."""
+        raise NotImplementedError
+
+    def look_for_all(self, count: int) -> None:
+        """Claim and consume that many jobs, one after the other as one look at the board shows them."""
+        raise NotImplementedError
+
 
 # -- in the worker -----------------------------------------------------------------------------------------------------
 
@@ -160,6 +168,16 @@ def measure(system: System, count: int, pings: int) -> None:
     measure_drain(system, count)
     system.clean()
     measure_pickup(system, pings)
+    system.clean()
+
+
+def measure_loops(system: System, count: int) -> None:
+    """Work through what was posted by the loop that the library's guide has, in this process."""
+    tell("version", system.version)
+    for what, loop in (("a look for each job", system.look_for_each), ("a look for all jobs", system.look_for_all)):
+        system.clean()
+        system.post(count)
+        tell(what, rate_of(loop, count), "/s")
     system.clean()
 
 

@@ -47,13 +47,20 @@ def print_table(table: Table) -> None:
         version = results.version + (f" ({results.fault})" if results.fault else "")
         rows.append((peer.name, *(_cell(results, what) for what in COLUMNS), version, peer.setting))
     _print_rows(rows)
-    for peer, results in table.items():
-        for what in results.values:
-            if what not in COLUMNS:
-                print(f"{peer.name}: {what}: {_cell(results, what)}")
+    print_figures(table)
     print()
     promises = [(peer.name, peer.promises.ends, peer.promises.posts, peer.promises.crash) for peer in table]
     _print_rows([("peer", "a late end", "a repeated post leaves", "a job whose worker dies"), *promises])
+
+
+def print_figures(table: Table) -> None:
+    """Print a line for each figure that has no column."""
+    for peer, results in table.items():
+        if results.fault:
+            print(f"{peer.name}: {results.fault}")
+        for what in results.values:
+            if what not in COLUMNS:
+                print(f"{peer.name}, {results.version}: {what}: {_cell(results, what)}")
 
 
 def _print_rows(rows: list[tuple[str, ...]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from measuring import System, picked_up, ran
@@ -31,6 +32,17 @@ class TaskFlow(System):
 
     def ping(self, at: float) -> None:
         self.board.post("ping", details={"at": at})
+
+    def look_for_each(self, count: int) -> None:
+        for _ in range(count):
+            job = next(iter(self.board.iterjobs(only_unclaimed=True)))
+            self.board.claim(job, _WHO, **self._claim_options)
+            self.board.consume(job, _WHO)
+
+    def look_for_all(self, count: int) -> None:
+        for job in islice(self.board.iterjobs(only_unclaimed=True), count):
+            self.board.claim(job, _WHO, **self._claim_options)
+            self.board.consume(job, _WHO)
 
     def claim(self) -> None:
         self._job = next(iter(self.board.iterjobs(only_unclaimed=True, ensure_fresh=True)))

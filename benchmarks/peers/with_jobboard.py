@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from itertools import islice
 
-from measuring import System, arguments, measure, picked_up, ran
+from measuring import System, arguments, measure, measure_loops, picked_up, ran
 
 import jobboard
 
 _SLOTS = 64
+_WHO = "bench"
 
 
 class Jobboard(System):
@@ -44,6 +46,17 @@ class Jobboard(System):
     def ping(self, at: float) -> None:
         self.board.post("ping", details={"at": at})
 
+    def look_for_each(self, count: int) -> None:
+        for _ in range(count):
+            job = next(self.board.wait())
+            self.board.claim(job, _WHO)
+            self.board.consume(job, _WHO)
+
+    def look_for_all(self, count: int) -> None:
+        for job in islice(self.board.wait(), count):
+            self.board.claim(job, _WHO)
+            self.board.consume(job, _WHO)
+
     def worker(self) -> list[str]:
         return [sys.executable, __file__, "work", self.board.name, self._uri]
 
@@ -59,6 +72,8 @@ def work(name: str, uri: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "work":
         work(*sys.argv[2:])
+    elif sys.argv[1] == "loop":
+        measure_loops(Jobboard(sys.argv[2]), int(sys.argv[3]))
     else:
         uri, count, pings = arguments()
         measure(Jobboard(uri), count, pings)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec
 from jobboard.aio.threads import Threads
 from jobboard.aio.transactions import call_in_transaction
 from jobboard.client.interruption import Interruption
+from jobboard.client.paging import page_sizes
 from jobboard.job import Job
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-#: How many jobs an iteration fetches at once.
-_CHUNK = 100
 
 
 class Twin:
@@ -122,6 +120,7 @@ class Iteration(AsyncIterator[Any]):
         self._waits = waits
         self._iterator: Iterator[Any] | None = None
         self._fetched: Iterator[Any] = iter(())
+        self._sizes = page_sizes()
 
     def __aiter__(self) -> Iteration:
         return self
@@ -139,4 +138,4 @@ class Iteration(AsyncIterator[Any]):
     def _fetch(self, *interruption: Interruption) -> list[Any]:
         if self._iterator is None:
             self._iterator = self._begin(*interruption)
-        return list(islice(self._iterator, _CHUNK))
+        return list(islice(self._iterator, next(self._sizes)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from jobboard import telemetry
-from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Trashing
+from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Page, Trashing
 from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient, JobReader
+from jobboard.client.paging import page_sizes
 from jobboard.codec import NewerFormat
 from jobboard.job import Board, Job, JobHandle, row_of
 from jobboard.payload import Payload, unpack_payload
@@ -17,8 +19,6 @@ from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_uuid
 
 logger = logging.getLogger("jobboard.board")
-
-_PAGE = 500
 
 
 class JobHandles:
@@ -69,8 +69,15 @@ class JobHandles:
         return self.any(row)
 
     def iterate(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[Job]:
-        """Iterate over jobs in claim order, a page a request; quarantine what can't be read."""
-        for row in self.rows(states, names):
+        """Iterate over jobs in claim order; quarantine what can't be read."""
+        return self._iterate(partial(self._client.backend.page, states, names))
+
+    def claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
+        """Iterate over the jobs that can be claimed, best first; quarantine what can't be read."""
+        return self._iterate(partial(self._client.backend.claimable, names))
+
+    def _iterate(self, read: Callable[[object | None, int], Page]) -> Iterator[Job]:
+        for row in self._rows(read):
             try:
                 yield self.readable(row)
             except ValueError as error:
@@ -81,11 +88,10 @@ class JobHandles:
                 else:
                     self._quarantine(row, None, error)
 
-    def rows(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
-        """Iterate over rows in claim order, a page a request."""
+    def _rows(self, read: Callable[[object | None, int], Page]) -> Iterator[JobRow]:
         cursor: object | None = None
-        while True:
-            page = self._client.call(self._client.backend.page, states, names, cursor, _PAGE)
+        for size in page_sizes():
+            page = self._client.call(read, cursor, size)
             yield from page.rows
             cursor = page.cursor
             if cursor is None:

@@ -73,7 +73,9 @@ class Watching:
         names: Collection[str] | None = None,
         states: Collection[JobState] | None = None,
     ) -> Iterator[Job]:
-        """Iterate over jobs in claim order, 500 a request; a job that can't be decoded is trashed on the way.
+        """Iterate over jobs in claim order; a job that can't be decoded is trashed on the way.
+
+        The first request is for 10 jobs, later ones for 50, 250 and then 500 each: it costs what you take.
 
         A job that a newer jobboard posted in a newer format is left out; :meth:`get` shows it. Jobs that don't change
         meanwhile are seen exactly once; the others may be seen or not.
@@ -97,7 +99,8 @@ class Watching:
 
         :param timeout: seconds; None to wait without end.
         :param names: only jobs of these names; None for any.
-        :returns: the jobs that can be claimed, best first; nothing after the timeout.
+        :returns: the jobs that can be claimed, best first, read in pages that grow as those of :meth:`iterjobs`;
+            nothing after the timeout.
         :raises BoardUnavailable: the store does not answer, 3 seconds after the timeout at most.
         """
         return self._wait(timeout, names, Interruption())
@@ -113,7 +116,7 @@ class Watching:
                 due = self._client.call(waiter.ready_in)
                 if due is not None and due <= 0:
                     met = self._client.newer_formats.meetings
-                    jobs = self._claimable(wanted)
+                    jobs = self._handles.claimable(wanted)
                     first = next(jobs, None)
                     if first is not None:
                         return itertools.chain([first], jobs)
@@ -156,15 +159,6 @@ class Watching:
             return _book_of(uuid, self._client.decode(body), version)
         except (ValueError, TypeError) as error:
             raise BoardUnavailable(f"logbook {uuid} can't be decoded: {error}") from None
-
-    # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
-        paused = self._client.call(self._backend.maintenance.paused)
-        if None in paused:
-            return iter(())
-        jobs = self.iterjobs(only_unclaimed=True, names=names)
-        return (job for job in jobs if job.name not in paused) if paused else jobs
 
 
 def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> frozenset[JobState]:

@@ -54,6 +54,8 @@ class LossyBackend(Backend):
         self.options = inner.options  # type: ignore[misc]
         self.inner = inner
         self.calls: Counter[str] = Counter()
+        #: How many jobs were read by pages.
+        self.rows = 0
         #: Set while somebody blocks in a waiter.
         self.blocked = threading.Event()
         self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
@@ -164,7 +166,14 @@ class LossyBackend(Backend):
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        return self._send("page", lambda: self.inner.page(states, names, cursor, size))
+        return self._counted(self._send("page", lambda: self.inner.page(states, names, cursor, size)))
+
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        return self._counted(self._send("claimable", lambda: self.inner.claimable(names, cursor, size)))
+
+    def _counted(self, page: Page) -> Page:
+        self.rows += len(page.rows)
+        return page
 
     def stats(self) -> BoardStats:
         return self._send("stats", self.inner.stats)

@@ -8,7 +8,7 @@ from typing import Any
 
 from backlogs import measure_backlog
 from etcd3gw.client import Etcd3Client
-from measuring import arguments, measure
+from measuring import arguments, measure, measure_loops
 from taskflow.jobs.backends.impl_etcd import EtcdJobBoard
 from taskflows import TaskFlow, work_through
 
@@ -54,10 +54,13 @@ if __name__ == "__main__":
     if sys.argv[1] == "work":
         work(sys.argv[2])
     else:
-        uri, count, pings = arguments()
-        taskflow = OnEtcd(uri)
-        measure(taskflow, count, pings)
-        measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
+        if sys.argv[1] == "loop":
+            measure_loops(OnEtcd(sys.argv[2]), int(sys.argv[3]))
+        else:
+            uri, count, pings = arguments()
+            taskflow = OnEtcd(uri)
+            measure(taskflow, count, pings)
+            measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
         sys.stdout.flush()
         # Its watcher threads outlive a close.
         os._exit(0)

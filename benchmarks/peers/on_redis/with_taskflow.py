@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 from backlogs import measure_backlog
-from measuring import arguments, measure
+from measuring import arguments, measure, measure_loops
 from taskflow.jobs.backends.impl_redis import RedisJobBoard
 from taskflows import TaskFlow, work_through
 
@@ -41,6 +41,8 @@ def work(uri: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "work":
         work(sys.argv[2])
+    elif sys.argv[1] == "loop":
+        measure_loops(OnRedis(sys.argv[2]), int(sys.argv[3]))
     else:
         uri, count, pings = arguments()
         taskflow = OnRedis(uri)

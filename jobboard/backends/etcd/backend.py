@@ -77,7 +77,7 @@ class EtcdBackend(Backend):
             connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases
         )
         self._jobs = Jobs(connection, self._leases, ReadModifyWrite(connection, expiry, writer, self._lost_leases))
-        self._reading = Reading(connection, reader, expiry)
+        self._reading = Reading(connection, reader, expiry, self._queue)
         self.schedules = Schedules(connection, self._posting)
         self.books = Books(connection)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)
@@ -165,6 +165,9 @@ class EtcdBackend(Backend):
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> data.Page:
         return self._reading.page(states, names, cursor, size)
+
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> data.Page:
+        return self._reading.claimable(names, cursor, size)
 
     def stats(self) -> BoardStats:
         return self._reading.stats()

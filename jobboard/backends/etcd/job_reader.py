@@ -11,7 +11,7 @@ from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.keys import decoded, is_order, place_of
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.stored import Hint, StoredClaim, StoredJob, newer_job, readable_claim, stored_job_of
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan_prefix
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan, scan_prefix
 from jobboard.codec import NewerFormat
 from jobboard.states import JobState
 
@@ -66,6 +66,23 @@ class JobReader:
             else:
                 jobs.append(self.job_from(record, claim, leases, uuids[at] if uuids else None))
         return jobs
+
+    def read_live(self, orders: Sequence[bytes]) -> list[VersionedJob | None]:
+        """Read the jobs at these places, which ascend: by ranges, since few other live jobs stand between them."""
+        if not orders:
+            return []
+        keys, first, last = self._keys, orders[0], orders[-1] + b"\0"
+        ranges = [scan(prefix + first, prefix + last, 2 * len(orders)) for prefix in (keys.live, keys.claims)]
+        live, claims, sessions = self._connection.read([*ranges, scan_prefix(keys.sessions, keys_only=True)])
+        leases = keys.leases_of(sessions)
+        claim_at = {kv.last_part: kv for kv in claims.kvs}
+        # Which of the jobs are claimed is unknown if not all claims were read.
+        found = {
+            kv.last_part: self.job_from(kv, claim_at.get(kv.last_part), leases) for kv in live.kvs if not claims.more
+        }
+        missing = [order for order in orders if order not in found]
+        rest = dict(zip(missing, self.read_at(missing), strict=True))
+        return [found.get(order) or rest.get(order) for order in orders]
 
     def job_from(
         self, record: KeyValue, claim: KeyValue | None, leases: Collection[int], uuid: str | None = None

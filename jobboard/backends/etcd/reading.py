@@ -11,12 +11,16 @@ from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import behind, decoded, is_order
 from jobboard.backends.etcd.layout import VersionedJob, is_hidden
+from jobboard.backends.etcd.ready_queue import ReadyQueue, merged
 from jobboard.backends.etcd.stored import Hint, readable_claim
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, kvs_of, scan, scan_prefix
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats, NameStats
+
+#: How many places of a page are read at once behind those that held no job of the wanted states.
+_PASSED_AT_ONCE = 500
 
 #: The states that have queues by name, by the letter in the key.
 _LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
@@ -25,11 +29,12 @@ _LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
 class Reading:
     """Pages are ranges of keys, which sort as jobs are claimed."""
 
-    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
+    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry, queue: ReadyQueue) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
+        self._queue = queue
         #: The names that this client knows.
         self._names: frozenset[bytes] = frozenset()
 
@@ -62,16 +67,35 @@ class Reading:
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        start = behind(cursor, b"")
         if names is None or JobState.COMPLETE in states:
-            read = partial(self._page_of_all, states, start, size)
+            read = partial(self._page_of_all, states)
         else:
-            read = partial(self._page_of_names, states, names, start, size)
-        jobs, end = self._expiry.repeat_while_due(read)
+            read = partial(self._page_of_names, states, names)
+        jobs, end = self._expiry.repeat_while_due(partial(read, behind(cursor, b""), size))
+        rows = self._rows_of(jobs, states, names)
+        if not rows and end is not None:
+            # Jobs in other states stand first, such as those that are claimed.
+            jobs, end = self._expiry.repeat_while_due(partial(read, behind(end, b""), max(size, _PASSED_AT_ONCE)))
+            rows = self._rows_of(jobs, states, names)
+        return Page(rows, end)
+
+    def _rows_of(
+        self, jobs: Sequence[VersionedJob | None], states: Collection[JobState], names: frozenset[str] | None
+    ) -> list[JobRow]:
         now = self._connection.now()
-        rows = [job.row.view() for job in jobs if not is_hidden(job, now)]
-        shown = [row for row in rows if row.state in states and (names is None or row.name in names)]
-        return Page(shown, end)
+        rows = [job.row.view() for job in jobs if job is not None and not is_hidden(job, now)]
+        return [row for row in rows if row.state in states and (names is None or row.name in names)]
+
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        """Read the queues as far as the page goes, and then the jobs."""
+        start = behind(cursor, b"")
+
+        def read() -> tuple[list[VersionedJob | None], bytes | None]:
+            orders, end = self._queue.orders(names, start, size)
+            return self._reader.read_live(orders), end
+
+        jobs, end = self._expiry.repeat_while_due(read)
+        return Page(self._rows_of(jobs, {JobState.UNCLAIMED}, names), end)
 
     def _page_of_all(
         self, states: Collection[JobState], start: bytes, size: int
@@ -85,7 +109,7 @@ class Reading:
         *found, claims, sessions = self._expiry.read_board(ops)
         claim_at = {kv.key[len(keys.claims) :]: kv for kv in claims.kvs}
         leases = self._keys.leases_of(sessions)
-        kvs, end = _merged(places, found, size)
+        kvs, end = merged(places, found, size)
         return [self._reader.job_from(kv, claim_at.get(at), leases) for at, kv in kvs.items() if is_order(at)], end
 
     def _page_of_names(
@@ -104,7 +128,7 @@ class Reading:
         if not places:
             return [], None
         found = self._expiry.read_board(ops)
-        kvs, end = _merged(places, found, size)
+        kvs, end = merged(places, found, size)
         return [job for job in self._reader.read_at(list(kvs)) if job is not None], end
 
     # -- numbers ---------------------------------------------------------------------------------------------------
@@ -161,18 +185,3 @@ def _name_of(claim: KeyValue) -> str:
 
 def _part_of(prefix: bytes, start: bytes, size: int, *, keys_only: bool = False) -> Op:
     return scan(prefix + start, after(prefix), size, keys_only=keys_only)
-
-
-def _merged(places: Sequence[bytes], found: Sequence[Found], size: int) -> tuple[dict[bytes, KeyValue], bytes | None]:
-    """Return one page of these ranges, sorted by what follows their prefixes, and its end; None: there are no more.
-
-    Nothing is known of what is behind the end of a range that has more keys than were read.
-    """
-    parts = list(zip(places, found, strict=True))
-    kvs = {kv.key[len(prefix) :]: kv for prefix, part in parts for kv in part.kvs}
-    end = min((part.kvs[-1].key[len(prefix) :] for prefix, part in parts if part.more), default=None)
-    orders = sorted(order for order in kvs if end is None or order <= end)
-    if len(orders) > size:
-        orders = orders[:size]
-        end = orders[-1]
-    return {order: kvs[order] for order in orders}, end

@@ -101,6 +101,20 @@ class ReadyQueue:
             queues += self._queues_of(seen)
         return Candidates(jobs, frozenset(queues))
 
+    def orders(self, names: frozenset[str] | None, start: bytes, count: int) -> tuple[list[bytes], bytes | None]:
+        """Return the next places of jobs of these names that can be claimed, and where they end; None: no more."""
+        if not start:
+            orders = [job.order for job in self.candidates(names, count).jobs]
+            return orders, orders[-1] if len(orders) == count else None
+        queues = self._queues_of(names)
+        ops = [scan(queue + start, after(queue), count) for queue in queues]
+        *found, paused = self._expiry.read_board([*ops, scan_prefix(self._keys.paused)])
+        stopped = self._keys.paused_names(paused)
+        if None in stopped:
+            return [], None
+        kvs, end = merged(queues, found, count)
+        return [job.order for job in self._candidates_in(list(kvs.values()), stopped)], end
+
     def next_ready(self, names: frozenset[str] | None) -> Outlook:
         """Return the moment at which a job of these names can be claimed, or may be."""
         queues = self._queues_of(names)
@@ -217,6 +231,21 @@ class ReadyQueue:
         else:
             self._ends.setdefault(queue, None)
         return True
+
+
+def merged(places: Sequence[bytes], found: Sequence[Found], size: int) -> tuple[dict[bytes, KeyValue], bytes | None]:
+    """Return one page of these ranges, sorted by what follows their prefixes, and its end; None: there are no more.
+
+    Nothing is known of what is behind the end of a range that has more keys than were read.
+    """
+    parts = list(zip(places, found, strict=True))
+    kvs = {kv.key[len(prefix) :]: kv for prefix, part in parts for kv in part.kvs}
+    end = min((part.kvs[-1].key[len(prefix) :] for prefix, part in parts if part.more), default=None)
+    orders = sorted(order for order in kvs if end is None or order <= end)
+    if len(orders) > size:
+        orders = orders[:size]
+        end = orders[-1]
+    return {order: kvs[order] for order in orders}, end
 
 
 def _name_in(place: KeyValue) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
+from itertools import islice
 
 import pytest
 
@@ -70,6 +71,39 @@ class IteratingCases(Case):
         assert uuids_of(seen) == uuids_of(posted)
         assert [job.record.state for job in seen] == [JobState.UNCLAIMED] * 1_700
         assert sum(backend.calls.values()) <= 10
+
+    def test_a_look_costs_what_is_taken_of_it(self, harness: Harness) -> None:
+        board, backend = harness.lossy_board()
+        board.post_many([Posting("rotate") for _ in range(70)])
+        posted = board.post_many([Posting("resize") for _ in range(90)])
+        for look in (
+            board.iterjobs(),
+            board.iterjobs(only_unclaimed=True, names=["resize"]),
+            board.wait(LONG),
+            board.wait(LONG, ["resize"]),
+        ):
+            backend.rows = 0
+            next(look)
+            assert backend.rows <= 10
+            assert len(list(islice(look, 10))) == 10
+            assert 11 <= backend.rows <= 60
+        board.pause("rotate")
+        assert uuids_of(board.wait(LONG)) == uuids_of(posted)
+        assert uuids_of(board.wait(LONG, ["rotate", "resize"])) == uuids_of(posted)
+
+    def test_the_loop_of_a_worker_asks_twice_for_a_job_but_for_the_pages(self, harness: Harness) -> None:
+        board, backend = harness.lossy_board()
+        posted = board.post_many([Posting("resize") for _ in range(12)])
+        backend.calls.clear()
+        done: list[str] = []
+        for job in board.wait(LONG):
+            board.claim(job, "alice", LONG)
+            board.consume(job, "alice")
+            done.append(job.uuid)
+        assert done == uuids_of(posted)
+        assert (backend.calls.pop("claim"), backend.calls.pop("consume")) == (12, 12)
+        # To learn that there is something, and two pages.
+        assert sum(backend.calls.values()) <= 5
 
     def test_what_stays_is_seen_once_while_the_rest_changes(self, board: JobBoard, other: JobBoard) -> None:
         posted = uuids_of(board.post_many([Posting("resize") for _ in range(1_200)]))

@@ -1,0 +1,52 @@
+"""Runs a peer's script in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from benchmarks.peers.environments import NotInstalled, python_of, variables_of
+from benchmarks.peers.peer import Peer
+from benchmarks.peers.report import Results
+
+_HERE = Path(__file__).parent
+_RUN_TIMEOUT = 600
+
+
+def run_script(peer: Peer, store: str, words: list[str], core: str | None, results: Results) -> None:
+    """Run a peer's script once, and add what it tells."""
+    try:
+        python = python_of(peer, store)
+    except NotInstalled as error:
+        results.fault = f"not installed: {error}"
+        print(json.dumps({"peer": peer.name, "fault": results.fault}), flush=True)
+        return
+    command = [python, str(_HERE / f"on_{store}" / peer.script), *words]
+    if core is not None:
+        taskset = shutil.which("taskset")
+        if taskset is None:
+            raise SystemExit("--core needs the program taskset")
+        command = [taskset, "-c", core, *command]
+    environment = {**os.environ, **variables_of(peer, store)}
+    fault = ""
+    try:
+        said = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, timeout=_RUN_TIMEOUT, check=False
+        )
+        output, fault = said.stdout, f"ended with {said.returncode}" if said.returncode else ""
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+        fault = f"took longer than {_RUN_TIMEOUT} s"
+    for line in output.splitlines():
+        told = json.loads(line)
+        print(json.dumps({"peer": peer.name, **told}), flush=True)
+        if told["what"] == "version":
+            results.version = told["value"]
+        else:
+            results.values[told["what"]].append(told["value"])
+    if fault:
+        results.fault = fault
+        print(json.dumps({"peer": peer.name, "fault": fault}), flush=True)
