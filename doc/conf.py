@@ -12,5 +12,9 @@ exclude_patterns = ["_build"]
 highlight_language = "text"
 copybutton_exclude = ".linenos, .gp, .go"
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+# One argument a line, where they do not fit into one.
+maximum_signature_line_length = 88
 nitpicky = False

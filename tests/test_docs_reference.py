@@ -1,0 +1,36 @@
+"""The reference has every public name, every method of a board, and every error."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import jobboard
+import jobboard.aio
+from jobboard import JobBoard, errors
+
+REFERENCE = Path(__file__).parent.parent / "doc/reference"
+
+
+def named(page: str) -> set[str]:
+    return set(re.findall(r"auto\w+:: (\S+)", (REFERENCE / page).read_text()))
+
+
+def test_every_public_name_is_in_the_interface() -> None:
+    of_errors = {name for name in jobboard.__all__ if inspect.getmodule(getattr(jobboard, name)) is errors}
+    assert {f"jobboard.{name}" for name in set(jobboard.__all__) - of_errors} - named("interface.rst") == set()
+    assert {f"jobboard.aio.{name}" for name in jobboard.aio.__all__} - named("interface.rst") == set()
+
+
+def test_every_method_of_a_board_is_in_the_interface() -> None:
+    public = {f"jobboard.JobBoard.{name}" for name in dir(JobBoard) if not name.startswith("_")}
+    assert public - named("interface.rst") == set()
+
+
+def test_every_error_has_its_cause_and_its_cure() -> None:
+    listed = set(re.findall(r"^   \* - ``(\w+)``$", (REFERENCE / "errors.rst").read_text(), re.MULTILINE))
+    raised = {
+        name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
+    }
+    assert listed == raised - {"JobBoardError"}
