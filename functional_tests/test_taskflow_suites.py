@@ -1,0 +1,72 @@
+"""TaskFlow's own tests of job boards and conductors, from the installed package, over boards on every store.
+
+All of its conductors, and ours, run on memory; on the others its threaded one and ours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Self
+
+from harnesses.taskflow_suites import SCENARIOS, suite
+from servers.etcd_servers import EtcdServer
+from servers.mariadb_servers import MariadbServer
+from servers.postgresql_servers import PostgresqlServer
+from servers.redis_servers import RedisServer
+from servers.zookeeper_servers import ZooKeeperServer
+
+#: Of five, those that run on every store.
+THREADED = ("nonblocking_many_thread", "jobboard_nonblocking")
+OTHERS = tuple(scenario for scenario in SCENARIOS if scenario not in THREADED)
+
+
+class Memory:
+    uri = "memory://"
+
+    def start(self) -> Self:
+        return self
+
+    def stop(self) -> None:
+        pass
+
+
+class Sqlite(Memory):
+    def start(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory()
+        self.uri = f"sqlite:///{self._folder.name}/board.db"
+        return self
+
+    def stop(self) -> None:
+        self._folder.cleanup()
+
+
+class TestMemory(suite(Memory, THREADED)):  # type: ignore[misc]
+    pass
+
+
+class TestMemoryOtherConductors(suite(Memory, OTHERS)):  # type: ignore[misc]
+    pass
+
+
+class TestSqlite(suite(Sqlite, THREADED)):  # type: ignore[misc]
+    pass
+
+
+class TestRedis(suite(RedisServer, THREADED)):  # type: ignore[misc]
+    pass
+
+
+class TestZooKeeper(suite(ZooKeeperServer, THREADED, sessions=True)):  # type: ignore[misc]
+    pass
+
+
+class TestEtcd(suite(EtcdServer, THREADED)):  # type: ignore[misc]
+    pass
+
+
+class TestPostgresql(suite(PostgresqlServer, THREADED)):  # type: ignore[misc]
+    pass
+
+
+class TestMariadb(suite(MariadbServer, THREADED)):  # type: ignore[misc]
+    pass

@@ -1,0 +1,281 @@
+"""TaskFlow's face of a board: what ``taskflow.jobs.backends.fetch`` returns for ``board: jobboard``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from taskflow import exceptions as taskflow_errors
+from taskflow import logging
+from taskflow.jobs import base
+
+from jobboard.backends.base import Waiter
+from jobboard.board import client_of
+from jobboard.client.tokens import Tokens
+from jobboard.errors import ClaimLost, NotFound, UnclaimableJob
+from jobboard.fetching import fetch
+from jobboard.heartbeat import Heartbeat
+from jobboard.job import Job
+from jobboard.logbook import LogBook
+from jobboard.states import LIVE, JobState
+from jobboard.taskflow.configuration import configured
+from jobboard.taskflow.errors import translated
+from jobboard.taskflow.job import TaskFlowJob, priority_of
+from jobboard.taskflow.keeper import Keeper
+from jobboard.taskflow.notifying import BoardNotifier
+from jobboard.validation import check_expiry, check_number, check_timeout
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds that a claim lasts unless it is renewed.
+_EXPIRY = 30.0
+#: Seconds between two registrations of a participant.
+_HEARTBEAT = 15.0
+
+#: TaskFlow lets any of its boards in one process end or extend what another one there has claimed.
+_TOKENS = Tokens()
+
+
+class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
+    """A job board of TaskFlow over a :class:`jobboard.JobBoard`, which is its attribute :attr:`board`.
+
+    A claim without an expiry is renewed until it ends, for as long as this process lives and this board is open. One
+    with an expiry ends then, unless ``job.extend_expiry`` puts that off. Both are fenced.
+
+    :param name: what people call it; no part of its identity, which is the ``namespace`` or the ``path`` of ``conf``.
+    :param conf: ``{"board": "jobboard", "uri": "redis://..."}``, or that of TaskFlow's own driver with
+        ``"board": "jobboard+redis"`` (``+zookeeper``, ``+etcd``); further options as for :func:`jobboard.fetch`.
+    :param client: a client of the store that the program has already, where :func:`jobboard.fetch` takes one.
+    :param persistence: where the jobs' logbooks are.
+    :param emit_notifications: False calls no listener of :attr:`notifier`.
+    :raises ValueError: the configuration names no store, or has a bad value.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        conf: Mapping[str, Any],
+        client: Any = None,
+        persistence: Any = None,
+        emit_notifications: bool = True,
+    ) -> None:
+        super().__init__(name, conf)
+        wanted = configured(conf if client is None else {**conf, "client": client})
+        self._expiry = check_expiry(check_number("expiry", float(wanted.options.pop("expiry", _EXPIRY))))
+        self.board = fetch(wanted.name, wanted.uri, expiry=self._expiry, **wanted.options)
+        client_of(self.board).tokens = _TOKENS
+        self._persistence = persistence
+        self._keeper = Keeper(self.board, self._expiry)
+        self.notifier = BoardNotifier(self, bool(emit_notifications))
+
+    # -- opened and closed -----------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        return self.board.connected
+
+    def connect(self, timeout: float | None = None) -> None:
+        """Open the board; nothing happens if it is open.
+
+        :param timeout: seconds; None for 10.
+        """
+        with translated():
+            self.board.connect(10.0 if timeout is None else timeout)
+        self.notifier.board_opened()
+
+    def close(self) -> None:
+        """Close the board; the claims that it renews expire. It can be connected again."""
+        self.notifier.board_closes()
+        if self.board.connected:
+            self._keeper.close()
+            self._keeper = Keeper(self.board, self._expiry)
+        self.board.close()
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    @property
+    def job_count(self) -> int:
+        with translated():
+            return self.board.job_count
+
+    def post(
+        self,
+        name: str,
+        book: Any = None,
+        details: dict[str, Any] | None = None,
+        priority: Any = base.JobPriority.NORMAL,
+    ) -> TaskFlowJob:
+        """Post a job that points at a logbook of the persistence backend, if there is one.
+
+        :raises taskflow.exceptions.JobFailure: the details can't be stored, or the store can't be reached.
+        """
+        wanted = priority_of(priority)
+        with translated():
+            job = self.board.post(name, None if book is None else _reference_to(book), details, wanted)
+        return self.job_of(job, book)
+
+    def iterjobs(self, only_unclaimed: bool = False, ensure_fresh: bool = False) -> JobIterator:
+        """Iterate over jobs in the order in which they are claimed, a page a request and none per job."""
+        return JobIterator(self, self._fetch_jobs, only_unclaimed=only_unclaimed, ensure_fresh=ensure_fresh)
+
+    def wait(self, timeout: float | None = None, *_delays: Any, **_more_delays: Any) -> JobIterator:
+        """Block until a job can be claimed; the delays of TaskFlow's polling are ignored.
+
+        :param timeout: seconds; None to wait without end.
+        :returns: an iterator over the jobs that can be claimed, best first.
+        :raises taskflow.exceptions.NotFound: there was none in time.
+        """
+        with translated():
+            jobs = self.board.wait(check_timeout(timeout))
+            first = next(jobs, None)
+        if first is None:
+            raise taskflow_errors.NotFound(f"no job could be claimed on board {self.name!r} within {timeout} seconds")
+        return JobIterator(self, lambda **_: self._jobs_of(_chain(first, jobs)), only_unclaimed=True)
+
+    def find_owner(self, job: TaskFlowJob) -> str | None:
+        """Return who has claimed the job, or None; also if it is gone."""
+        with translated():
+            try:
+                return self.board.find_owner(job.uuid)
+            except NotFound:
+                return None
+
+    def claim(self, job: TaskFlowJob, who: str, expiry: float | None = None) -> None:
+        """Claim one job.
+
+        :param expiry: seconds after which the claim ends unless extended; None to renew it until it ends.
+        :raises taskflow.exceptions.UnclaimableJob: it is claimed, also by the same owner, or can't be claimed yet.
+        :raises taskflow.exceptions.NotFound: it is not on the board.
+        """
+        _check_who(who)
+        with translated():
+            try:
+                self.board.claim(job.job, who, self._expiry if expiry is None else check_expiry(expiry))
+            except UnclaimableJob as error:
+                if self._state_of(job) not in LIVE:
+                    raise taskflow_errors.NotFound(f"job {job.uuid} is not on the board any more") from error
+                raise taskflow_errors.UnclaimableJob(str(error)) from error
+        if expiry is None:
+            self._keeper.keep(job, who)
+
+    def claim_next(self, who: str) -> TaskFlowJob | None:
+        """Claim the best job in one request, and renew the claim until it ends; None if there is none to claim."""
+        _check_who(who)
+        with translated():
+            found = self.board.claim_next(who, expiry=self._expiry)
+        if not found:
+            return None
+        job = self.job_of(found[0])
+        self._keeper.keep(job, who)
+        return job
+
+    def consume(self, job: TaskFlowJob, who: str) -> None:
+        """Complete a job for good.
+
+        :raises taskflow.exceptions.NotFound: it is not on the board, or nobody has claimed it.
+        :raises taskflow.exceptions.JobFailure: the claim is somebody else's by now; nothing was changed.
+        """
+        self._end("consume", job, who, lambda: self.board.consume(job.job, who))
+
+    def abandon(self, job: TaskFlowJob, who: str) -> None:
+        """Return a job to the board; errors as for :meth:`consume`."""
+        self._end("abandon", job, who, lambda: self.board.abandon(job.job, who))
+
+    def trash(self, job: TaskFlowJob, who: str) -> None:
+        """Move a job to the trash, where operators see it and can restore it; errors as for :meth:`consume`."""
+        self._end("trash", job, who, lambda: self.board.trash(job.job, who))
+
+    def register_entity(self, entity: Any) -> None:
+        """Show a participant, such as a conductor, as alive for as long as this board is open."""
+        metadata = dict(entity.metadata)
+        with translated():
+            self._keeper.show(Heartbeat(self.board, entity.kind, entity.name, lambda: metadata, _HEARTBEAT))
+
+    # -- for the rest of this package ------------------------------------------------------------------------------
+
+    def job_of(self, job: Job, book: Any = None) -> TaskFlowJob:
+        """Return a board's job as TaskFlow's."""
+        return TaskFlowJob(self, job, self._persistence, book)
+
+    def waiter(self) -> contextlib.AbstractContextManager[Waiter]:
+        """Return who waits for any claimable job."""
+        return client_of(self.board).waiter(None)
+
+    def _fetch_jobs(self, only_unclaimed: bool = False, ensure_fresh: bool = False) -> Iterator[TaskFlowJob]:
+        with translated():
+            jobs = self.board.iterjobs(only_unclaimed, ensure_fresh)
+        return self._jobs_of(jobs)
+
+    def _jobs_of(self, jobs: Iterator[Job]) -> Iterator[TaskFlowJob]:
+        with translated():
+            for job in jobs:
+                yield self.job_of(job)
+
+    def _end(self, what: str, job: TaskFlowJob, who: str, end: Callable[[], object]) -> None:
+        _check_who(who)
+        # First, since a claim whose end could not be sent must not last for ever.
+        self._keeper.drop(job.uuid, who)
+        with translated():
+            try:
+                end()
+            except ClaimLost as lost:
+                raise self._refusal(what, job, who) from lost
+
+    def _refusal(self, what: str, job: TaskFlowJob, who: str) -> Exception:
+        """Say as TaskFlow's boards do why a claim could not be ended."""
+        owner = self.find_owner(job)
+        if owner is None:
+            error, why = taskflow_errors.NotFound, "it is not on the board, or nobody has claimed it"
+        else:
+            error, why = taskflow_errors.JobFailure, f"it is claimed by {owner}, not under this claim of {who}"
+        refusal: Exception = error(f"can't {what} job {job.uuid}: {why}")
+        return refusal
+
+    def _state_of(self, job: TaskFlowJob) -> JobState:
+        try:
+            return self.board.get(job.uuid).record.state
+        except NotFound:
+            return JobState.COMPLETE
+
+
+class JobIterator(base.JobBoardIterator):  # type: ignore[misc]
+    """TaskFlow's iterator over a board. What it yields was in the wanted state when its page was read.
+
+    ``only_unclaimed`` and ``ensure_fresh`` may be changed until the first job is asked for.
+    """
+
+    def __init__(
+        self,
+        board: TaskFlowBoard,
+        fetch_jobs: Callable[..., Iterator[TaskFlowJob]],
+        only_unclaimed: bool = False,
+        ensure_fresh: bool = False,
+    ) -> None:
+        super().__init__(board, LOG, only_unclaimed=only_unclaimed, ensure_fresh=ensure_fresh)
+        self._fetch_jobs = fetch_jobs
+        self._found: Iterator[TaskFlowJob] | None = None
+
+    def __next__(self) -> TaskFlowJob:
+        if self._found is None:
+            self._found = self._fetch_jobs(only_unclaimed=self.only_unclaimed, ensure_fresh=self.ensure_fresh)
+        return next(self._found)
+
+
+def _chain(first: Job, others: Iterator[Job]) -> Iterator[Job]:
+    yield first
+    yield from others
+
+
+def _check_who(who: object) -> None:
+    if not isinstance(who, str):
+        raise TypeError("Job applicant must be a string type")
+    if not who:
+        raise ValueError("Job applicant must be non-empty")
+
+
+def _reference_to(book: Any) -> LogBook:
+    """Return what a job keeps of a logbook that lives in a persistence backend."""
+    reference = LogBook(book.name, book.uuid)
+    reference.version = "elsewhere"
+    return reference

@@ -1,0 +1,100 @@
+"""Renews the claims that were made without an expiry, and shows the participants of a board as alive."""
+
+from __future__ import annotations
+
+import threading
+
+from jobboard.backends.rows import Verdict
+from jobboard.board import JobBoard
+from jobboard.errors import JobBoardError
+from jobboard.heartbeat import Heartbeat
+from jobboard.taskflow.job import TaskFlowJob
+
+#: Seconds between two renewals at most.
+_MAX_INTERVAL = 10.0
+_STOP_TIMEOUT = 5.0
+
+
+class Keeper:
+    """One thread, which lives from the first claim or participant to ``close`` and sends nothing without them.
+
+    :param expiry: seconds that a claim lasts without renewal.
+    """
+
+    def __init__(self, board: JobBoard, expiry: float) -> None:
+        self._board = board
+        self._expiry = expiry
+        self._interval = min(expiry / 3, _MAX_INTERVAL)
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._jobs: dict[str, tuple[str, TaskFlowJob]] = {}
+        self._heartbeats: list[Heartbeat] = []
+        self._thread: threading.Thread | None = None
+
+    def keep(self, job: TaskFlowJob, who: str) -> None:
+        """Renew a claim until it is dropped or lost."""
+        with self._lock:
+            older = self._jobs.get(job.uuid)
+            if older is not None:
+                # A newer claim of the same job proves that the older one is lost.
+                older[1].claim_lost = True
+            job.claim_lost = False
+            self._jobs[job.uuid] = (who, job)
+            self._ensure_thread()
+
+    def drop(self, uuid: str, who: str) -> None:
+        """Renew no more what this owner has claimed."""
+        with self._lock:
+            if uuid in self._jobs and self._jobs[uuid][0] == who:
+                del self._jobs[uuid]
+
+    def show(self, heartbeat: Heartbeat) -> None:
+        """Register a participant now and again."""
+        heartbeat.register_when_due()
+        with self._lock:
+            self._heartbeats.append(heartbeat)
+            self._ensure_thread()
+
+    def close(self) -> None:
+        """End the thread; the claims expire, and the participants leave."""
+        self._closed.set()
+        with self._lock:
+            thread, heartbeats = self._thread, self._heartbeats
+            self._heartbeats, self._jobs = [], {}
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_STOP_TIMEOUT)
+        for heartbeat in heartbeats:
+            heartbeat.leave()
+
+    def _ensure_thread(self) -> None:
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(target=self._run, name="jobboard-keeper", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._interval):
+            with self._lock:
+                claims, heartbeats = list(self._jobs.values()), list(self._heartbeats)
+            for who in {who for who, _ in claims}:
+                self._renew(who, [job for owner, job in claims if owner == who])
+            for heartbeat in heartbeats:
+                heartbeat.register_when_due()
+
+    def _renew(self, who: str, jobs: list[TaskFlowJob]) -> None:
+        try:
+            verdicts = self._board.extend_many([job.job for job in jobs], who, self._expiry)
+        except JobBoardError:
+            # A claim outlives two renewals that fail.
+            return
+        for job, verdict in zip(jobs, verdicts, strict=True):
+            if verdict is Verdict.LOST:
+                self._lose(job)
+
+    def _lose(self, job: TaskFlowJob) -> None:
+        with self._lock:
+            held = self._jobs.get(job.uuid)
+            if held is None or held[1] is not job:
+                # It ended while it was renewed.
+                return
+            del self._jobs[job.uuid]
+            job.claim_lost = True
