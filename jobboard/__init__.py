@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jobboard.events import EventKind, HistoryEntry, JobEvent
     from jobboard.fetching import backend, fetch
     from jobboard.job import Job, Posting, Record, Undecodable
-    from jobboard.logbook import LogBook
+    from jobboard.logbook import BookInfo, LogBook
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
     from jobboard.schedules.schedule import Schedule
@@ -67,6 +67,7 @@ __all__ = [
     "Backoff",
     "BoardStats",
     "BoardUnavailable",
+    "BookInfo",
     "Broken",
     "Calendar",
     "Cancelled",
@@ -128,7 +129,7 @@ _NAMES = {
     "events": "EventKind HistoryEntry JobEvent",
     "fetching": "backend fetch",
     "job": "Job Posting Record Undecodable",
-    "logbook": "LogBook",
+    "logbook": "BookInfo LogBook",
     "scheduler": "Scheduler",
     "schedules.collection": "Schedules",
     "schedules.schedule": "Schedule",

@@ -47,7 +47,7 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Conv
     :raises InvalidPosting: names the path of what can't be stored.
     """
     try:
-        data = msgpack.packb(value, datetime=True, default=converter and converter.to_plain)
+        data = pack(value, converter)
         arrived = _unpack(data, converter)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
         path, fault = _find_fault(what, value, 0, converter) or (what, str(error))
@@ -59,6 +59,12 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Conv
             path=what,
         )
     return Encoded(data, arrived)
+
+
+def pack(value: Any, converter: Converter | None = None) -> bytes:
+    """Return the bytes that :func:`encode` would, without its checks; raises whatever msgpack does."""
+    data: bytes = msgpack.packb(value, datetime=True, default=converter and converter.to_plain)
+    return data
 
 
 def decode(data: bytes, *, largest: int = MAX_ENCODED, converter: Converter | None = None) -> Any:

@@ -30,6 +30,7 @@ local function quarantine(hash, name, value)
 end
 
 -- include: audit_schedules
+-- include: audit_books
 
 -- Remove a job from all indexes; `write_back` then adds it as a new one.
 local function reindex(job)
@@ -278,8 +279,9 @@ end
 
 local PHASES = {
   check_records, check_indexes, check_timers, check_keys, check_counter, check_schedules, check_due, check_entities,
+  check_book_entries, check_entry_names,
 }
-local phase, cursor = string.match(ARGV[2], '^(%d) (.*)$')
+local phase, cursor = string.match(ARGV[2], '^(%d+) (.*)$')
 phase, cursor = tonumber(phase or 1), cursor or '0'
 local further = PHASES[phase](cursor)
 write_back()

@@ -8,6 +8,7 @@ import pytest
 from helpers.command_line import Run, as_json
 
 from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, JobState, Posting, StaleBook
+from jobboard.backends.rows import BookSave
 from jobboard.board import client_of
 from jobboard.operate.overview import overview
 from jobboard.operate.why import why
@@ -92,7 +93,7 @@ def test_its_handlers_go_on(jobboard: Run, board: JobBoard) -> None:
 
 
 def test_a_book_that_cannot_be_decoded_harms_no_conductor(board: JobBoard, conductor: Conductor) -> None:
-    client_of(board).backend.books.save(QUIET_BOOK, b"\xc1", "version", None)
+    client_of(board).backend.books.save(BookSave(QUIET_BOOK, "version", None, b"\xc1"))
     with pytest.raises(BoardUnavailable, match="can't be decoded"):
         quiet_ones(board)
     (before,) = board.entities()

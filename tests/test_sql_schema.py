@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
-from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import BookSave, SaveOutcome, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.sql.schema import VERSION
 from jobboard.errors import BoardUnavailable
 
 
@@ -23,7 +24,7 @@ def version_of(path: Path) -> str:
     return str(version)
 
 
-@pytest.mark.parametrize("version", ["3", "999", "alien"])
+@pytest.mark.parametrize("version", [str(VERSION + 1), "999", "alien"])
 def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -> None:
     with opened(path) as backend:
         post(backend)
@@ -38,7 +39,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -
 
 def test_a_newer_file_without_our_tables_is_not_given_them(path: Path) -> None:
     run_sql(path, "CREATE TABLE jobboard_meta (name TEXT PRIMARY KEY, value TEXT)")
-    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '3')")
+    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '4')")
     with pytest.raises(BoardUnavailable):
         backend_of(path).open(5.0)
     assert run_sql(path, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("jobboard_meta",)]
@@ -55,12 +56,14 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) 
     with opened(path) as backend:
         row = post(backend, key="k")
     run_sql(path, "DROP TABLE jobboard_schedules")
+    run_sql(path, "DROP TABLE jobboard_book_entries")
     run_sql(path, "UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     with opened(path) as backend:
         assert backend.read([row.uuid]) == [row]
         step = ScheduleStep("nightly", None, ScheduleRow("nightly", "a", 0.0, b"body"))
         assert backend.schedules.step([step]) == [Verdict.DONE]
-    assert version_of(path) == "2"
+        assert backend.books.save(BookSave(row.uuid, "1", None, b"", {"a": b"1"})) is SaveOutcome.SAVED
+    assert version_of(path) == str(VERSION)
 
 
 def test_another_application_may_have_its_tables_in_the_file(path: Path) -> None:

@@ -10,6 +10,7 @@ from jobboard.backends.base import Backend
 from jobboard.backends.rows import (
     Abandonment,
     AuditFinding,
+    BookSave,
     ClaimRequest,
     Consumption,
     Extension,
@@ -92,7 +93,7 @@ class GivesOldTokens(Planted):
 
 class Leaks(Planted):
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        self.inner.books.save(uuids[0], b"", "1", None)
+        self.inner.books.save(BookSave(uuids[0], "1", None, b""))
         return super().purge(uuids)
 
 

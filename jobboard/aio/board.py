@@ -115,6 +115,7 @@ class AsyncJobBoard(Twin):
     stats = awaited(JobBoard.stats)
     iterjobs = iterated(JobBoard.iterjobs)
     load_book = awaited(JobBoard.load_book)
+    books = iterated(JobBoard.books)
 
     release = awaited(JobBoard.release)
     run_now = awaited(JobBoard.run_now)

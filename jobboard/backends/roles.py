@@ -9,8 +9,12 @@ from typing import Any
 
 from jobboard.backends.rows import (
     AuditFinding,
+    BookPage,
+    BookPart,
+    BookSave,
     DueSchedules,
     EntityRow,
+    SaveOutcome,
     SchedulePage,
     ScheduleRow,
     ScheduleStep,
@@ -65,22 +69,33 @@ class EntityStore(abc.ABC):
 
 
 class BookStore(abc.ABC):
-    """The logbooks of a board."""
+    """The logbooks of a board: each has a version, a body, and entries by name, which are stored one by one."""
 
     @abc.abstractmethod
-    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        """Write a book if its stored version is ``after`` (None: there is none); False if not.
+    def save(self, step: BookSave) -> SaveOutcome:
+        """Take a book's step, with all of its entries and under its fence, atomically: SAVED, STALE or LOST.
 
-        Atomic. A repeat finds its own ``version``, and is True.
+        A new book has no entries but those of its first step. A repeat finds its own ``version``, and is SAVED, also
+        if the claim has ended since.
         """
 
     @abc.abstractmethod
-    def load(self, uuid: str) -> tuple[bytes, str] | None:
-        """Return a book's body and version."""
+    def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
+        """Return a book and up to ``size`` of its entries, beginning where ``cursor`` says (None: the head).
+
+        None: there is no book. What one part shows is of one moment; a change in between shows in the version.
+        """
+
+    @abc.abstractmethod
+    def page(self, cursor: object | None, size: int) -> BookPage:
+        """Return about ``size`` books, beginning where ``cursor`` says; None is the head.
+
+        What stays throughout an iteration is seen; on some stores it may be seen twice.
+        """
 
     @abc.abstractmethod
     def destroy(self, uuid: str) -> bool:
-        """Delete a book; False if there is none."""
+        """Delete a book with its entries; False if there is none."""
 
 
 class Maintenance(abc.ABC):

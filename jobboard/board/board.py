@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jobboard.backends.base import Backend, Capabilities
 from jobboard.backends.rows import Migration
+from jobboard.board.books import Books
 from jobboard.board.consuming import Consuming
 from jobboard.board.handles import JobHandles
 from jobboard.board.operating import Operating
@@ -35,6 +36,7 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         self._client = BackendClient(name, backend, **options)
         self._backend = backend
         self._handles = JobHandles(self, self._client)
+        self._books = Books(self._client, backend, self._handles)
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ from jobboard.backends.base import Backend
 from jobboard.backends.lifecycle import to_priority
 from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
 from jobboard.backends.text import in_one_line
+from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.entity import Entity
@@ -30,6 +31,7 @@ class Operating:
     _client: BackendClient
     _backend: Backend
     _handles: JobHandles
+    _books: Books
 
     def release(self, job: JobHandle | str, *, reason: str) -> None:
         """End the present claim of a job, whoever has it; the job can be claimed at once. Atomic.
@@ -171,14 +173,11 @@ class Operating:
         return [entity for row in rows if (entity := _entity_of(row, self._client)) is not None]
 
     def destroy_book(self, uuid: str) -> None:
-        """Delete a logbook. Atomic.
+        """Delete a logbook with its entries, also one that belongs to a job. Atomic.
 
         :raises NotFound: there is none.
         """
-        known = check_uuid(uuid)
-        destroyed, repeated = self._client.call_until_certain(self._backend.books.destroy, known)
-        if not destroyed and not repeated:
-            raise NotFound(f"no logbook {known} on board {self._client.name!r}")
+        self._books.destroy(check_uuid(uuid))
 
 
 def _entity_of(row: EntityRow, client: BackendClient) -> Entity | None:

@@ -10,10 +10,11 @@ from typing import Any, Literal
 from jobboard import telemetry
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
+from jobboard.board.books import Books, Held
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
-from jobboard.errors import AlreadyPosted, NotFound, StaleBook
+from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.job import Job, JobHandle, Posting
 from jobboard.logbook import LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
@@ -29,6 +30,7 @@ class Producing:
     _client: BackendClient
     _backend: Backend
     _handles: JobHandles
+    _books: Books
 
     @asks_once
     def post(
@@ -73,7 +75,7 @@ class Producing:
         new, payload = self._new_job(posting)
         self._client.check_open()
         backend = self._client.within(connection)
-        self._save_new_books([posting], backend)
+        self._save_new_books([(posting, new.uuid)], backend)
         answer, _ = yield Ask(backend.post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]
 
@@ -92,7 +94,7 @@ class Producing:
         new_jobs = [self._new_job(posting) for posting in batch]
         self._client.check_open()
         backend = self._client.within(connection)
-        self._save_new_books(batch, backend)
+        self._save_new_books([(posting, new.uuid) for posting, (new, _) in zip(batch, new_jobs, strict=True)], backend)
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
     @asks_once
@@ -144,28 +146,25 @@ class Producing:
             for outcome in outcomes
         )
 
-    def save_book(self, book: LogBook) -> None:
-        """Save a logbook as it is now. Atomic and durable; sets ``book.version``.
+    def save_book(self, book: LogBook, *, hold: Held | None = None) -> None:
+        """Save what changed in a logbook since it was loaded or saved. Atomic and durable; sets ``book.version``.
 
+        One save writes or removes at most 100 entries, of 512 KiB in all (``largest_details``); the book may have
+        10,000. Entries of the journal are stored together, 16 KiB each time.
+
+        :param hold: the job that you claimed, a handle or a handler's ``job``: the book is saved if and only if that
+            claim holds in the same moment.
+        :raises ClaimLost: the claim of ``hold`` does not hold; nothing was changed.
         :raises StaleBook: somebody else saved it since it was loaded; nothing was changed.
-        :raises InvalidPosting: its meta or an entry can't be stored.
+        :raises InvalidPosting: its meta or an entry can't be stored, or too much has changed.
         """
-        self._save_book(book, self._backend)
+        self._books.save(book, hold, self._backend)
 
-    def _save_book(self, book: LogBook, backend: Backend) -> None:
-        if not isinstance(book, LogBook):
-            raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
-        body = self._client.encode("book", {"name": book.name, "meta": book.meta, "entries": book.entries})
-        version = str(uuids.uuid4())
-        if not self._client.call(backend.books.save, book.uuid, body, version, book.version):
-            raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
-        book.version = version
-
-    def _save_new_books(self, postings: list[Posting], backend: Backend) -> None:
+    def _save_new_books(self, new_jobs: list[tuple[Posting, str]], backend: Backend) -> None:
         """Save books before the jobs that point at them: a crash in between leaves a book, and no job without one."""
-        for posting in postings:
-            if posting.book is not None and posting.book.version is None:
-                self._save_book(posting.book, backend)
+        for posting, uuid in new_jobs:
+            if isinstance(posting.book, LogBook) and posting.book.version is None:
+                self._books.save(posting.book, None, backend, uuid)
 
     def _post(self, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
         return self._posted(new_jobs, self._client.call(backend.post, [new for new, _ in new_jobs]))
@@ -188,9 +187,10 @@ class Producing:
     def _new_job(self, posting: Posting) -> tuple[NewJob, Payload]:
         if posting.run_at is not None and posting.delay is not None:
             raise ValueError("give run_at or delay, not both")
-        body, payload = self._payload_of(posting)
+        uuid = new_uuid() if posting.uuid is None else check_uuid(posting.uuid)
+        body, payload = self._payload_of(posting, uuid)
         new = NewJob(
-            uuid=new_uuid() if posting.uuid is None else check_uuid(posting.uuid),
+            uuid=uuid,
             name=check_text("name", posting.name),
             priority=int(JobPriority.convert(posting.priority)),
             body=body,
@@ -202,16 +202,26 @@ class Producing:
         )
         return new, payload
 
-    def _payload_of(self, posting: Posting) -> tuple[bytes, Payload]:
+    def _payload_of(self, posting: Posting, uuid: str) -> tuple[bytes, Payload]:
         book = posting.book
         if book is not None and not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
+        if book is not None and book.owned:
+            _check_owned(book, posting, uuid)
         trace = telemetry.trace_of_post(self._client.name, posting.name) if telemetry.is_on() else None
         if book is None and posting.details is None and trace is None:
             return EMPTY_PAYLOAD, Payload()
         details = {} if posting.details is None else posting.details
         payload = Payload(details, book.uuid if book else None, book.name if book else None, trace=trace)
         return pack_payload(payload, largest=self._client.largest_details, converter=self._client.converter)
+
+
+def _check_owned(book: LogBook, posting: Posting, uuid: str) -> None:
+    """Refuse what would let the job lose its book."""
+    if book.owner not in (None, uuid):
+        raise ValueError(f"{book!r} belongs to job {book.owner}, and goes with it; a book of several jobs must be free")
+    if posting.if_exists == "replace":
+        raise ValueError('an owned book can\'t be posted with if_exists="replace", since the live job keeps its uuid')
 
 
 def _check_if_exists(value: object) -> IfExists:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
 from jobboard.backends.base import Backend
+from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.interruption import Interruption
 from jobboard.client.reader import wait_limit
-from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.errors import NotFound
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, JobHandle
-from jobboard.logbook import LogBook
+from jobboard.logbook import BookInfo, LogBook
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
 from jobboard.validation import check_names, check_text, check_timeout, check_uuid
@@ -30,6 +30,7 @@ class Watching:
     _client: BackendClient
     _backend: Backend
     _handles: JobHandles
+    _books: Books
 
     def get(self, uuid: str) -> Job:
         """Return a job in any state, with its record and history as they are now; two requests.
@@ -146,19 +147,20 @@ class Watching:
         return self._client.subscribe(callback, wanted)
 
     def load_book(self, uuid: str) -> LogBook:
-        """Return a logbook as it was saved last.
+        """Return a logbook as it was saved last, as of one moment; large ones take several requests.
 
-        :raises NotFound: there is none.
+        :raises NotFound: there is none, or the record of the job that it belongs to is gone.
         :raises BoardUnavailable: it can't be decoded, or the store can't be reached.
         """
-        found = self._client.call(self._backend.books.load, check_uuid(uuid))
-        if found is None:
-            raise NotFound(f"no logbook {uuid} on board {self._client.name!r}")
-        body, version = found
-        try:
-            return _book_of(uuid, self._client.decode(body), version)
-        except (ValueError, TypeError) as error:
-            raise BoardUnavailable(f"logbook {uuid} can't be decoded: {error}") from None
+        return self._books.load(check_uuid(uuid))
+
+    def books(self) -> Iterator[BookInfo]:
+        """Iterate over the logbooks, about 100 a request, without their entries; one that can't be decoded says so.
+
+        Books that stay are seen exactly once; what belongs to a job whose record is gone is left out.
+        """
+        self._client.check_open()
+        return self._books.all()
 
 
 def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> frozenset[JobState]:
@@ -168,19 +170,6 @@ def _check_states(only_unclaimed: bool, states: Collection[JobState] | None) -> 
         raise TypeError("states must be a collection of JobState; for one state write {state}")
     wanted = frozenset(JobState(state) for state in states)
     return wanted & {JobState.UNCLAIMED} if only_unclaimed else wanted
-
-
-def _book_of(uuid: str, content: Any, version: str) -> LogBook:
-    """Refuse other fields than ours: a newer jobboard wrote them, and saving the book would lose them."""
-    if not isinstance(content, dict) or set(content) != {"name", "meta", "entries"}:
-        raise ValueError("it has other fields than this version writes")
-    book = LogBook(content["name"], uuid)
-    book.meta, book.entries, book.version = content["meta"], content["entries"], version
-    entries = book.entries
-    are_dicts = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
-    if not isinstance(book.meta, dict) or not are_dicts:
-        raise TypeError("its meta is no dict, or its entries are no list of dicts")
-    return book
 
 
 def _soonest(due: float | None, left: float | None) -> float | None:

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from jobboard.backends.base import Backend, Waiter
 from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
+from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
@@ -87,6 +88,7 @@ class BackendClient:
         self._pid = os.getpid()
         self._subscriptions = Subscriptions()
         self._tidied_at = time.monotonic()
+        self._book_sweeper = BookSweeper(backend)
         _clients.add(self)
 
     # -- open and closed -------------------------------------------------------------------------------------------
@@ -240,8 +242,13 @@ class BackendClient:
             if self.backend.maintenance.tidy(_TIDY_BATCH) >= _TIDY_BATCH:
                 # There is more than one batch; so that no call pays for all of it, a later one goes on.
                 self._tidied_at = now - _TIDY_INTERVAL + _TIDY_AGAIN_INTERVAL
+            self._book_sweeper.sweep_when_due()
         except BoardUnavailable as error:
             logger.debug("board %s: tidying is put off: %s", self.name, error)
+
+    def sweep_books(self) -> int:
+        """Destroy the logbooks of jobs that are gone, among the next page of books; return how many."""
+        return self.call(self._book_sweeper.sweep)
 
 
 _clients: weakref.WeakSet[BackendClient] = weakref.WeakSet()

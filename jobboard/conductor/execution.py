@@ -154,7 +154,11 @@ class Execution:
         return self.board.load_book(uuid)
 
     def save_book(self, book: LogBook) -> None:
-        self.board.save_book(book)
+        try:
+            self.board.save_book(book, hold=self.job)
+        except ClaimLost:
+            self._listener.lost(self)
+            raise
 
 
 def longest_of(executions: Iterable[Execution]) -> list[dict[str, Any]]:

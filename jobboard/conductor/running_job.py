@@ -195,8 +195,9 @@ class RunningJob:
         return None if uuid is None else self._context.load_book(uuid)
 
     def save_book(self, book: LogBook) -> None:
-        """Make a logbook durable.
+        """Save what changed in a logbook, under the job's claim: a late owner changes nothing.
 
+        :raises ClaimLost: the claim does not hold; nothing was written.
         :raises StaleBook: somebody else has saved it since it was loaded.
         :raises BoardUnavailable: the store did not answer.
         """

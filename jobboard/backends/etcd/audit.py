@@ -40,6 +40,17 @@ class Audit:
             if key not in expected and newer.isdisjoint((kv.last_part, kv.value)):
                 repaired = repair and self._drop(kv)
                 findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
+        return findings + self._books(repair)
+
+    def _books(self, repair: bool) -> list[AuditFinding]:
+        """Find entries whose book is not there."""
+        keys, revision, findings = self._keys, self._revision(), list[AuditFinding]()
+        books = {kv.key for kv in self._pages(keys.books, revision, keys_only=True)}
+        for kv in self._pages(keys.entries, revision, keys_only=True):
+            book = keys.books + kv.key[len(keys.entries) :].partition(b"/")[0]
+            if book not in books:
+                repaired = repair and self._drop(kv)
+                findings.append(AuditFinding(None, "an entry belongs to no logbook", repaired))
         return findings
 
     def _wanted(self, job: VersionedJob) -> Content:
@@ -62,9 +73,7 @@ class Audit:
         """Read all jobs, the leases of their records, and all other keys of jobs, in pages of one revision."""
         keys = self._keys
         kvs: dict[bytes, KeyValue] = {}
-        revision = int(
-            self._http.call("/kv/range", get(keys.sequence)["request_range"], changes=False)["header"]["revision"]
-        )
+        revision = self._revision()
         records = (keys.live, keys.done, keys.trashed)
         for prefix in (*records, keys.jobs, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique):
             kvs |= {kv.key: kv for kv in self._pages(prefix, revision)}
@@ -77,10 +86,14 @@ class Audit:
         leases = {job.record: kvs.pop(job.record).lease for job in jobs}
         return jobs, leases, kvs
 
-    def _pages(self, prefix: bytes, revision: int) -> Iterator[KeyValue]:
+    def _revision(self) -> int:
+        reply = self._http.call("/kv/range", get(self._keys.sequence)["request_range"], changes=False)
+        return int(reply["header"]["revision"])
+
+    def _pages(self, prefix: bytes, revision: int, *, keys_only: bool = False) -> Iterator[KeyValue]:
         start = prefix
         while True:
-            op = scan(start, after(prefix), _AT_ONCE)
+            op = scan(start, after(prefix), _AT_ONCE, keys_only=keys_only)
             op["request_range"]["revision"] = str(revision)
             reply = self._http.call("/kv/range", op["request_range"], changes=False)
             page = found_of(reply).kvs

@@ -10,6 +10,7 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.audit import Audit
+from jobboard.backends.etcd.books import Books
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
@@ -21,7 +22,7 @@ from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.options import OPTIONS, Settings
-from jobboard.backends.etcd.participants import Books, Participants
+from jobboard.backends.etcd.participants import Participants
 from jobboard.backends.etcd.posting import MAX_POSTINGS, Posting
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.reading import Reading
@@ -76,10 +77,11 @@ class EtcdBackend(Backend):
         self._claiming = Claiming(
             connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases
         )
-        self._jobs = Jobs(connection, self._leases, ReadModifyWrite(connection, expiry, writer, self._lost_leases))
+        change = ReadModifyWrite(connection, expiry, writer, self._lost_leases)
+        self._jobs = Jobs(connection, self._leases, change)
         self._reading = Reading(connection, reader, expiry, self._queue)
         self.schedules = Schedules(connection, self._posting)
-        self.books = Books(connection)
+        self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)
 
     def _lease_lost(self, lease: int) -> None:

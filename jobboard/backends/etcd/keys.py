@@ -65,7 +65,7 @@ class Keys:
         self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
         self.sequence = root + b"sequence"
         self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
-        self.entities, self.books = root + b"entity/", root + b"book/"
+        self.entities, self.books, self.entries = root + b"entity/", root + b"book/", root + b"entry/"
         self.schedules, self.due = root + b"schedule/", root + b"due/"
 
     # -- a job ---------------------------------------------------------------------------------------------------------
@@ -132,6 +132,10 @@ class Keys:
 
     def book(self, uuid: str) -> bytes:
         return self.books + encoded(uuid)
+
+    def entries_of(self, uuid: str) -> bytes:
+        """What the keys of a book's entries begin with."""
+        return self.entries + encoded(uuid) + b"/"
 
     def schedule(self, id: str) -> bytes:
         return self.schedules + encoded(id)

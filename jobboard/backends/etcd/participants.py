@@ -1,4 +1,4 @@
-"""Participants, and books."""
+"""Participants."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from dataclasses import replace
 
 from jobboard.backends.etcd.codec import BYTES, NUMBER, TEXT, items_of, pack
-from jobboard.backends.etcd.connection import Connection, Deadline
-from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
-from jobboard.backends.etcd.txn import KeyValue, Txn, delete, get, modified_at, present, put, scan_prefix
-from jobboard.backends.roles import BookStore, EntityStore
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.txn import KeyValue, Txn, delete, modified_at, put, scan_prefix
+from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 
 _DAY = 86_400.0
@@ -46,40 +45,6 @@ class Participants(EntityStore):
         return self._connection.read([scan_prefix(self._keys.entities)])[0].kvs
 
 
-class Books(BookStore):
-    """One key for each book."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._keys = connection.keys
-
-    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        key, value = self._keys.book(uuid), pack([version, body])
-        deadline = Deadline(CHANGE_TIMEOUT)
-        while True:
-            stored = self._stored(uuid)
-            known = None if stored is None else _book_of(stored)[1]
-            if known == version:
-                return True
-            if known != after:
-                return False
-            revision = 0 if stored is None else stored.modified
-            if self._connection.send(Txn([modified_at(key, revision)], [put(key, value)])).succeeded:
-                return True
-            deadline.check(f"the book {uuid} changes all the time")
-
-    def load(self, uuid: str) -> tuple[bytes, str] | None:
-        stored = self._stored(uuid)
-        return None if stored is None else _book_of(stored)
-
-    def destroy(self, uuid: str) -> bool:
-        key = self._keys.book(uuid)
-        return self._connection.send(Txn([present(key)], [delete(key)])).succeeded
-
-    def _stored(self, uuid: str) -> KeyValue | None:
-        return self._connection.read([get(self._keys.book(uuid))])[0].first
-
-
 def _seconds_left(entity: EntityRow | None, now: float) -> float:
     """Return the seconds for which a participant counts as there; what can't be read is long gone."""
     return -math.inf if entity is None else entity.last_seen + entity.ttl - now
@@ -91,12 +56,3 @@ def _entity_of(kv: KeyValue) -> EntityRow | None:
     except ValueError:
         return None
     return EntityRow(kind, name, body, ttl, last_seen)
-
-
-def _book_of(kv: KeyValue) -> tuple[bytes, str]:
-    """Return a book's body and version; of one that can't be read all of its bytes, for whoever looks at them."""
-    try:
-        (version, body), _ = items_of(kv.value, (TEXT, BYTES))
-    except ValueError:
-        return kv.value, ""
-    return body, version

@@ -36,6 +36,15 @@ class ReadModifyWrite:
         self._writer = writer
         self._lost_leases = lost_leases
 
+    def under_fence(self, fence: Fence) -> VersionedJob | None:
+        """Return the job of a claim that holds, as this client remembers or reads it; None if it does not hold."""
+        job = self._jobs({fence.uuid: fence})[fence.uuid]
+        return job if job is not None and lifecycle.holds(job.row.seen(), fence) else None
+
+    def forget_claim(self, uuid: str) -> None:
+        """Read a job anew when it is needed next: it is not as this client remembers it."""
+        self._writer.claimed.forget(uuid)
+
     def under_fences(
         self, items: Sequence[Item], fence_of: Callable[[Item], Fence], decide: Decide[Item, Outcome]
     ) -> list[Outcome]:

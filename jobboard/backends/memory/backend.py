@@ -7,8 +7,9 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.memory.books import Books
 from jobboard.backends.memory.client import MemoryClient
-from jobboard.backends.memory.entities import Books, Entities
+from jobboard.backends.memory.entities import Entities
 from jobboard.backends.memory.job_reader import JobReader
 from jobboard.backends.memory.jobs import Jobs
 from jobboard.backends.memory.maintenance import Maintenance

@@ -1,11 +1,11 @@
-"""Participants and logbooks."""
+"""Participants."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from jobboard.backends.memory.client import MemoryClient
-from jobboard.backends.roles import BookStore, EntityStore
+from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 
 
@@ -29,34 +29,6 @@ class Entities(EntityStore):
         with self._lock:
             now = self._begin()
             return [replace(entity, expires_in=time_left(entity, now)) for entity in self._store.entities.values()]
-
-
-class Books(BookStore):
-    """A book is replaced as a whole."""
-
-    def __init__(self, client: MemoryClient) -> None:
-        self._store, self._lock, self._begin = client.store, client.lock, client.begin
-
-    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        with self._lock:
-            self._begin()
-            stored = self._store.books.get(uuid, (b"", None))[1]
-            if stored == version:
-                return True
-            if stored != after:
-                return False
-            self._store.books[uuid] = (body, version)
-            return True
-
-    def load(self, uuid: str) -> tuple[bytes, str] | None:
-        with self._lock:
-            self._begin()
-            return self._store.books.get(uuid)
-
-    def destroy(self, uuid: str) -> bool:
-        with self._lock:
-            self._begin()
-            return self._store.books.pop(uuid, None) is not None
 
 
 def time_left(entity: EntityRow, now: float) -> float:

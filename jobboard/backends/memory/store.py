@@ -22,7 +22,7 @@ from jobboard.backends.lifecycle import (
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
-from jobboard.backends.rows import EntityRow, ScheduleRow
+from jobboard.backends.rows import BookRow, EntityRow, ScheduleRow
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent
 from jobboard.states import JobState
@@ -63,7 +63,8 @@ class MemoryStore:
         self.remembered: list[tuple[float, int]] = []
         self.paused: set[str | None] = set()
         self.entities: dict[tuple[str, str], EntityRow] = {}
-        self.books: dict[str, tuple[bytes, str]] = {}
+        self.books: dict[str, BookRow] = {}
+        self.book_entries: dict[str, dict[str, bytes]] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         #: (next due time, id) of every schedule.
         self.schedule_order: SortedKeys[tuple[float, str]] = SortedKeys()

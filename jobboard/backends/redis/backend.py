@@ -11,9 +11,10 @@ from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.options import truth
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
 from jobboard.backends.redis.boards import names_of
+from jobboard.backends.redis.books import Books
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.entities import Books, Entities
+from jobboard.backends.redis.entities import Entities
 from jobboard.backends.redis.errors import LOADING
 from jobboard.backends.redis.events import Subscriptions
 from jobboard.backends.redis.jobs import Jobs

@@ -1,10 +1,10 @@
-"""Participants and logbooks on Redis."""
+"""Participants on Redis."""
 
 from __future__ import annotations
 
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import micros, text_of
-from jobboard.backends.roles import BookStore, EntityStore
+from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 
 
@@ -29,20 +29,3 @@ class Entities(EntityStore):
             left = (seen + ttl - now) / 1e6
             entities.append(EntityRow(kind, name, body, ttl / 1e6, last_seen=seen / 1e6, expires_in=left))
         return entities
-
-
-class Books(BookStore):
-    """The logbooks of one board."""
-
-    def __init__(self, client: RedisClient) -> None:
-        self._client = client
-
-    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        return bool(self._client.change("save_book", uuid, body, version, after or "")[0] == b"OK")
-
-    def load(self, uuid: str) -> tuple[bytes, str] | None:
-        status, *book = self._client.read("load_book", uuid)
-        return None if status == b"MISSING" else (book[0], text_of(book[1]))
-
-    def destroy(self, uuid: str) -> bool:
-        return bool(self._client.change("destroy_book", uuid)[0] == b"OK")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, outerjoin, select, update
 
-from jobboard.backends.sql.schema import boards, books, entities, meta, pauses
+from jobboard.backends.sql.schema import boards, book_entries, books, entities, meta, pauses
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
@@ -39,8 +39,34 @@ FORGET_ENTITIES = Statement(
 )
 
 _book = (books.c.board == p("board")) & (books.c.uuid == p("uuid"))
-READ_BOOK = Statement(select(books.c.body, books.c.version).where(_book))
+_entries = (book_entries.c.board == p("board")) & (book_entries.c.uuid == p("uuid"))
+_entry = _entries & (book_entries.c.name == p("name"))
+#: One statement, so that the book and its entries are of one moment.
+READ_BOOK = Statement(
+    select(books.c.version, books.c.body, book_entries.c.name, book_entries.c.body)
+    .select_from(
+        outerjoin(
+            books,
+            book_entries,
+            (book_entries.c.board == books.c.board)
+            & (book_entries.c.uuid == books.c.uuid)
+            & (book_entries.c.name > p("after")),
+        )
+    )
+    .where(_book)
+    .order_by(book_entries.c.name)
+    .limit(p("limit"))
+)
+BOOK_PAGE = Statement(
+    select(books.c.uuid, books.c.version, books.c.body)
+    .where(books.c.board == p("board"), books.c.uuid > p("after"))
+    .order_by(books.c.uuid)
+    .limit(p("limit"))
+)
 BOOK_VERSION = Statement(select(books.c.version).where(_book).with_for_update())
 ADD_BOOK = Statement(insert(books).values(parameters("board", "uuid", "body", "version")))
 CHANGE_BOOK = Statement(update(books).where(_book).values(parameters("body", "version")))
 DESTROY_BOOK = Statement(delete(books).where(_book))
+PUT_BOOK_ENTRY = put(book_entries, ["board", "uuid", "name"], parameters("board", "uuid", "name", "body"))
+REMOVE_BOOK_ENTRY = Statement(delete(book_entries).where(_entry))
+REMOVE_BOOK_ENTRIES = Statement(delete(book_entries).where(_entries))

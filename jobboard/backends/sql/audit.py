@@ -17,7 +17,7 @@ from jobboard.backends.sql.job_statements import (
     row,
 )
 from jobboard.backends.sql.rows import job_of
-from jobboard.backends.sql.schema import jobs, journal
+from jobboard.backends.sql.schema import book_entries, books, jobs, journal
 from jobboard.backends.sql.statement import Statement, p
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.states import JobPriority
@@ -76,6 +76,13 @@ ORPHANED_LINES = Statement(select(func.count()).select_from(journal).where(_of_n
 _DROP_ORPHANED_LINES = Statement(delete(journal).where(_of_no_job))
 
 
+_of_no_book = (book_entries.c.board == p("board")) & not_(
+    exists().where(books.c.board == book_entries.c.board, books.c.uuid == book_entries.c.uuid).correlate(book_entries)
+)
+ORPHANED_ENTRIES = Statement(select(func.count()).select_from(book_entries).where(_of_no_book))
+_DROP_ORPHANED_ENTRIES = Statement(delete(book_entries).where(_of_no_book))
+
+
 def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find every contradiction, and mend it if told to."""
     found: list[AuditFinding] = []
@@ -87,9 +94,15 @@ def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     if repair:
         for sequence in wrong:
             transaction.run(MEND, id=sequence)
-    (orphans,) = transaction.row(ORPHANED_LINES) or (0,)
-    if orphans:
-        if repair:
-            transaction.run(_DROP_ORPHANED_LINES)
-        found.append(AuditFinding(None, f"{orphans} lines of history belong to no job", repair))
+    found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
+    found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
     return found
+
+
+def _drop(
+    transaction: Transaction, repair: bool, count: Statement, drop: Statement, problem: str
+) -> list[AuditFinding]:
+    (orphans,) = transaction.row(count) or (0,)
+    if orphans and repair:
+        transaction.run(drop)
+    return [AuditFinding(None, f"{orphans} {problem}", repair)] if orphans else []

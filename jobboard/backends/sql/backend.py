@@ -24,11 +24,12 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.sql.books import Books
 from jobboard.backends.sql.change_notifier import ChangeNotifier, SqlWaiter
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.database import Database, Transactions
-from jobboard.backends.sql.entities import Books, Entities
+from jobboard.backends.sql.entities import Entities
 from jobboard.backends.sql.maintenance import Maintenance
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading

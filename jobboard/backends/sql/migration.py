@@ -15,7 +15,7 @@ from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
 
 #: The tables that came after the first version, and with which; so far nothing else has changed.
-ADDED = {schema.schedules.name: 2}
+ADDED = {schema.schedules.name: 2, schema.book_entries.name: 3}
 
 
 def found_version(driver: Driver, version: str | None) -> int:

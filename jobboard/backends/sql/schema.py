@@ -23,7 +23,7 @@ from sqlalchemy.dialects import mysql
 from jobboard.states import JobPriority, JobState
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
-VERSION = 2
+VERSION = 3
 
 
 def is_newer(found: str) -> bool:
@@ -158,6 +158,16 @@ books = Table(
     Column("uuid", Name, primary_key=True),
     Column("body", Bytes, nullable=False),
     Column("version", Name, nullable=False),
+)
+
+#: Since version 3; older books have all of their entries in the body.
+book_entries = Table(
+    "jobboard_book_entries",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("uuid", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("body", Bytes, nullable=False),
 )
 
 #: Since version 2. Those that are not due have no next_at, and stand last.

@@ -29,13 +29,14 @@ from jobboard.backends.rows import (
 )
 from jobboard.backends.timelimit import time_limit
 from jobboard.backends.zookeeper.audit import Auditor
+from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claim_selection import ClaimSelection
 from jobboard.backends.zookeeper.claiming import Claimer
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
-from jobboard.backends.zookeeper.entities import Entities, Logbooks
+from jobboard.backends.zookeeper.entities import Entities
 from jobboard.backends.zookeeper.job_changes import JobChanges
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
@@ -124,11 +125,12 @@ class ZooKeeperBackend(Backend):
         self._reader = BoardReader(connection, layout, clock, listing, change_log, jobs, upkeep)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
         auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
+        books = Books(connection, layout, transactions, jobs)
         self._in_roles = {
             "schedules": schedules,
             "entities": entities,
-            "books": Logbooks(connection, layout),
-            "maintenance": Maintenance(connection, pauses, upkeep, auditor),
+            "books": books,
+            "maintenance": Maintenance(connection, pauses, upkeep, auditor, books),
         }
         self._notifier = ChangeNotifier(
             connection, layout, clock, sessions, listing, change_log, held, upkeep, self.board

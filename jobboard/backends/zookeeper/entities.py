@@ -1,4 +1,4 @@
-"""Entities and logbooks."""
+"""Entities."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from jobboard.backends.roles import BookStore, EntityStore
+from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import check_moments, check_types, pack, unpack
@@ -20,7 +20,6 @@ from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.errors import BoardUnavailable
 
 DAY = 86_400.0
-MAX_RETRIES = 50
 
 
 class Entities(EntityStore):
@@ -95,49 +94,3 @@ class Entities(EntityStore):
         for name in gone:
             self._connection.delete(f"{self._layout.entities}/{name}")
         return len(gone)
-
-
-class Logbooks(BookStore):
-    """Each logbook is one znode: its version and its body."""
-
-    def __init__(self, connection: Connection, layout: Layout) -> None:
-        self._connection, self._layout = connection, layout
-
-    def save(self, uuid: str, body: bytes, version: str, after: str | None) -> bool:
-        path = self._layout.book(uuid)
-        data = pack([version, body])
-        for _ in range(MAX_RETRIES):
-            found = self._connection.read_one(path)
-            stored = None if found is None else _decoded_book(uuid, found)[1]
-            if stored == version:
-                return True
-            if stored != after:
-                return False
-            try:
-                if found is None:
-                    self._connection.call("create", path, data, acl=self._connection.acl)
-                else:
-                    self._connection.call("set", path, data, found.stat.version)
-                return True
-            except (NodeExistsError, NoNodeError, BadVersionError):
-                continue
-            except KazooException as error:
-                raise from_kazoo(self._connection.where, error) from None
-        raise BoardUnavailable("others save this book faster than this client can")
-
-    def load(self, uuid: str) -> tuple[bytes, str] | None:
-        found = self._connection.read_one(self._layout.book(uuid))
-        return None if found is None else _decoded_book(uuid, found)
-
-    def destroy(self, uuid: str) -> bool:
-        return self._connection.delete(self._layout.book(uuid))
-
-
-def _decoded_book(uuid: str, found: Data) -> tuple[bytes, str]:
-    """Return the body and the version of a book."""
-    try:
-        parts = unpack(found.data)
-        check_types(parts, [(str,), (bytes,)])
-        return parts[1], parts[0]
-    except (ValueError, TypeError):
-        raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it") from None

@@ -11,7 +11,8 @@
                ready                 set by whatever makes a job claimable; its version counts these changes
                deleted               set by whatever deletes a job or a schedule; its version counts these changes
                entities/KIND:NAME
-               books/UUID
+               books/HH/UUID  a logbook; those of earlier versions stand beside the HH
+               entries/HH/UUID.GENERATION/HASH
                schedules/HH/ID
 
 ``HH`` spreads the children over several znodes, so that none has so many that their names don't fit a packet.
@@ -54,13 +55,22 @@ class Layout:
         self.deleted = f"{self.root}/deleted"
         self.entities = f"{self.root}/entities"
         self.books = f"{self.root}/books"
+        self.entries = f"{self.root}/entries"
         self.schedules = f"{self.root}/schedules"
 
     @property
     def fixed(self) -> list[str]:
         """What every board has, parents first."""
         kinds = [self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready]
-        return [*kinds, self.deleted, self.entities, self.books, self.schedules]
+        return [*kinds, self.deleted, self.entities, self.books, self.entries, self.schedules]
+
+    @property
+    def book_buckets(self) -> list[str]:
+        return [f"{self.books}/{number:02x}" for number in range(_SPREAD)]
+
+    @property
+    def entry_buckets(self) -> list[str]:
+        return [f"{self.entries}/{number:02x}" for number in range(_SPREAD)]
 
     @property
     def buckets(self) -> list[str]:
@@ -87,7 +97,18 @@ class Layout:
         return f"{self.entities}/{quoted(kind)}:{quoted(name)}"
 
     def book(self, uuid: str) -> str:
+        return f"{self.books}/{_bucket(uuid)}/{uuid}"
+
+    def old_book(self, uuid: str) -> str:
+        """Where earlier versions kept it."""
         return f"{self.books}/{uuid}"
+
+    def entries_of(self, uuid: str, generation: str) -> str:
+        return f"{self.entries}/{_bucket(uuid)}/{uuid}.{generation}"
+
+    def entry(self, uuid: str, generation: str, name: str) -> str:
+        digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+        return f"{self.entries_of(uuid, generation)}/{digest}"
 
     def schedule(self, id: str) -> str:
         return f"{self.schedules}/{_bucket(id)}/{quoted(id)}"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.lifecycle import holds
+from jobboard.backends.rows import Fence
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.sessions import Sessions
@@ -120,6 +122,22 @@ class ReadModifyWrite:
         if due:
             self.expire_and_promote(due)
         return due
+
+    def under_fence(self, fence: Fence) -> StoredJob | None:
+        """Return the job of a claim that holds, as this client remembers or reads it; None if it does not hold."""
+        job = self._held.get(fence.uuid)
+        if (
+            job is None
+            or job.deletions != self._reader.deletions
+            or job.is_due(self._clock.now(), self._sessions.is_present)
+            or not holds(job, fence)
+        ):
+            (job,) = self.expire_and_promote([fence.uuid])
+        return job if holds(job, fence) else None
+
+    def forget_claim(self, uuid: str) -> None:
+        """Read a job anew when it is needed next: it is not as this client remembers it."""
+        self._held.pop(uuid)
 
     def expire_and_promote(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Write what time, or the end of a session, has made of these jobs; returns them as they are then."""

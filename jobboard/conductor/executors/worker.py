@@ -167,7 +167,7 @@ class WorkerExecution:
         return book
 
     def save_book(self, book: LogBook) -> None:
-        book.version = self._ask("save_book", book)
+        vars(book).update(self._ask("save_book", book))
 
     def _ask(self, verb: str, content: Any) -> Any:
         self._check_process()

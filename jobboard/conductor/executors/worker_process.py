@@ -14,6 +14,7 @@ from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
 from jobboard.conductor.outcome import Dropped, Failed, Outcome
 from jobboard.errors import JobBoardError
+from jobboard.logbook import saved_state_of
 
 _context = multiprocessing.get_context("spawn")
 
@@ -191,6 +192,7 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
     }
     try:
         value = methods[verb](content)
-        return True, content.version if verb == "save_book" else value
+        # The handler's own copy learns what is stored now.
+        return True, saved_state_of(content) if verb == "save_book" else value
     except (JobBoardError, ValueError, TypeError) as error:
         return False, error

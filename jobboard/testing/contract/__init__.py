@@ -37,6 +37,7 @@ from jobboard.testing.contract.operators import (
 )
 from jobboard.testing.contract.ordering import OrderingCases
 from jobboard.testing.contract.outages import MeanwhileCases, OutageCases
+from jobboard.testing.contract.owned_books import OwnedBookCases
 from jobboard.testing.contract.poison import PoisonCases
 from jobboard.testing.contract.posting import PostingCases
 from jobboard.testing.contract.processes import ProcessCases
@@ -48,7 +49,7 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 938
+CONTRACT_CASES = 948
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 167
@@ -67,9 +68,9 @@ class Contract(
     PostingCases, KeyCases, BatchCases, ClaimingCases, OrderingCases, FenceCases, ConsumeCases, AbandonCases,
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
-    EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases, ProcessCases,
-    LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, PoisonCases,
-    NewerCases, SamplingCases, Counted,
+    OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
+    ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, PoisonCases, NewerCases,
+    SamplingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -13,6 +13,7 @@ import pytest
 
 from jobboard.board import JobBoard
 from jobboard.job import Job, Posting
+from jobboard.logbook import LogBook
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, snapshot
 from jobboard.testing.harness import Harness
@@ -103,6 +104,7 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "resume": (lambda board, job, bad: board.resume(bad), OPTIONAL_TEXTS),
     "register_entity": (lambda board, job, bad: board.register_entity(bad), [None, "conductor", {"kind": "a"}]),
     "save_book": (lambda board, job, bad: board.save_book(bad), [None, "book", {"name": "book"}]),
+    "save_book hold": (lambda board, job, bad: board.save_book(LogBook("b"), hold=bad), ["alice", 1]),
     "load_book": (lambda board, job, bad: board.load_book(bad), [*UUIDS, None]),
     "destroy_book": (lambda board, job, bad: board.destroy_book(bad), [*UUIDS, None]),
     "connect": (lambda board, job, bad: board.connect(bad), [0, -1, math.nan, 10**400, "5", None]),

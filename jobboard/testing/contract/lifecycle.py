@@ -60,6 +60,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "entities": lambda board, job: board.entities(),
     "save_book": lambda board, job: board.save_book(LogBook("journal")),
     "load_book": lambda board, job: board.load_book(SOME),
+    "books": lambda board, job: list(board.books()),
     "destroy_book": lambda board, job: board.destroy_book(SOME),
     "job.state": lambda board, job: job.state,
     "job.history": lambda board, job: job.history,

@@ -7,7 +7,7 @@ import logging
 import msgpack
 import pytest
 
-from jobboard.backends.rows import ClaimRequest
+from jobboard.backends.rows import BookPart, BookRow, BookSave, ClaimRequest
 from jobboard.board import JobBoard
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers
@@ -140,10 +140,10 @@ class NewerCases(Case):
     def test_a_book_of_a_newer_format_is_not_overwritten(self, board: JobBoard) -> None:
         uuid = "00000000-0000-4000-8000-000000000001"
         body = encode("book", {"name": "b", "meta": {}, "entries": [], "new": 1}).data
-        board._backend.books.save(uuid, body, "1", None)
+        board._backend.books.save(BookSave(uuid, "1", None, body))
         with pytest.raises(BoardUnavailable, match="other fields"):
             board.load_book(uuid)
-        assert board._backend.books.load(uuid) == (body, "1")
+        assert board._backend.books.load(uuid, None, 10) == BookPart(BookRow(uuid, "1", body), [], None)
 
 
 def _is_gone(board: JobBoard, job: Job) -> bool:

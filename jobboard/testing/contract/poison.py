@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from jobboard.backends.rows import Consumption, EntityRow, Extension, Fence, NewJob
+from jobboard.backends.rows import BookSave, Consumption, EntityRow, Extension, Fence, NewJob
 from jobboard.board import JobBoard
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers
@@ -176,8 +176,10 @@ class PoisonCases(Case):
     @pytest.mark.parametrize("value", BAD_VALUES)
     def test_a_poisoned_book_harms_no_other(self, board: JobBoard, value: str) -> None:
         bad, good = str(uuids.uuid4()), str(uuids.uuid4())
-        board._backend.books.save(bad, BAD_VALUES[value] or b"\xc1", "1", None)
-        board._backend.books.save(good, encode("book", {"name": "b", "meta": {}, "entries": []}).data, "1", None)
+        board._backend.books.save(BookSave(bad, "1", None, BAD_VALUES[value] or b"\xc1"))
+        board._backend.books.save(
+            BookSave(good, "1", None, encode("book", {"name": "b", "meta": {}, "entries": []}).data)
+        )
         with pytest.raises(BoardUnavailable, match="decoded"):
             board.load_book(bad)
         assert board.load_book(good).name == "b"

@@ -288,9 +288,20 @@ class RetryCases(Case):
 
     def test_reads_are_repeated(self, board: JobBoard, lossy: LossyBackend) -> None:
         job = board.post("resize", key="k")
-        reads = ("read", "find", "page", "stats", "count", "history", "maintenance.paused", "entities.all")
+        reads = (
+            "read",
+            "find",
+            "page",
+            "stats",
+            "count",
+            "history",
+            "maintenance.paused",
+            "entities.all",
+            "books.page",
+        )
         for primitive in reads:
             lossy.lose(primitive)
         assert board.get(job.uuid) == board.find("resize", "k") == job
         assert list(board.iterjobs()) == [job]
         assert (board.stats().unclaimed, board.job_count, board.paused(), board.entities()) == (1, 1, set(), [])
+        assert list(board.books()) == []

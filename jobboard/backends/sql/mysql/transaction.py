@@ -112,9 +112,10 @@ class MysqlTransaction(StepwiseTransaction):
             self._cursor.execute(sql, values)
 
     def _texts(self, sql: str, many: list[dict[str, Any]]) -> Iterator[str]:
-        """One text for each change, but only one for all rows of an insert."""
+        """One text for each change, but only one for all rows of an insert that ends with its values."""
         head, values, row = sql.partition(" VALUES ")
-        if not values or len(many) == 1 or not sql.startswith("INSERT INTO"):
+        is_plain = sql.startswith("INSERT INTO") and " ON DUPLICATE KEY " not in sql
+        if not values or len(many) == 1 or not is_plain:
             yield from (self._cursor.mogrify(sql, parameters) for parameters in many)
             return
         rows: list[str] = []

@@ -1,0 +1,94 @@
+"""Logbooks: a key for each, and one for each of its entries."""
+
+from __future__ import annotations
+
+from jobboard.backends.etcd.codec import BYTES, TEXT, items_of, pack
+from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.keys import behind, decoded, encoded
+from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT, ReadModifyWrite
+from jobboard.backends.etcd.txn import (
+    KeyValue,
+    Op,
+    Txn,
+    absent,
+    after,
+    delete,
+    delete_range,
+    get,
+    modified_at,
+    present,
+    put,
+    scan,
+    scan_prefix,
+)
+from jobboard.backends.roles import BookStore
+from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
+
+
+class Books(BookStore):
+    """Whatever changes an entry writes its book's own key in the same transaction."""
+
+    def __init__(self, connection: Connection, jobs: ReadModifyWrite) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._jobs = jobs
+
+    def save(self, step: BookSave) -> SaveOutcome:
+        key, entries = self._keys.book(step.uuid), self._keys.entries_of(step.uuid)
+        deadline = Deadline(CHANGE_TIMEOUT)
+        while True:
+            found, leftovers = self._connection.read([get(key), scan_prefix(entries, 1, keys_only=True)])
+            stored = found.first
+            known = None if stored is None else _row_of(step.uuid, stored).version
+            if known == step.version:
+                return SaveOutcome.SAVED
+            conditions = [modified_at(key, 0 if stored is None else stored.modified)]
+            if step.fence is not None:
+                job = self._jobs.under_fence(step.fence)
+                if job is None:
+                    return SaveOutcome.LOST
+                conditions += [*job.unchanged(self._keys), *job.still_held(self._keys)]
+            if known != step.after:
+                return SaveOutcome.STALE
+            if stored is None and leftovers.first is not None:
+                self._connection.send(Txn([absent(key)], [delete_range(entries, after(entries))]))
+            steps = [put(key, pack([step.version, step.body]))]
+            steps += [_step_of(entries + encoded(name), data) for name, data in step.entries.items()]
+            if self._connection.send(Txn(conditions, steps)).succeeded:
+                return SaveOutcome.SAVED
+            if step.fence is not None:
+                self._jobs.forget_claim(step.fence.uuid)
+            deadline.check(f"the book {step.uuid} changes all the time")
+
+    def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
+        entries = self._keys.entries_of(uuid)
+        start = entries if cursor is None else entries + encoded(cursor) + b"\0"
+        found, part = self._connection.read([get(self._keys.book(uuid)), scan(start, after(entries), size)])
+        if found.first is None:
+            return None
+        read = [(decoded(kv.last_part), kv.value) for kv in part.kvs]
+        return BookPart(_row_of(uuid, found.first), read, read[-1][0] if part.more else None)
+
+    def page(self, cursor: object | None, size: int) -> BookPage:
+        books = self._keys.books
+        (found,) = self._connection.read([scan(behind(cursor, books), after(books), size)])
+        rows = [_row_of(decoded(kv.last_part), kv) for kv in found.kvs]
+        return BookPage(rows, found.kvs[-1].key if found.more else None)
+
+    def destroy(self, uuid: str) -> bool:
+        key, entries = self._keys.book(uuid), self._keys.entries_of(uuid)
+        steps = [delete(key), delete_range(entries, after(entries))]
+        return self._connection.send(Txn([present(key)], steps)).succeeded
+
+
+def _step_of(key: bytes, data: bytes | None) -> Op:
+    return delete(key) if data is None else put(key, data)
+
+
+def _row_of(uuid: str, kv: KeyValue) -> BookRow:
+    """Return a book; of one that can't be read all of its bytes, for whoever looks at them."""
+    try:
+        (version, body), _ = items_of(kv.value, (TEXT, BYTES))
+    except ValueError:
+        return BookRow(uuid, "", kv.value)
+    return BookRow(uuid, version, body)

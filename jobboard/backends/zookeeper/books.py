@@ -1,0 +1,265 @@
+"""Logbooks: a znode for each, and one for each of its entries.
+
+The entries of a book stand below a znode of its generation, which is made together with the book. So the entries of a
+book that was destroyed are nobody's from that moment on, although deleting them takes several steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from jobboard.backends.roles import BookStore
+from jobboard.backends.rows import AuditFinding, BookPage, BookPart, BookRow, BookSave, SaveOutcome
+from jobboard.backends.zookeeper.codec import check_types, pack, unpack
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import refused
+from jobboard.backends.zookeeper.job_reader import MAX_READS
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
+from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, Data, Multi, fault_in
+from jobboard.backends.zookeeper.transactions import Transactions
+from jobboard.errors import BoardUnavailable
+
+MAX_RETRIES = 50
+
+#: Entries that one transaction deletes, and znodes of which one request reads the children.
+_MAX_DELETED, _BUCKETS_AT_ONCE = 500, 8
+
+#: Generations that a client remembers.
+_MAX_KNOWN = 10_000
+
+#: One tidying in so many looks for entries whose book is gone.
+_TIDIES_PER_SWEEP = 12
+
+
+class StoredBook(NamedTuple):
+    """A book as it was read; those of earlier versions have no generation."""
+
+    row: BookRow
+    generation: str | None
+    path: str
+    data: Data
+
+
+class Books(BookStore):
+    """Whatever changes an entry writes its book's own znode in the same transaction."""
+
+    def __init__(
+        self, connection: Connection, layout: Layout, transactions: Transactions, jobs: ReadModifyWrite
+    ) -> None:
+        self._connection, self._layout, self._transactions, self._jobs = connection, layout, transactions, jobs
+        #: The generations of books that this client has met, so that their entries are read along with them.
+        self._generations: dict[str, str] = {}
+        #: How many tidyings there were, and where the next look for what is left over begins.
+        self._tidied = self._next_bucket = 0
+
+    # -- save ------------------------------------------------------------------------------------------------------
+
+    def save(self, step: BookSave) -> SaveOutcome:
+        for _ in range(MAX_RETRIES):
+            book, there = self._read(step.uuid, list(step.entries))
+            known = None if book is None else book.row.version
+            if known == step.version:
+                return SaveOutcome.SAVED
+            request = self._connection.new_write()
+            if step.fence is not None:
+                job = self._jobs.under_fence(step.fence)
+                if job is None:
+                    return SaveOutcome.LOST
+                request.check(self._layout.deleted, job.deletions)
+                request.check(self._layout.job(job.uuid), job.version)
+            if known != step.after:
+                return SaveOutcome.STALE
+            self._add_steps(request, step, book, there)
+            fault = fault_in(self._connection.write(request))
+            if fault is None:
+                return SaveOutcome.SAVED
+            if fault[1] not in (NO_NODE, NODE_EXISTS, BAD_VERSION):
+                raise refused(self._connection.where, fault[1])
+            if step.fence is not None:
+                self._jobs.forget_claim(step.fence.uuid)
+        raise BoardUnavailable("others save this book, or change its job, faster than this client can")
+
+    def _add_steps(self, request: Multi, step: BookSave, book: StoredBook | None, there: set[str]) -> None:
+        """Add what writes a book and its entries; one that an earlier version saved moves to its place of today."""
+        layout, path = self._layout, self._layout.book(step.uuid)
+        generation = step.version if book is None or book.generation is None else book.generation
+        data = pack([step.version, step.body, generation])
+        if book is not None and book.path == path:
+            request.set(path, data, book.data.stat.version)
+        else:
+            if book is not None:
+                request.delete(book.path, book.data.stat.version)
+            entries = layout.entries_of(step.uuid, generation)
+            self._transactions.create_parents([path, entries])
+            request.create(path, data)
+            request.create(entries, b"")
+        for name, value in step.entries.items():
+            entry = layout.entry(step.uuid, generation, name)
+            if value is not None and name in there:
+                request.set(entry, pack([name, value]))
+            elif value is not None:
+                request.create(entry, pack([name, value]))
+            elif name in there:
+                request.delete(entry)
+
+    def _read(self, uuid: str, names: Sequence[str] = ()) -> tuple[StoredBook | None, set[str]]:
+        """Return a book, and those of these names of entries that it has; if they change meanwhile, a save fails."""
+        layout = self._layout
+        for _ in range(MAX_RETRIES):
+            generation = self._generations.get(uuid)
+            entries = [] if generation is None else [layout.entry(uuid, generation, name) for name in names]
+            new, old, *found = self._connection.read_many([layout.book(uuid), layout.old_book(uuid), *entries])
+            if new is None:
+                return None if old is None else _decoded(uuid, layout.old_book(uuid), old), set()
+            book = _decoded(uuid, layout.book(uuid), new)
+            if not names or book.generation == generation:
+                return book, {name for name, entry in zip(names, found, strict=True) if entry is not None}
+            self._learn(uuid, str(book.generation))
+        raise BoardUnavailable("others save this book faster than this client can")
+
+    def _learn(self, uuid: str, generation: str) -> None:
+        self._generations[uuid] = generation
+        if len(self._generations) > _MAX_KNOWN:
+            self._generations.pop(next(iter(self._generations)), None)
+
+    # -- read ------------------------------------------------------------------------------------------------------
+
+    def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
+        for _ in range(MAX_RETRIES):
+            book, _ = self._read(uuid)
+            if book is None or book.generation is None:
+                return None if book is None else BookPart(book.row, [], None)
+            entries = self._layout.entries_of(uuid, book.generation)
+            names = sorted(name for name in self._children([entries])[0] if cursor is None or name > cursor)
+            part = names[:size]
+            *found, last = self._connection.read_many([*(f"{entries}/{name}" for name in part), book.path])
+            if last is not None and last.stat.mzxid == book.data.stat.mzxid:
+                read = [_decoded_entry(uuid, data) for data in found if data is not None]
+                return BookPart(book.row, read, part[-1] if len(names) > size else None)
+        raise BoardUnavailable("others save this book faster than this client can read it")
+
+    def page(self, cursor: object | None, size: int) -> BookPage:
+        """Return the books of so many buckets that there are enough; those of earlier versions come first."""
+        layout, bucket = self._layout, int(str(cursor or 0))
+        paths = [] if bucket else self._old_books()
+        while bucket < len(layout.book_buckets):
+            buckets = layout.book_buckets[bucket : bucket + _BUCKETS_AT_ONCE]
+            bucket += _BUCKETS_AT_ONCE
+            found = zip(buckets, self._children(buckets), strict=True)
+            paths += [f"{path}/{uuid}" for path, uuids in found for uuid in uuids]
+            if len(paths) >= size:
+                break
+        rows = [_shown(path.rpartition("/")[2], path, data) for path, data in self._data(paths)]
+        return BookPage(rows, bucket if bucket < len(layout.book_buckets) else None)
+
+    def _old_books(self) -> list[str]:
+        paths = [f"{self._layout.books}/{name}" for name in self._children([self._layout.books])[0]]
+        return [path for path in paths if path not in self._layout.book_buckets]
+
+    def _children(self, paths: Sequence[str]) -> list[list[str]]:
+        request = self._connection.new_read()
+        for path in paths:
+            request.children(path)
+        return [names or [] for names in self._connection.read(request)]
+
+    def _data(self, paths: Sequence[str]) -> Iterator[tuple[str, Data]]:
+        for start in range(0, len(paths), MAX_READS):
+            part = paths[start : start + MAX_READS]
+            found = zip(part, self._connection.read_many(part), strict=True)
+            yield from ((path, data) for path, data in found if data is not None)
+
+    # -- destroy ---------------------------------------------------------------------------------------------------
+
+    def destroy(self, uuid: str) -> bool:
+        places = [self._layout.book(uuid), self._layout.old_book(uuid)]
+        for _ in range(MAX_RETRIES):
+            there = list(self._data(places))
+            if not there:
+                return False
+            path, data = there[0]
+            request = self._connection.new_write()
+            request.delete(path, data.stat.version)
+            if self._connection.is_written(request):
+                generation = _generation_of(data)
+                if generation is not None:
+                    # What is left is deleted by and by.
+                    with contextlib.suppress(BoardUnavailable):
+                        self._delete_entries(self._layout.entries_of(uuid, generation))
+                return True
+        raise BoardUnavailable("others save this book faster than this client can destroy it")
+
+    def _delete_entries(self, path: str) -> bool:
+        """Delete the entries of a generation whose book is gone, to which nobody adds any."""
+        names = self._children([path])[0]
+        for start in range(0, len(names), _MAX_DELETED):
+            request = self._connection.new_write()
+            for name in names[start : start + _MAX_DELETED]:
+                request.delete(f"{path}/{name}")
+            self._connection.write(request)
+        request = self._connection.new_write()
+        request.delete(path)
+        return self._connection.is_written(request)
+
+    def forget(self) -> int:
+        """Delete some of the entries whose book is gone, if it is time to look for them; return of how many books."""
+        self._tidied += 1
+        if self._tidied % _TIDIES_PER_SWEEP:
+            return 0
+        gone = self._orphans(self._next_bucket)
+        self._next_bucket = (self._next_bucket + _BUCKETS_AT_ONCE) % len(self._layout.entry_buckets)
+        return sum(self._delete_entries(path) for path in gone)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        orphans = [
+            path
+            for bucket in range(0, len(self._layout.entry_buckets), _BUCKETS_AT_ONCE)
+            for path in self._orphans(bucket)
+        ]
+        return [
+            AuditFinding(None, f"{path} belongs to no logbook", repaired=repair and self._delete_entries(path))
+            for path in orphans
+        ]
+
+    def _orphans(self, bucket: int) -> list[str]:
+        """Return the generations in some buckets whose book is gone; books are read later than their generations."""
+        buckets = self._layout.entry_buckets[bucket : bucket + _BUCKETS_AT_ONCE]
+        names = zip(buckets, self._children(buckets), strict=True)
+        found = [(f"{path}/{name}", *name.partition(".")[::2]) for path, there in names for name in there]
+        places = {self._layout.book(uuid) for _, uuid, _ in found}
+        generations = {path: _generation_of(data) for path, data in self._data(sorted(places))}
+        return [path for path, uuid, generation in found if generations.get(self._layout.book(uuid)) != generation]
+
+
+def _decoded(uuid: str, path: str, data: Data) -> StoredBook:
+    try:
+        version, body, *rest = unpack(data.data)
+        check_types([version, body, *rest], [(str,), (bytes,), (str,)][: 2 + len(rest)])
+    except (ValueError, TypeError):
+        raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it") from None
+    return StoredBook(BookRow(uuid, version, body), rest[0] if rest else None, path, data)
+
+
+def _shown(uuid: str, path: str, data: Data) -> BookRow:
+    try:
+        return _decoded(uuid, path, data).row
+    except BoardUnavailable:
+        return BookRow(uuid, "", data.data)
+
+
+def _generation_of(data: Data) -> str | None:
+    try:
+        return _decoded("", "", data).generation
+    except BoardUnavailable:
+        return None
+
+
+def _decoded_entry(uuid: str, data: Data) -> tuple[str, bytes]:
+    try:
+        parts = unpack(data.data)
+        check_types(parts, [(str,), (bytes,)])
+        return parts[0], parts[1]
+    except (ValueError, TypeError):
+        raise BoardUnavailable(f"an entry of logbook {uuid} can't be decoded; destroy_book() removes it") from None
