@@ -35,6 +35,7 @@ USES = {
     "pydantic": "import pydantic, jobboard",
     "redis": _NO_SERVER.format("redis://localhost:1"),
     "scheduler": "from jobboard import Cron; print(Cron('0 3 * * *', tz='Europe/Berlin'))",
+    "taskflow": "import taskflow, jobboard.taskflow",
     "testing": "import jobboard.testing; jobboard.testing.memory_board",
     "zookeeper": _NO_SERVER.format("zookeeper://localhost:1"),
 }

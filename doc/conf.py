@@ -1,9 +1,13 @@
 """Sphinx's settings."""
 
+from __future__ import annotations
+
+from sphinx.application import Sphinx
+
 project = "jobboard"
 author = "the jobboard engineers"
 copyright = "the jobboard engineers"
-extensions = ["sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "jobboard"
 html_static_path = ["_static"]
@@ -18,3 +22,18 @@ python_use_unqualified_type_names = True
 # One argument a line, where they do not fit into one.
 maximum_signature_line_length = 88
 nitpicky = False
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("sphinx-click-process-epilog", show_epilog_as_it_is)
+
+
+def show_epilog_as_it_is(_app: Sphinx, _context: object, lines: list[str]) -> None:
+    """Examples in help texts are no reStructuredText."""
+    lines[:] = [
+        "",
+        ".. code-block:: text",
+        "",
+        *(f"   {line.removeprefix('|').removeprefix(' ')}" for line in lines),
+        "",
+    ]

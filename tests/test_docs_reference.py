@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jobboard
 import jobboard.aio
-from jobboard import JobBoard, errors
+from jobboard import EventKind, JobBoard, errors
 
 REFERENCE = Path(__file__).parent.parent / "doc/reference"
 
@@ -34,3 +34,8 @@ def test_every_error_has_its_cause_and_its_cure() -> None:
         name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
     }
     assert listed == raised - {"JobBoardError"}
+
+
+def test_every_event_is_explained() -> None:
+    rows = re.findall(r"^   \* - (``.*)$", (REFERENCE / "events.rst").read_text(), re.MULTILINE)
+    assert {kind for row in rows for kind in re.findall(r"``(\w+)``", row)} == {kind.value for kind in EventKind}
