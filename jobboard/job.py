@@ -15,7 +15,7 @@ from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.logbook import LogBook
-from jobboard.payload import Payload, unpack_payload
+from jobboard.payload import Payload, trace_of
 from jobboard.states import JobPriority, JobState
 from jobboard.validation import check_expiry, check_timeout, moment
 
@@ -198,7 +198,7 @@ class Job(JobHandle):
     def trace(self) -> dict[str, str]:
         """The context of the trace that the job was posted in, as :mod:`jobboard.telemetry` keeps it; {} if none is."""
         try:
-            return unpack_payload(self._row.body).trace or {}
+            return trace_of(self._row.body)
         except ValueError:
             return {}
 

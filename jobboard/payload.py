@@ -79,9 +79,25 @@ def unpack_payload(data: bytes, converter: Converter | None = None) -> Payload:
             raise ValueError("not a posting: its head holds something else than texts")
     if fire_time is not None and not is_moment(fire_time):
         raise ValueError("not a posting: its fire time is no moment")
+    _check_trace(trace)
+    return Payload(_details_of(details, converter), book_uuid, book_name, schedule_id, fire_time, trace)
+
+
+def trace_of(data: bytes) -> dict[str, str]:
+    """Return the trace of a posting, {} if it has none; its details are not decoded.
+
+    :raises ValueError: as :func:`unpack_payload`.
+    """
+    if data.startswith(_PLAIN_HEAD):
+        return {}
+    trace = _split(data)[0][-1]
+    _check_trace(trace)
+    return trace or {}
+
+
+def _check_trace(trace: Any) -> None:
     if trace is not None and not (isinstance(trace, dict) and all(isinstance(text, str) for text in trace.values())):
         raise ValueError("not a posting: its trace holds something else than texts")
-    return Payload(_details_of(details, converter), book_uuid, book_name, schedule_id, fire_time, trace)
 
 
 def _split(data: bytes) -> tuple[list[Any], bytes]:

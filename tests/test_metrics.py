@@ -127,8 +127,9 @@ def test_each_series_of_the_dashboard_and_the_alerts_is_in_a_scrape(
         )
         conductor.stop()
         scheduler.stop()
-        lost = type("Lost", (), {"board_name": "main", "name": "resize", "uuid": "", "attempts": 1})()
+        lost = type("Lost", (), {"board_name": "main", "name": "resize", "uuid": "", "attempts": 1, "trace": {}})()
         recorder.ended(lost, "lost", 0.0)
+        recorder.requested("main", "post", "unavailable", 0.0, None)
     finally:
         remove()
     scraped = exposition(registry).body.decode()

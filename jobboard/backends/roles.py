@@ -138,12 +138,16 @@ ROLES: Mapping[str, type[abc.ABC]] = {
 def forward_roles(backend: object, call: Callable[..., Any]) -> None:
     """Give a backend roles of which each method is ``call(role, method, *arguments)``, both by name."""
     for name, role in ROLES.items():
-        methods = {method: _forwarding(partial(call, name, method)) for method in role.__abstractmethods__}
+        methods = {method: _forwarding(method, partial(call, name, method)) for method in role.__abstractmethods__}
         setattr(backend, name, type(role.__name__, (role,), methods)())
 
 
-def _forwarding(call: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _self, *arguments: call(*arguments)
+def _forwarding(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(_self: object, *arguments: Any) -> Any:
+        return call(*arguments)
+
+    forward.__name__ = name
+    return forward
 
 
 def check_roles(backend: object) -> None:

@@ -285,14 +285,14 @@ class Consuming:
         """After a lost reply, look for what was claimed before claiming any more."""
         tried = False
 
-        def find_or_claim() -> list[JobRow]:
+        def claim_next() -> list[JobRow]:
             nonlocal tried
             if tried and (found := self._backend.claimed_under(claim.claim_id)):
                 return found
             tried = True
             return self._backend.claim_next(claim, names, size)
 
-        return self._client.call(find_or_claim)
+        return self._client.call(claim_next)
 
     def _fence(self, job: JobHandle | str, who: str, token: int | None) -> Fence:
         check_text("who", who)

@@ -121,7 +121,7 @@ class JobHandles:
                     self._quarantine(row, fence, error)
         if telemetry.is_on():
             for job in jobs:
-                telemetry.tell("claimed", self._client.name, job.name, _waited(row_of(job)))
+                telemetry.tell("claimed", self._client.name, job.name, row_of(job).waited)
         if newer:
             # A claim that is lost by then is what we want, too.
             self._client.call(self._client.backend.abandon, newer)
@@ -136,8 +136,3 @@ class JobHandles:
         reason = in_one_line(f"the posting can't be decoded: {error}")
         trashing = Trashing(row.uuid, fence, reason=reason, by=fence.who if fence else None)
         self._client.call(self._client.backend.trash, [trashing])
-
-
-def _waited(row: JobRow) -> float | None:
-    """Return for how many seconds a job waited for its first claim, by the store's clock."""
-    return max(0.0, row.last_modified - max(row.created_on, row.run_at or 0.0)) if row.attempts == 1 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,5 +25,13 @@ def as_json(status: int, value: object) -> Answer:
     return Answer(status, "application/json", json.dumps(value).encode())
 
 
-#: Makes the answer of a path from the query's parameters, of which each counts once.
-Route = Callable[[Mapping[str, str]], Answer]
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request: the query's parameters, of which each counts once, and the header ``Accept``."""
+
+    query: Mapping[str, str] = field(default_factory=dict)
+    accept: str = ""
+
+
+#: Makes the answer of a path.
+Route = Callable[[Request], Answer]

@@ -74,4 +74,4 @@ def metrics_routes() -> dict[str, Route]:
 
     from jobboard.cli.measuring import exposition
 
-    return {"/metrics": lambda _: exposition(REGISTRY)}
+    return {"/metrics": lambda request: exposition(REGISTRY, request.accept)}

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from jobboard.cli.answers import Route, text
+from jobboard.cli.answers import Request, Route, text
 
 
 class HttpServer:
@@ -53,7 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
         route = self.server.routes.get(url.path)
         known = " ".join(sorted(self.server.routes))
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        answer = text(404, f"there are: {known}") if route is None else route(query)
+        answer = (
+            text(404, f"there are: {known}") if route is None else route(Request(query, self.headers.get("Accept", "")))
+        )
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.body)))

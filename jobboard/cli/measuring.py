@@ -69,16 +69,23 @@ def _gauges_of(board: JobBoard) -> CollectorRegistry:
     return registry
 
 
-def exposition(registry: CollectorRegistry) -> Answer:
-    """Return a scrape."""
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+def exposition(registry: CollectorRegistry, accept: str = "") -> Answer:
+    """Return a scrape.
 
-    return Answer(200, CONTENT_TYPE_LATEST, generate_latest(registry))
+    :param accept: the header of the request; only the format OpenMetrics has exemplars.
+    """
+    from prometheus_client.exposition import choose_encoder
+
+    encode, kind = choose_encoder(accept)
+    return Answer(200, kind, encode(registry))
 
 
 def routes_of(board: JobBoard, registry: CollectorRegistry) -> dict[str, Route]:
     """Return what answers scrapes and autoscalers."""
-    return {"/metrics": lambda _: exposition(registry), "/scale": lambda query: _scale(board, query)}
+    return {
+        "/metrics": lambda request: exposition(registry, request.accept),
+        "/scale": lambda request: _scale(board, request.query),
+    }
 
 
 def _scale(board: JobBoard, query: Mapping[str, str]) -> Answer:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from jobboard import telemetry
 from jobboard.backends.base import Backend, Waiter
 from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
@@ -18,6 +19,7 @@ from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
+from jobboard.client.telling import told
 from jobboard.client.tokens import Tokens
 from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
 from jobboard.converter import Converter, check_converter
@@ -161,10 +163,15 @@ class BackendClient:
         earlier reply was lost; otherwise the outcome stays unknown, whatever the last error says.
         """
         self.check_open()
+        primitive = self._heard(primitive)
         try:
             return primitive(*args, **kwargs), False
         except ReplyLost as error:
             return self._repeat(lambda: primitive(*args, **kwargs), error), True
+
+    def _heard(self, primitive: Callable[P, T]) -> Callable[P, T]:
+        """Return a request that recorders hear of, if there are any that want to."""
+        return told(self.name, primitive) if telemetry.is_heard("requested") else primitive
 
     def complete(self, steps: Steps[T]) -> T:
         """Return what a call returns that asks once; its ask shares a request with others if this client gathers."""
@@ -239,7 +246,7 @@ class BackendClient:
             return
         self._tidied_at = now
         try:
-            if self.backend.maintenance.tidy(_TIDY_BATCH) >= _TIDY_BATCH:
+            if self._heard(self.backend.maintenance.tidy)(_TIDY_BATCH) >= _TIDY_BATCH:
                 # There is more than one batch; so that no call pays for all of it, a later one goes on.
                 self._tidied_at = now - _TIDY_INTERVAL + _TIDY_AGAIN_INTERVAL
             self._book_sweeper.sweep_when_due()

@@ -64,6 +64,7 @@ class Execution:
         self.handler = handler
         #: When the store may have ended the claim, if no further renewal gets through.
         self.held_until = held_until
+        self.claimed_at = time.monotonic()
         self.snapshot = JobSnapshot(job)
         if row_of(job).checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
             # A handler that saw no checkpoint would do again what was done.

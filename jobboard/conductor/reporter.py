@@ -12,6 +12,7 @@ from jobboard.backends.text import in_one_line
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Returned
+from jobboard.job import row_of
 
 #: How loud the end of a claim is; other ends are of level INFO.
 _LEVELS = {"failed": logging.WARNING, "trashed": logging.ERROR}
@@ -49,7 +50,7 @@ class Reporter:
         if logger.isEnabledFor(level):
             self._log(execution, outcome, seconds, level)
         if telemetry.is_on():
-            telemetry.tell("ended", execution.running_job, outcome, seconds)
+            telemetry.tell("ended", execution.snapshot, outcome, seconds)
 
     def _log(self, execution: Execution, outcome: str, seconds: float, level: int) -> None:
         job = execution.snapshot
@@ -71,7 +72,11 @@ def job_started(execution: Execution) -> None:
         text = "job %s %s attempt %d starts"
         logger.debug(text, repr(job.name), job.uuid, job.attempts, extra={"facts": facts})
     if telemetry.is_on():
-        telemetry.tell("started", execution.running_job)
+        telemetry.tell("started", execution.snapshot)
+        waited = row_of(execution.job).waited
+        if waited is not None and execution.began_at is not None:
+            seconds = waited + execution.began_at - execution.claimed_at
+            telemetry.tell("picked_up", execution.snapshot, seconds)
 
 
 def _reason_of(execution: Execution) -> str | None:

@@ -17,8 +17,6 @@ _MAX_PROGRESS_TEXT = 500
 #: What a handler reads of the handle that claimed, none of which asks the store.
 _KNOWN = frozenset(
     [
-        "uuid",
-        "name",
         "details",
         "priority",
         "sequence",
@@ -30,7 +28,6 @@ _KNOWN = frozenset(
         "book_name",
         "schedule_id",
         "fire_time",
-        "trace",
         "token",
         "record",
     ]
@@ -54,6 +51,20 @@ class JobSnapshot:
         if name not in _KNOWN:
             raise AttributeError(name)
         return getattr(self._job, name)
+
+    # Recorders read these of every job.
+
+    @property
+    def uuid(self) -> str:
+        return self._job.uuid
+
+    @property
+    def name(self) -> str:
+        return self._job.name
+
+    @property
+    def trace(self) -> dict[str, str]:
+        return self._job.trace
 
     @property
     def converter(self) -> Converter | None:

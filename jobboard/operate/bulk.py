@@ -67,7 +67,7 @@ def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcom
     :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
     """
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
+    def cancel(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
         return backend.cancel([target.uuid for target in part])
 
     def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
@@ -77,7 +77,7 @@ def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcom
         return None
 
     outcome = Outcome()
-    return _run(board, targets, step, outcome, act, judge)
+    return _run(board, targets, step, outcome, cancel, judge)
 
 
 def trash_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str) -> Outcome:
@@ -87,13 +87,13 @@ def trash_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: st
     """
     by, text = check_text("who", who), check_reason(reason)
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+    def trash(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         return backend.trash([Trashing(target.uuid, None, reason=text, by=by) for target in part])
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is not on the board any more" if answer is Verdict.LOST else None
 
-    return _run(board, targets, step, Outcome(), act, judge)
+    return _run(board, targets, step, Outcome(), trash, judge)
 
 
 def release_all(board: JobBoard, targets: Sequence[Target], step: Step, *, reason: str) -> Outcome:
@@ -103,7 +103,7 @@ def release_all(board: JobBoard, targets: Sequence[Target], step: Step, *, reaso
     """
     text = check_reason(reason) or "released"
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+    def release(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         return [backend.release(target.uuid, target.token, text) for target in part]
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
@@ -111,13 +111,13 @@ def release_all(board: JobBoard, targets: Sequence[Target], step: Step, *, reaso
             return f"the claim of job {target.uuid} ended before it could be released"
         return None
 
-    return _run(board, targets, step, Outcome(), act, judge, size=1)
+    return _run(board, targets, step, Outcome(), release, judge, size=1)
 
 
 def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
     """Let delayed jobs be claimable at once; otherwise as :func:`cancel_all`."""
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+    def run_now(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         return backend.run_now([target.uuid for target in part])
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
@@ -125,7 +125,7 @@ def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outco
             return f"job {target.uuid} is not delayed"
         return None
 
-    return _run(board, targets, step, Outcome(), act, judge)
+    return _run(board, targets, step, Outcome(), run_now, judge)
 
 
 def reprioritize_all(
@@ -144,19 +144,19 @@ def reprioritize_all(
     wish = JobPriority.convert(priority)
     by, text = check_text("who", who), to_priority(wish, check_reason(reason))
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
+    def reprioritize(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         return backend.reprioritize([target.uuid for target in part], int(wish), by, text)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is claimed, or not on the board any more" if answer is Verdict.LOST else None
 
-    return _run(board, targets, step, Outcome(), act, judge)
+    return _run(board, targets, step, Outcome(), reprioritize, judge)
 
 
 def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
     """Bring jobs back from the trash, with no attempts used; otherwise as :func:`cancel_all`."""
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
+    def restore(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
         return backend.restore([target.uuid for target in part])
 
     def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
@@ -166,7 +166,7 @@ def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outco
             return f"no job {target.uuid} is in the trash any more"
         return None
 
-    return _run(board, targets, step, Outcome(), act, judge)
+    return _run(board, targets, step, Outcome(), restore, judge)
 
 
 def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
@@ -175,7 +175,7 @@ def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome
 
     client = client_of(board)
 
-    def act(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
+    def purge(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
         return backend.purge([target.uuid for target in part])
 
     def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
@@ -184,7 +184,7 @@ def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome
             return None
         return f"no job {target.uuid} is in the trash any more"
 
-    return _run(board, targets, step, Outcome(), act, judge)
+    return _run(board, targets, step, Outcome(), purge, judge)
 
 
 def _run(

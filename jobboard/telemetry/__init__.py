@@ -59,6 +59,9 @@ class Recorder:
     def started(self, job: RunningJob) -> None:
         """A conductor begins to run a job."""
 
+    def picked_up(self, job: RunningJob, seconds: float) -> None:
+        """A conductor begins the first attempt of a job, so many seconds after it could be claimed."""
+
     def ended(self, job: RunningJob, outcome: str, seconds: float) -> None:
         """A conductor has sent the end of a claim.
 
@@ -69,6 +72,15 @@ class Recorder:
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
         """A schedule's step was taken: it posted so many jobs; ``late``: seconds after the step was due."""
+
+    def requested(self, board: str, operation: str, outcome: str, seconds: float, size: int | None) -> None:
+        """A board has sent a request to its store.
+
+        :param operation: a primitive of the backend, such as ``claim_next``, or of a role, such as ``schedules.due``.
+        :param outcome: ``answered``; ``refused`` (nothing was changed); ``unavailable``; ``reply_lost`` (it may have
+            had an effect, and is sent again).
+        :param size: how many answers a batch got: for ``claim_next``, jobs; None if it is no batch, or failed.
+        """
 
     def around(self, job: RunningJob) -> AbstractContextManager[object]:
         """Return a context in which the handler runs, in its own thread, task or worker process."""
@@ -120,6 +132,11 @@ def _set(recorders: tuple[Recorder, ...]) -> None:
 def is_on() -> bool:
     """Return whether anybody listens: otherwise nobody needs to gather what to tell."""
     return bool(_recorders)
+
+
+def is_heard(hook: str) -> bool:
+    """Return whether a recorder overrides this method."""
+    return bool(_hooks.get(hook))
 
 
 def tell(hook: str, *arguments: object) -> None:

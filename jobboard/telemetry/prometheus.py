@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from jobboard.errors import MissingExtra
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 #: Seconds; the last ones are for jobs that run for hours.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+#: Seconds of a request.
+_REQUEST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SIZES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+#: The requests whose sizes are measured.
+_BATCHES = frozenset({"post", "claim_next", "extend", "consume", "abandon"})
+#: A trace that somebody keeps, and whose name an exemplar can have.
+_SAMPLED = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")
 #: How many names of jobs get series of their own, since what is posted may have any name.
 MAX_NAMES = 200
 OTHER = "other"
@@ -34,7 +42,8 @@ class PrometheusRecorder(Recorder):
     """Counts and measures what this process does: pass it to :func:`jobboard.telemetry.add`.
 
     Labels are the board, the job's name and the outcome; never a uuid, a key, an owner or a text. After 200 names of
-    jobs further ones count as ``other``.
+    jobs further ones count as ``other``. The first attempts of jobs that were posted in a sampled trace have its id as
+    an exemplar, which Prometheus gets in the format OpenMetrics.
 
     :param registry: of ``prometheus_client``; None for its default one.
     :raises MissingExtra: the package ``prometheus_client`` is not installed.
@@ -45,25 +54,29 @@ class PrometheusRecorder(Recorder):
         from prometheus_client import REGISTRY, Counter, Histogram
 
         into = REGISTRY if registry is None else registry
-        by_name, by_outcome = ("board", "name"), ("board", "name", "outcome")
+        by_name, by_outcome, by_operation = ("board", "name"), ("board", "name", "outcome"), ("board", "operation")
+
+        def histogram(
+            name: str, text: str, labels: Sequence[str], buckets: Sequence[float]
+        ) -> Callable[..., Histogram]:
+            return _children(Histogram(f"jobboard_{name}", text, labels, buckets=buckets, registry=into))
+
         self._posted = _children(Counter("jobboard_posted", "Jobs posted by this process.", by_outcome, registry=into))
         self._claimed = _children(Counter("jobboard_claimed", "Jobs claimed by this process.", by_name, registry=into))
         self._lost = _children(
             Counter("jobboard_claims_lost", "Claims of this process that were lost.", by_name, registry=into)
         )
         self._ended = _children(Counter("jobboard_ended", "Claims that this process ended.", by_outcome, registry=into))
-        self._waited = _children(
-            Histogram(
-                "jobboard_wait_seconds", "From claimable to the first claim.", by_name, buckets=_BUCKETS, registry=into
-            )
-        )
-        self._ran = _children(
-            Histogram("jobboard_run_seconds", "How long handlers ran.", by_outcome, buckets=_BUCKETS, registry=into)
-        )
+        self._waited = histogram("wait_seconds", "From claimable to the first claim.", by_name, _BUCKETS)
+        self._picked_up = histogram("pickup_seconds", "From claimable to the first run.", by_name, _BUCKETS)
+        self._ran = histogram("run_seconds", "How long handlers ran.", by_outcome, _BUCKETS)
         self._fires = _children(Counter("jobboard_fires", "Jobs posted for schedules.", ("board",), registry=into))
-        self._late = _children(
-            Histogram("jobboard_fire_late_seconds", "From due to fired.", ("board",), buckets=_BUCKETS, registry=into)
+        self._late = histogram("fire_late_seconds", "From due to fired.", ("board",), _BUCKETS)
+        self._requests = histogram("request_seconds", "Requests to stores.", by_operation, _REQUEST_BUCKETS)
+        self._errors = _children(
+            Counter("jobboard_request_errors", "Requests that failed.", (*by_operation, "outcome"), registry=into)
         )
+        self._sizes = histogram("batch_size", "How many of a request's batch were answered.", by_operation, _SIZES)
         self._names: set[str] = set()
 
     def _label(self, name: str) -> str:
@@ -82,16 +95,34 @@ class PrometheusRecorder(Recorder):
         if waited is not None:
             self._waited(board, label).observe(waited)
 
+    def picked_up(self, job: RunningJob, seconds: float) -> None:
+        self._picked_up(job.board_name, self._label(job.name)).observe(seconds, _exemplar(job))
+
     def ended(self, job: RunningJob, outcome: str, seconds: float) -> None:
         label = self._label(job.name)
         self._ended(job.board_name, label, outcome).inc()
-        self._ran(job.board_name, label, outcome).observe(seconds)
+        self._ran(job.board_name, label, outcome).observe(seconds, _exemplar(job))
         if outcome == "lost":
             self._lost(job.board_name, label).inc()
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
         self._fires(board).inc(jobs)
         self._late(board).observe(late)
+
+    def requested(self, board: str, operation: str, outcome: str, seconds: float, size: int | None) -> None:
+        self._requests(board, operation).observe(seconds)
+        if outcome != "answered":
+            self._errors(board, operation, outcome).inc()
+        elif size is not None and operation in _BATCHES:
+            self._sizes(board, operation).observe(size)
+
+
+def _exemplar(job: RunningJob) -> dict[str, str] | None:
+    """Return the trace of a job's first attempt; later ones have traces of their own, which nobody knows here."""
+    if job.attempts != 1 or not (trace := job.trace):
+        return None
+    found = _SAMPLED.fullmatch(trace.get("traceparent", ""))
+    return {"trace_id": found[1]} if found else None
 
 
 def _children(metric: Metric) -> Callable[..., Metric]:
