@@ -1,4 +1,4 @@
-"""The commands that change schedules: add, modify, pause, resume, rm, fire, backfill, import."""
+"""The commands that change schedules: add, modify, pause, resume, rm, fire, backfill."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.session import Session, command, confirm, if_exists_option, pass_session
-from jobboard.cli.values import json_of, moment_of, read_text
+from jobboard.cli.values import moment_of
 from jobboard.cli.zones import in_zone
 from jobboard.operate.explaining import zone_of
-from jobboard.operate.schedules import from_crontab, from_file, schedule_row, schedule_view
+from jobboard.operate.schedules import schedule_view
 from jobboard.operate.views import view_of
-from jobboard.schedules.crontab import parse_crontab
 from jobboard.schedules.schedule import Schedule
 
 
@@ -115,38 +114,6 @@ def backfill(session: Session, id: str, start: str, end: str) -> None:
     session.output.report([view_of(job) for job in jobs], f"{count(len(jobs), 'job')} posted")
 
 
-@command(
-    "import",
-    "jobboard schedule import schedules.json --if-exists replace",
-    "jobboard schedule import --crontab /etc/crontab --system --job shell --tz Europe/Berlin",
-)
-@click.argument("file")
-@click.option("--crontab", is_flag=True, help="The file is a crontab: each line's command becomes details.")
-@click.option("--system", is_flag=True, help="A system's crontab, with a user before each command.")
-@click.option("--job", default="command", show_default=True, help="The name of a crontab's jobs.")
-@click.option("--tz", default="UTC", show_default=True, help="The zone of a crontab's times.")
-@click.option("--prefix", default="crontab-", show_default=True, help="What a crontab's ids begin with.")
-@if_exists_option
-@pass_session
-def import_(
-    session: Session, file: str, crontab: bool, system: bool, job: str, tz: str, prefix: str, if_exists: Any
-) -> None:
-    """Add the schedules of FILE (- for standard input): what export wrote, or a crontab."""
-    source = "-" if file == "-" else f"@{file}"
-    if crontab:
-        schedules = from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
-    else:
-        schedules = from_file(json_of("FILE", source))
-    board = session.board(create=True)
-    with session.output.progress("importing", len(schedules)) as step:
-        for schedule in schedules:
-            board.schedules.add(schedule, if_exists)
-            step()
-    if session.output.json:
-        session.output.data([schedule_row(board.schedules.get(schedule.id)) for schedule in schedules])
-    session.output.say(f"{count(len(schedules), 'schedule')} imported")
-
-
 def _tell(session: Session, schedule: Schedule) -> None:
     next_fire_time = schedule.next_fire_time
     zone = zone_of(schedule.trigger)
@@ -154,4 +121,4 @@ def _tell(session: Session, schedule: Schedule) -> None:
     session.output.report(schedule_view(schedule), f"{schedule.id}: {when}")
 
 
-COMMANDS = (add, modify, pause, resume, rm, fire, backfill, import_)
+COMMANDS = (add, modify, pause, resume, rm, fire, backfill)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from jobboard.cli import schedule_changing
+from jobboard.cli import schedule_changing, schedule_importing
 from jobboard.cli.output import shown
 from jobboard.cli.schedule_options import FOLD, GAP
 from jobboard.cli.session import Session, command, pass_session
@@ -107,4 +107,4 @@ def export(session: Session) -> None:
     session.output.data(to_file(session.board().schedules.export()))
 
 
-COMMANDS = (*schedule_changing.COMMANDS, explain, ls, show, next_, export)
+COMMANDS = (*schedule_changing.COMMANDS, *schedule_importing.COMMANDS, explain, ls, show, next_, export)

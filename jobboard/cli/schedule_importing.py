@@ -1,0 +1,137 @@
+"""The command that adds schedules from elsewhere: a file, a crontab, or a job store of APScheduler 3."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from jobboard.cli.output import count
+from jobboard.cli.session import Session, command, is_given, pass_session
+from jobboard.cli.values import json_of, read_text
+from jobboard.operate.schedules import from_crontab, from_file, schedule_row
+from jobboard.schedules.crontab import parse_crontab
+from jobboard.schedules.schedule import Schedule
+
+_COLUMNS = ("id", "outcome", "job", "when", "next_fire_time", "reason")
+
+
+@command(
+    "import",
+    "jobboard schedule import schedules.json --if-exists replace",
+    "jobboard schedule import --crontab /etc/crontab --system --job shell --tz Europe/Berlin",
+    "jobboard schedule import --from sqlite:///jobs.sqlite --map app.tasks:report=report --dry-run",
+)
+@click.argument("file", required=False)
+@click.option("--crontab", is_flag=True, help="The file is a crontab: each line's command becomes details.")
+@click.option("--system", is_flag=True, help="A system's crontab, with a user before each command.")
+@click.option("--job", default="command", show_default=True, help="The name of a crontab's jobs.")
+@click.option("--tz", default="UTC", show_default=True, help="The zone of a crontab's times.")
+@click.option("--prefix", default="crontab-", show_default=True, help="What a crontab's ids begin with.")
+@click.option(
+    "--from",
+    "source",
+    metavar="STORE_URI",
+    help="A job store of APScheduler 3; @FILE and - read the URI. Stop it first.",
+)
+@click.option(
+    "--map",
+    "names",
+    metavar="MODULE:FUNCTION=NAME",
+    multiple=True,
+    help="The name of the jobs of a function; repeat it.",
+)
+@click.option("--jobs-in", metavar="NAME", help="The store's table, key, path or collection, if not APScheduler's own.")
+@click.option("--dry-run", is_flag=True, help="Only show what would become of each; do this first.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(["raise", "keep", "replace"]),
+    default="raise",
+    show_default="raise; keep with --from",
+)
+@pass_session
+def import_(session: Session, /, file: str | None, source: str | None, **options: Any) -> None:
+    """Add the schedules of FILE (- for standard input): what export wrote, or a crontab; or those of APScheduler.
+
+    A job store of APScheduler is only read, and nothing in its pickles is run. Each job's outcome is told; those that
+    can't be imported stop no other, and make the exit status 1.
+    """
+    if (file is None) is (source is None):
+        raise click.UsageError("name a FILE, or a job store by --from")
+    if source is not None:
+        _import_jobs(session, source, **options)
+    elif options["names"] or options["jobs_in"]:
+        raise click.UsageError("--map and --jobs-in belong to --from")
+    else:
+        _import_file(session, str(file), **options)
+
+
+def _import_file(
+    session: Session, file: str, *, crontab: bool, system: bool, job: str, tz: str, prefix: str, dry_run: bool,
+    if_exists: Any, **_: Any,
+) -> None:  # fmt: skip
+    source = "-" if file == "-" else f"@{file}"
+    if crontab:
+        schedules = from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
+    else:
+        schedules = from_file(json_of("FILE", source))
+    if dry_run:
+        _show(session, schedules, "importable")
+        return
+    board = session.board(create=True)
+    with session.output.progress("importing", len(schedules)) as step:
+        for schedule in schedules:
+            board.schedules.add(schedule, if_exists)
+            step()
+    if session.output.json:
+        session.output.data([schedule_row(board.schedules.get(schedule.id)) for schedule in schedules])
+    session.output.say(f"{count(len(schedules), 'schedule')} imported")
+
+
+def _show(session: Session, schedules: list[Schedule], what: str) -> None:
+    if session.output.json:
+        session.output.data([schedule_row(schedule) for schedule in schedules])
+    session.output.say(f"{count(len(schedules), 'schedule')} {what}")
+
+
+def _import_jobs(
+    session: Session, source: str, *, crontab: bool, names: tuple[str, ...], jobs_in: str | None, dry_run: bool,
+    if_exists: Any, **_: Any,
+) -> None:  # fmt: skip
+    if crontab:
+        raise click.UsageError("--crontab needs a FILE, not --from")
+    # Not imported by commands that only read a file: the client libraries of stores.
+    from jobboard.operate.apscheduler.importing import found_jobs, import_job, preview
+    from jobboard.operate.apscheduler.stores import open_store
+
+    now, known = time.time(), _names_of(names)
+    uri = read_text(source).strip() if source.startswith(("@", "-")) else source
+    mode: Any = if_exists if is_given("if_exists") else "keep"
+    rows = []
+    with open_store(uri, jobs_in) as store:
+        schedules = None if dry_run else session.board(create=True).schedules
+        with session.output.progress("importing", store.count) as step:
+            for found in found_jobs(store.jobs, known, now):
+                rows.append(preview(found, now) if schedules is None else import_job(schedules, found, mode))
+                step()
+    session.output.table(_COLUMNS, rows, empty="the store has no jobs")
+    refused = sum(row["outcome"] == "refused" for row in rows)
+    if refused:
+        raise click.ClickException(
+            f"{count(refused, 'job')} of {len(rows)} can't be imported; the reasons are in the list"
+        )
+
+
+def _names_of(options: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for option in options:
+        function, _, name = option.partition("=")
+        module, _, attribute = function.partition(":")
+        if not module or not attribute or not name:
+            raise click.UsageError(f"--map is MODULE:FUNCTION=NAME, such as app.tasks:report=report; not {option!r}")
+        found[function] = name
+    return found
+
+
+COMMANDS = (import_,)
