@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jobboard.states import JobState
+
 
 class JobBoardError(Exception):
     """What the board's state, or its store, forbids."""
@@ -12,15 +14,27 @@ class NotFound(JobBoardError):
 
 
 class UnclaimableJob(JobBoardError):
-    """The job can't be claimed now; :attr:`owner` says who holds it, if anybody does."""
+    """The job can't be claimed now: :attr:`state` says how it stands (None: unknown), :attr:`owner` who has claimed it
+    (None: nobody).
+    """
 
-    def __init__(self, message: str, *, owner: str | None = None) -> None:
+    def __init__(self, message: str, *, owner: str | None = None, state: JobState | None = None) -> None:
         super().__init__(message)
         self.owner = owner
+        self.state = state
 
 
 class ClaimLost(JobBoardError):
-    """The claim does not hold (any more), and nothing was changed."""
+    """The claim does not hold (any more), and nothing was changed.
+
+    :attr:`state` says how the job stands now, and :attr:`owner` who has claimed it since, as far as the store's answer
+    told: None for unknown, for a job that is gone, and for an owner that there is not.
+    """
+
+    def __init__(self, message: str, *, owner: str | None = None, state: JobState | None = None) -> None:
+        super().__init__(message)
+        self.owner = owner
+        self.state = state
 
 
 class AlreadyPosted(JobBoardError):

@@ -4,7 +4,7 @@
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token, delay in microseconds or nil, run_at or nil, reason or nil, error or nil,
 --       counted], ...]
--- Returns: OK, and for each DONE, REPEATED or LOST
+-- Returns: OK, and for each DONE, REPEATED, LOST or what is lost (see fence.lua)
 -- A repeat finds the token in the history.
 --
 -- include: expire_and_promote

@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, who, token]; 2 the checkpoint
--- Returns: OK, and DONE, CANCEL_ASKED or LOST
+-- Returns: OK, and DONE, CANCEL_ASKED, LOST or what is lost (see fence.lua)
 -- A repeat writes the same again.
 --
 -- include: expire_and_promote
@@ -20,4 +20,4 @@ if job then
   announce_change(job, 'CHECKPOINTED')
 end
 write_back()
-return {'OK', not job and 'LOST' or job.cancel and 'CANCEL_ASKED' or 'DONE'}
+return {'OK', not job and lost(load_any(fence[1])) or job.cancel and 'CANCEL_ASKED' or 'DONE'}

@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token, retention in microseconds or nil for ever, result or nil], ...]
--- Returns: OK, and for each DONE, REPEATED or LOST
+-- Returns: OK, and for each DONE, REPEATED, LOST or what is lost (see fence.lua)
 -- A repeat finds owner and token in the completed record, `done:<uuid>`.
 --
 -- include: consume_plainly
@@ -29,7 +29,7 @@ for index, item in ipairs(ends) do
   else
     job = load_any(item[1])
     local mine = job and job.state == 'COMPLETE' and job.owner == item[2] and job.token == item[3]
-    answers[index] = mine and 'REPEATED' or 'LOST'
+    answers[index] = mine and 'REPEATED' or lost(job)
   end
 end
 write_back()

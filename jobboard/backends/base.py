@@ -27,6 +27,7 @@ from jobboard.backends.roles import BookStore, EntityStore, Maintenance, Schedul
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -231,21 +232,21 @@ class Backend(abc.ABC):
         """Return the jobs that are now claimed under this claim id, best first; changes nothing."""
 
     @abc.abstractmethod
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         """Let each claim end ``expiry`` seconds from the store's now, each atomically: DONE, CANCEL_ASKED or LOST.
 
         Also when that is sooner than before. A repeat only moves the end on.
         """
 
     @abc.abstractmethod
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         """Complete each job under its claim, each atomically: DONE, REPEATED or LOST.
 
         A repeat finds the token in the completed record (REPEATED), for the retention and :data:`RETRY_WINDOW`.
         """
 
     @abc.abstractmethod
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         """Put each job back, each atomically: DONE, REPEATED or LOST.
 
         A counted return of a job whose attempts reached ``max_attempts`` goes to the trash instead; a job whose cancel
@@ -253,7 +254,7 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         """Set each job aside with its reason, each atomically: DONE, REPEATED or LOST.
 
         With a hold it is fenced; without one any live job goes, and LOST means that there is none. A repeat finds the
@@ -261,7 +262,7 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         """Replace the record's checkpoint: DONE, CANCEL_ASKED or LOST. A repeat writes the same again."""
 
     # -- reading ---------------------------------------------------------------------------------------------------

@@ -29,11 +29,13 @@ from typing import Generic, NamedTuple, TypeVar
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
     Fence,
     JobRow,
+    Lost,
     NewJob,
     PostOutcome,
     Trashing,
@@ -184,39 +186,39 @@ def claim(
     return Transition(True, told, told)
 
 
-def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[Verdict]:
+def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
     """Let a claim end ``expiry`` seconds from now, also when that is sooner than before."""
     if row is None or not holds(row, renewal.fence):
-        return Transition(Verdict.LOST)
+        return Transition(_lost(row, renewal.fence.uuid))
     row.expires_at = end_of_claim(renewal.expiry, now + slack)
     if renewal.progress is not None:
         row.progress = renewal.progress
     return _touched(row, now, EventKind.EXTENDED)
 
 
-def checkpoint(row: JobRow | None, fence: Fence, state: bytes, now: float) -> Transition[Verdict]:
+def checkpoint(row: JobRow | None, fence: Fence, state: bytes, now: float) -> Transition[ClaimAnswer]:
     """Replace the checkpoint of a claimed job."""
     if row is None or not holds(row, fence):
-        return Transition(Verdict.LOST)
+        return Transition(_lost(row, fence.uuid))
     row.checkpoint = state
     return _touched(row, now, EventKind.CHECKPOINTED)
 
 
-def _touched(row: JobRow, now: float, kind: EventKind) -> Transition[Verdict]:
+def _touched(row: JobRow, now: float, kind: EventKind) -> Transition[ClaimAnswer]:
     row.last_modified = now
-    verdict = Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
+    verdict: ClaimAnswer = Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
     return Transition(verdict, (Note(kind, row.owner, now, row.token),))
 
 
 # -- the ends of a claim -----------------------------------------------------------------------------------------------
 
 
-def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Verdict]:
+def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[ClaimAnswer]:
     """Let a claimed job be done; its record keeps the owner and the token, by which a repeat is known."""
     fence = end.fence
     if row is None or not holds(row, fence):
         is_same = row is not None and row.state is COMPLETE and (row.owner, row.token) == (fence.who, fence.token)
-        return Transition(Verdict.REPEATED if is_same else Verdict.LOST)
+        return Transition(Verdict.REPEATED if is_same else _lost(row, fence.uuid))
     row.state, row.result = COMPLETE, end.result
     row.claim_id = row.expires_at = None
     row.last_modified = now
@@ -224,7 +226,7 @@ def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Verd
     return Transition(Verdict.DONE, told, told, end.retention)
 
 
-def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0) -> Transition[Verdict]:
+def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
     """Put a job back; into the trash if its attempts are used up, off the board if its cancel was asked for."""
     fence = end.fence
     if row is None or not holds(row, fence):
@@ -241,7 +243,7 @@ def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0
     return _changed(row, now, Verdict.DONE, note)
 
 
-def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[Verdict]:
+def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnswer]:
     """Set a job aside: under its claim with a fence, any live job without one."""
     fence, who = end.fence, end.by
     if fence is not None:
@@ -250,7 +252,7 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[Verdict]:
             return _repeated_or_lost(row, fence, TRASH_NOTES)
     if row is None or row.state not in LIVE:
         is_there = row is not None and row.state is TRASHED
-        return Transition(Verdict.REPEATED if is_there else Verdict.LOST)
+        return Transition(Verdict.REPEATED if is_there else _lost(row, end.uuid))
     token = row.token if row.state is CLAIMED else None
     _explain(row, end.reason, end.error, failed=True)
     return _changed(row, now, Verdict.DONE, _trashed(row, now, who, token))
@@ -415,6 +417,13 @@ def _cancelled(
     return Note(EventKind.CANCELLED, who, now, token, reason)
 
 
-def _repeated_or_lost(row: JobRow | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Transition[Verdict]:
+def _repeated_or_lost(row: JobRow | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Transition[ClaimAnswer]:
     is_known = row is not None and row.has_note(kinds, fence.token, fence.who)
-    return Transition(Verdict.REPEATED if is_known else Verdict.LOST)
+    return Transition(Verdict.REPEATED if is_known else _lost(row, fence.uuid))
+
+
+def _lost(row: JobRow | None, uuid: str) -> ClaimAnswer:
+    """Return how the job of a claim stands that does not hold; its uuid may lead to another job by now."""
+    if row is None or row.uuid != uuid:
+        return Verdict.LOST
+    return Lost(row.state, row.owner if row.state is CLAIMED else None)

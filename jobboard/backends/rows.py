@@ -170,6 +170,23 @@ class Verdict(enum.Enum):
     LOST = "lost"  # not held, and nothing was changed
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A LOST that says how the job stands now: its state, and who has claimed it, if anybody."""
+
+    state: JobState
+    owner: str | None = None
+
+
+#: What the store says to somebody who extends, checkpoints or ends a claim.
+ClaimAnswer = Verdict | Lost
+
+
+def verdict_of(answer: ClaimAnswer) -> Verdict:
+    """Return the verdict alone."""
+    return Verdict.LOST if isinstance(answer, Lost) else answer
+
+
 class CancelOutcome(enum.Enum):
     """What became of a wish to cancel."""
 

@@ -8,7 +8,19 @@ from datetime import datetime
 from typing import Any
 
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, Trashing, Verdict
+from jobboard.backends.rows import (
+    Abandonment,
+    ClaimAnswer,
+    ClaimRequest,
+    Consumption,
+    Extension,
+    Fence,
+    JobRow,
+    Lost,
+    Trashing,
+    Verdict,
+    verdict_of,
+)
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
@@ -68,7 +80,7 @@ class Consuming:
         for fault in faults:
             if isinstance(fault, NewerFormat):
                 raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {fault}")
-            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash")
+            raise UnclaimableJob(f"job {uuid} can't be decoded and was moved to the trash", state=JobState.TRASHED)
         if isinstance(job, JobHandle):
             job._take_claim(row)
         return row.token
@@ -145,7 +157,7 @@ class Consuming:
         return [
             verdict
             for part in self._client.batches(extensions)
-            for verdict in self._client.call(self._backend.extend, part)
+            for verdict in map(verdict_of, self._client.call(self._backend.extend, part))
         ]
 
     @asks_once
@@ -165,7 +177,7 @@ class Consuming:
         end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
         verdict, repeated = yield Ask(backend.consume, end, fence.uuid, 0 if data is None else len(data))
-        self._ended(fence, verdict, repeated)
+        self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.
             self._client.tidy_when_due()
@@ -194,7 +206,7 @@ class Consuming:
         for part in self._client.batches(ends):
             verdicts, repeated = self._client.call_until_certain(self._backend.consume, [end for _, end in part])
             for (index, end), verdict in zip(part, verdicts, strict=True):
-                answers[index] = self._end_of(end.fence, verdict, repeated)
+                answers[index] = self._end_of(end.fence, verdict, repeated, JobState.COMPLETE)
         self._client.tidy_when_due()
         return answers
 
@@ -258,8 +270,8 @@ class Consuming:
         end = Trashing(uuid, fence, *texts, by=who)
         verdict, repeated = yield Ask(self._backend.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
-            self._ended(fence, verdict, repeated)
-        elif verdict is Verdict.LOST:
+            self._ended(fence, verdict, repeated, JobState.TRASHED)
+        elif verdict_of(verdict) is Verdict.LOST:
             raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
 
     def checkpoint(self, job: JobHandle | str, who: str, state: Any, *, token: int | None = None) -> None:
@@ -311,34 +323,49 @@ class Consuming:
             raise ClaimLost(f"{who!r} holds no claim of job {uuid} that this board knows of; claim it first")
         return Fence(uuid, who, held)
 
-    def _end_of(self, fence: Fence, verdict: Verdict, repeated: bool) -> ClaimLost | None:
-        """A repeat that finds its own effect is a success; without a repeat, the claim had ended before."""
-        self._client.tokens.forget(fence.uuid, fence.who, fence.token)
-        if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
-            return _claim_lost(fence)
-        return None
+    def _end_of(
+        self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None
+    ) -> ClaimLost | None:
+        """A repeat that finds its own effect is a success; without a repeat, the claim had ended before.
 
-    def _ended(self, fence: Fence, verdict: Verdict, repeated: bool) -> None:
-        error = self._end_of(fence, verdict, repeated)
+        :param ended: the state of a job that was ended so before.
+        """
+        self._client.tokens.forget(fence.uuid, fence.who, fence.token)
+        if answer is Verdict.REPEATED:
+            return None if repeated else _claim_lost(fence, ended)
+        return _loss(fence, answer)
+
+    def _ended(self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None) -> None:
+        error = self._end_of(fence, answer, repeated, ended)
         if error is not None:
             raise error
 
-    def _raise_if_lost(self, fence: Fence, verdict: Verdict) -> None:
-        if verdict is Verdict.LOST:
+    def _raise_if_lost(self, fence: Fence, answer: ClaimAnswer) -> None:
+        error = _loss(fence, answer)
+        if error is not None:
             self._client.tokens.forget(fence.uuid, fence.who, fence.token)
-            raise _claim_lost(fence)
+            raise error
 
 
-def _claim_lost(fence: Fence) -> ClaimLost:
-    return ClaimLost(f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token}) does not hold any more")
+def _loss(fence: Fence, answer: ClaimAnswer) -> ClaimLost | None:
+    if isinstance(answer, Lost):
+        return _claim_lost(fence, answer.state, answer.owner)
+    return _claim_lost(fence) if answer is Verdict.LOST else None
+
+
+def _claim_lost(fence: Fence, state: JobState | None = None, owner: str | None = None) -> ClaimLost:
+    by = f" by {owner!r}" if owner is not None else ""
+    now = f"; the job is {state}{by}" if state is not None else ""
+    what = f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token})"
+    return ClaimLost(f"{what} does not hold any more{now}", owner=owner, state=state)
 
 
 def _refusal(row: JobRow) -> UnclaimableJob:
-    what = f"job {row.uuid}"
-    if row.state is JobState.CLAIMED:
-        return UnclaimableJob(f"{what} is claimed by {row.owner!r}", owner=row.owner)
-    if row.state is JobState.UNCLAIMED:
-        return UnclaimableJob(f"{what} is paused, or the whole board is; resume() lets it go")
-    if row.state is JobState.DELAYED:
-        return UnclaimableJob(f"{what} is delayed")
-    return UnclaimableJob(f"{what} is {row.state}")
+    owner = row.owner if row.state is JobState.CLAIMED else None
+    if owner is not None:
+        why = f"claimed by {owner!r}"
+    elif row.state is JobState.UNCLAIMED:
+        why = "paused, or the whole board is; resume() lets it go"
+    else:
+        why = "delayed" if row.state is JobState.DELAYED else str(row.state)
+    return UnclaimableJob(f"job {row.uuid} is {why}", owner=owner, state=row.state)

@@ -47,7 +47,7 @@ class Operating:
         # The claim that was seen is the one to end: a repeat must not end a later one.
         row = self._handles.reader.row(uuid)
         if row.state is not JobState.CLAIMED:
-            raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break")
+            raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break", state=row.state)
         verdict, repeated = self._client.call_until_certain(self._backend.release, uuid, row.token, text)
         if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
@@ -88,7 +88,9 @@ class Operating:
             if row is None or row.state not in LIVE:
                 raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
             raise UnclaimableJob(
-                f"job {uuid} was claimed, so its priority stays; change it when the claim has ended", owner=row.owner
+                f"job {uuid} was claimed, so its priority stays; change it when the claim has ended",
+                owner=row.owner,
+                state=row.state,
             )
         return verdict is Verdict.DONE or repeated
 

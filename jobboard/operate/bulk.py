@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.lifecycle import to_priority
-from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict
+from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, verdict_of
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobPriority
 from jobboard.validation import check_reason, check_text
@@ -88,7 +88,8 @@ def trash_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: st
     by, text = check_text("who", who), check_reason(reason)
 
     def trash(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.trash([Trashing(target.uuid, None, reason=text, by=by) for target in part])
+        answers = backend.trash([Trashing(target.uuid, None, reason=text, by=by) for target in part])
+        return [verdict_of(answer) for answer in answers]
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is not on the board any more" if answer is Verdict.LOST else None

@@ -12,6 +12,7 @@ from jobboard.backends.roles import ROLES, forward_roles
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -139,19 +140,19 @@ class LossyBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._send("claimed_under", lambda: self.inner.claimed_under(claim_id))
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, extensions: Sequence[Extension]) -> list[ClaimAnswer]:
         return self._send("extend", lambda: self.inner.extend(extensions))
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._send("consume", lambda: self.inner.consume(ends))
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._send("abandon", lambda: self.inner.abandon(ends))
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return self._send("trash", lambda: self.inner.trash(ends))
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._send("checkpoint", lambda: self.inner.checkpoint(fence, state))
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:

@@ -14,6 +14,7 @@ from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -129,19 +130,19 @@ class PlainStore:
         self._begin()
         return [replace(row) for row in self._rows.values() if row.claim_id == claim_id]
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         return [self._change(renewal.fence.uuid, lifecycle.extend, renewal) for renewal in renewals]
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._change(fence.uuid, lifecycle.checkpoint, fence, state)
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return [self._change(end.fence.uuid, lifecycle.consume, end) for end in ends]
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return [self._change(end.fence.uuid, lifecycle.abandon, end) for end in ends]
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return [self._change(end.uuid, lifecycle.trash, end) for end in ends]
 
     # -- operators -------------------------------------------------------------------------------------------------

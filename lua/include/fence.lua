@@ -36,7 +36,12 @@ local function fenced_job(item)
   return holds_claim(job, item[2], item[3]) and job or nil
 end
 
+-- The answer about a claim that does not hold: how the job stands, if it is there, and who has claimed it, if anybody.
+local function lost(job)
+  return job and {job.state, job.state == 'CLAIMED' and job.owner or nil} or 'LOST'
+end
+
 local function repeated_or_lost(item, kinds)
   local job = load_any(item[1])
-  return job and has_entry(job, kinds, item[3], item[2]) and 'REPEATED' or 'LOST'
+  return job and has_entry(job, kinds, item[3], item[2]) and 'REPEATED' or lost(job)
 end

@@ -137,19 +137,19 @@ class EtcdBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[data.JobRow]:
         return self._claiming.claimed_under(claim_id)
 
-    def extend(self, renewals: Sequence[data.Extension]) -> list[data.Verdict]:
+    def extend(self, renewals: Sequence[data.Extension]) -> list[data.ClaimAnswer]:
         return self._jobs.extend(renewals)
 
-    def consume(self, ends: Sequence[data.Consumption]) -> list[data.Verdict]:
+    def consume(self, ends: Sequence[data.Consumption]) -> list[data.ClaimAnswer]:
         return self._jobs.consume(ends)
 
-    def abandon(self, ends: Sequence[data.Abandonment]) -> list[data.Verdict]:
+    def abandon(self, ends: Sequence[data.Abandonment]) -> list[data.ClaimAnswer]:
         return self._jobs.abandon(ends)
 
-    def trash(self, ends: Sequence[data.Trashing]) -> list[data.Verdict]:
+    def trash(self, ends: Sequence[data.Trashing]) -> list[data.ClaimAnswer]:
         return self._jobs.trash(ends)
 
-    def checkpoint(self, fence: data.Fence, state: bytes) -> data.Verdict:
+    def checkpoint(self, fence: data.Fence, state: bytes) -> data.ClaimAnswer:
         return self._jobs.checkpoint(fence, state)
 
     # -- reading, waiting and events -------------------------------------------------------------------------------

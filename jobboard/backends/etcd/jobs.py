@@ -16,6 +16,7 @@ from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     Consumption,
     Extension,
     Fence,
@@ -36,35 +37,35 @@ class Jobs:
 
     # -- owners ----------------------------------------------------------------------------------------------------
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         return self._change.under_fences(renewals, lambda item: item.fence, self._extended)
 
-    def _extended(self, row: StoredJob | None, renewal: Extension, now: float) -> Transition[Verdict]:
+    def _extended(self, row: StoredJob | None, renewal: Extension, now: float) -> Transition[ClaimAnswer]:
         change = lifecycle.extend(row, renewal, now, self._slack(now))
         if row is not None and change.told:
             row.lease = self._leases.for_claims(renewal.expiry)
             row.conditions = under(self._keys, row.lease)
         return change
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
-        def decide(row: StoredJob | None, fence: Fence, now: float) -> Transition[Verdict]:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
+        def decide(row: StoredJob | None, fence: Fence, now: float) -> Transition[ClaimAnswer]:
             return lifecycle.checkpoint(row, fence, state, now)
 
         return self._change.under_fences([fence], lambda fence: fence, decide)[0]
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._change.under_fences(ends, lambda end: end.fence, lifecycle.consume)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._change.under_fences(ends, lambda end: end.fence, self._abandoned)
 
-    def _abandoned(self, row: StoredJob | None, end: Abandonment, now: float) -> Transition[Verdict]:
+    def _abandoned(self, row: StoredJob | None, end: Abandonment, now: float) -> Transition[ClaimAnswer]:
         if row is not None and row.newer is not None:
             # Only later versions can read this job: it has no delay, since that would have to be in its record.
             end = replace(end, delay=0.0, run_at=None)
         return lifecycle.abandon(row, end, now, self._slack(now))
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return self._change(ends, lambda end: end.uuid, lifecycle.trash, lambda end: end.fence)
 
     def _slack(self, now: float) -> float:

@@ -19,6 +19,7 @@ from jobboard.backends.memory.subscriptions import Subscriptions
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -99,19 +100,19 @@ class MemoryBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._jobs.claimed_under(claim_id)
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         return self._jobs.extend(renewals)
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._jobs.consume(ends)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._jobs.abandon(ends)
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return self._jobs.trash(ends)
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._jobs.checkpoint(fence, state)
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:

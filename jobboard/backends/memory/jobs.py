@@ -14,6 +14,7 @@ from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -110,19 +111,19 @@ class Jobs:
             rows = (self._store.by_sequence[sequence_of(place)] for place in self._store.claimed.whole)
             return [row.copy() for row in rows if row.claim_id == claim_id]
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
             return [self._store.change(renewal.fence.uuid, lifecycle.extend, renewal, now) for renewal in renewals]
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         with self._lock:
             now = self._begin()
             return self._store.change(
                 fence.uuid, lambda row, fence, now: lifecycle.checkpoint(row, fence, state, now), fence, now
             )
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
             verdicts = [self._store.change(end.fence.uuid, lifecycle.consume, end, now) for end in ends]
@@ -130,12 +131,12 @@ class Jobs:
             self._store.forget(2 * len(ends), now)
             return verdicts
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
             return [self._store.change(end.fence.uuid, lifecycle.abandon, end, now) for end in ends]
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
             return [self._store.change(end.uuid, lifecycle.trash, end, now) for end in ends]

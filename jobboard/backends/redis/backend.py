@@ -28,6 +28,7 @@ from jobboard.backends.redis.waiting import Waiters
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -163,19 +164,19 @@ class RedisBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._jobs.claimed_under(claim_id)
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         return self._jobs.extend(renewals)
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._jobs.consume(ends)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._jobs.abandon(ends)
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return self._jobs.trash(ends)
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._jobs.checkpoint(fence, state)
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:

@@ -11,11 +11,13 @@ from jobboard.backends.redis.codec import MAX_TOKEN, fence_parts, history_of, mi
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
     Fence,
     JobRow,
+    Lost,
     NewJob,
     Page,
     Posted,
@@ -28,6 +30,7 @@ from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
+_STATES = {state.value.encode(): state for state in JobState}
 VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
 
 _POST_OUTCOMES = {outcome.name.encode(): outcome for outcome in PostOutcome}
@@ -83,14 +86,14 @@ class Jobs:
                 return found
         raise endless("claimed_under")
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
-        return self._end("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
+        return self._claimed("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         items = [[*fence_parts(end.fence), span(end.retention) if end.retention > 0 else 0, end.result] for end in ends]
-        return self._end("consume", items)
+        return self._claimed("consume", items)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         items = [
             [
                 *fence_parts(end.fence),
@@ -102,17 +105,20 @@ class Jobs:
             ]
             for end in ends
         ]
-        return self._end("abandon", items)
+        return self._claimed("abandon", items)
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         items = [
             [*([end.uuid, end.by, None] if end.fence is None else fence_parts(end.fence)), end.reason, end.error]
             for end in ends
         ]
-        return self._end("trash", items)
+        return self._claimed("trash", items)
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
-        return VERDICTS[self._client.change("checkpoint", pack(fence_parts(fence)), state)[1]]
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
+        return _claim_answer(self._client.change("checkpoint", pack(fence_parts(fence)), state)[1])
+
+    def _claimed(self, script: str, items: Sequence[object]) -> list[ClaimAnswer]:
+        return [_claim_answer(answer) for answer in self._client.change_all(script, items)]
 
     def _end(self, script: str, items: Sequence[object]) -> list[Verdict]:
         return [VERDICTS[answer] for answer in self._client.change_all(script, items)]
@@ -175,6 +181,16 @@ class Jobs:
 
     def count(self) -> int:
         return int(self._client.call_until_current("count")[1])
+
+
+def _claim_answer(answer: bytes | list[bytes]) -> ClaimAnswer:
+    """Return what ``fence.lua`` says of a claim: a verdict, or how the job stands whose claim is lost."""
+    if isinstance(answer, bytes):
+        return VERDICTS[answer]
+    state, *owner = answer
+    if state not in _STATES:
+        return Verdict.LOST
+    return Lost(_STATES[state], text_of(owner[0]) if owner else None)
 
 
 def posting_parts(new: NewJob) -> list[Any]:

@@ -12,6 +12,7 @@ from jobboard.backends.roles import forward_roles
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -95,19 +96,19 @@ class OperationsBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._run(self.operations.claiming.claimed_under, claim_id)
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         return self._run(self.operations.claimed_jobs.extend, renewals)
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._run(self.operations.claimed_jobs.consume, ends)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._run(self.operations.claimed_jobs.abandon, ends)
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return self._run(self.operations.claimed_jobs.trash, ends)
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._run(self.operations.claimed_jobs.checkpoint, fence, state)
 
     # -- reading ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Transition
-from jobboard.backends.rows import Abandonment, Consumption, Extension, Fence, Trashing, Verdict
+from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import MAX_INTEGER
@@ -20,7 +20,7 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 MAX_RETRIES, RETRY_DELAY = 50, 0.02
 
 #: A job of a batch, and what its request makes of it.
-_Change = tuple[StoredJob | None, Transition[Verdict]]
+_Change = tuple[StoredJob | None, Transition[ClaimAnswer]]
 
 
 class ClaimedJobs:
@@ -29,13 +29,13 @@ class ClaimedJobs:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         """Extend claims; try again for a moment where others have locked the row, since they may be ending the claim.
 
         A row that stays locked for longer is locked by a transaction of the user's; its claim can't expire before that
         transaction ends.
         """
-        verdicts = [Verdict.LOST] * len(renewals)
+        verdicts: list[ClaimAnswer] = [Verdict.LOST] * len(renewals)
         left: Sequence[int] = range(len(renewals))
         for _ in range(MAX_RETRIES):
             try:
@@ -52,7 +52,7 @@ class ClaimedJobs:
             time.sleep(RETRY_DELAY)
         return verdicts
 
-    def _extend(self, renewals: Sequence[Extension]) -> list[tuple[Verdict, bool]]:
+    def _extend(self, renewals: Sequence[Extension]) -> list[tuple[ClaimAnswer, bool]]:
         """Return each verdict, and whether nothing was written because others have locked the row."""
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
@@ -69,7 +69,7 @@ class ClaimedJobs:
                 for renewal, verdict in zip(renewals, verdicts, strict=True)
             ]
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             job = LockedJobs.lock(transaction, [fence.uuid]).under(fence)
@@ -77,7 +77,7 @@ class ClaimedJobs:
             (verdict,) = _rewrite(transaction, job_statements.CHECKPOINT, [(job, change)])
             return verdict
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
             changes = zip(jobs, ends, strict=True)
@@ -87,13 +87,13 @@ class ClaimedJobs:
                 ((job, lifecycle.consume(job, end, transaction.now)) for job, end in changes),
             )
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
             changes = zip(jobs, ends, strict=True)
             return save(transaction, ((job, lifecycle.abandon(job, end, transaction.now)) for job, end in changes))
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, [end.uuid for end in ends])
@@ -123,7 +123,7 @@ def _extended(transaction: Transaction, job: StoredJob | None, renewal: Extensio
     return job, change
 
 
-def _rewrite(transaction: Transaction, statement: Statement, changes: Sequence[_Change]) -> list[Verdict]:
+def _rewrite(transaction: Transaction, statement: Statement, changes: Sequence[_Change]) -> list[ClaimAnswer]:
     """Write jobs that stay claimed; the journal keeps only the last such change of each."""
     rewritten = [{"id": job.sequence} for job, change in changes if job is not None and change.told]
     transaction.run_many(job_statements.DROP_UNRECORDED, rewritten)

@@ -15,6 +15,7 @@ from jobboard.backends.roles import forward_roles
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -231,19 +232,19 @@ class ZooKeeperBackend(Backend):
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         return self._begin(self._reader).claimed_under(claim_id)
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         return self._changes.extend(renewals)
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._begin(self._changes).consume(ends)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._begin(self._changes).abandon(ends)
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         return self._begin(self._changes).trash(ends)
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._begin(self._changes).checkpoint(fence, state)
 
     # -- reading -----------------------------------------------------------------------------------------------------

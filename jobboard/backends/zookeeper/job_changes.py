@@ -12,6 +12,7 @@ from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
+    ClaimAnswer,
     Consumption,
     Extension,
     Fence,
@@ -49,7 +50,7 @@ class JobChanges:
 
     # -- under a claim ---------------------------------------------------------------------------------------------
 
-    def extend(self, renewals: Sequence[Extension]) -> list[Verdict]:
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         """Needs no connection if all claims went with their session, so it begins by itself."""
         self._connection.check_open()
         lost = [self._went_with_its_session(renewal.fence) for renewal in renewals]
@@ -71,16 +72,16 @@ class JobChanges:
             return False
         return self._sessions.has_given_up(job.presence)
 
-    def checkpoint(self, fence: Fence, state: bytes) -> Verdict:
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._jobs.edit([_step(fence.uuid, lifecycle.checkpoint, fence=fence, state=state)], use_held=True)[0]
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         return self._jobs.edit([_step(end.fence.uuid, lifecycle.consume, end=end) for end in ends], use_held=True)
 
-    def abandon(self, ends: Sequence[Abandonment]) -> list[Verdict]:
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._jobs.edit([_step(end.fence.uuid, lifecycle.abandon, end=end) for end in ends], use_held=True)
 
-    def trash(self, ends: Sequence[Trashing]) -> list[Verdict]:
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         steps = [_step(end.uuid if end.fence is None else end.fence.uuid, lifecycle.trash, end=end) for end in ends]
         return self._jobs.edit(steps, use_held=True)
 

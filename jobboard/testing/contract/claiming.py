@@ -48,7 +48,7 @@ class ClaimingCases(Case):
         before = snapshot(board, job)
         with pytest.raises(UnclaimableJob, match="alice") as caught:
             other.claim(other.get(job.uuid), who)
-        assert caught.value.owner == "alice"
+        assert (caught.value.owner, caught.value.state) == ("alice", JobState.CLAIMED)
         assert snapshot(board, job) == before
         board.consume(job, "alice")
 
@@ -65,16 +65,18 @@ class ClaimingCases(Case):
         board.claim(job, "alice")
         board.consume(job, "alice")
         before = snapshot(board, job)
-        with pytest.raises(UnclaimableJob):
+        with pytest.raises(UnclaimableJob) as caught:
             board.claim(job, "bob")
+        assert (caught.value.owner, caught.value.state) == (None, JobState.COMPLETE)
         assert snapshot(board, job) == before
 
     def test_a_trashed_job_cannot_be_claimed(self, board: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
         board.trash(job, "alice")
-        with pytest.raises(UnclaimableJob):
+        with pytest.raises(UnclaimableJob) as caught:
             board.claim(job, "bob")
+        assert (caught.value.owner, caught.value.state) == (None, JobState.TRASHED)
         assert state_of(board, job) is JobState.TRASHED
 
     def test_a_cancelled_job_cannot_be_claimed(self, board: JobBoard) -> None:
@@ -87,7 +89,7 @@ class ClaimingCases(Case):
         job = board.post("resize", delay=LONG)
         with pytest.raises(UnclaimableJob) as caught:
             board.claim(job, "alice")
-        assert caught.value.owner is None
+        assert (caught.value.owner, caught.value.state) == (None, JobState.DELAYED)
         assert (state_of(board, job), board.get(job.uuid).record.attempts) == (JobState.DELAYED, 0)
 
     def test_claim_next_on_an_empty_board_is_an_empty_list(self, board: JobBoard) -> None:

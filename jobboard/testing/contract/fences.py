@@ -107,6 +107,29 @@ class FenceCases(Case):
         _refuses(board, end, job, "alice", token=1)
 
     @each_end
+    def test_a_lost_claim_says_how_the_job_stands(self, board: JobBoard, other: JobBoard, end: End) -> None:
+        def told() -> tuple[str | None, JobState | None]:
+            with pytest.raises(ClaimLost) as caught:
+                end(board, job, "alice")
+            assert str(caught.value.owner or "alice") in str(caught.value)
+            return caught.value.owner, caught.value.state
+
+        job = board.post("resize")
+        board.claim(job, "alice", LONG)
+        other.release(job.uuid, reason="for bob")
+        assert told() == (None, JobState.UNCLAIMED)
+        other.claim(job.uuid, "bob", LONG)
+        assert told() == ("bob", JobState.CLAIMED)
+        other.abandon(job.uuid, "bob", delay=LONG)
+        assert told() == (None, JobState.DELAYED)
+        other.trash(job.uuid, "an operator", force=True)
+        assert told() == (None, JobState.TRASHED)
+        other.restore(job.uuid)
+        other.claim(job.uuid, "bob", LONG)
+        other.consume(job.uuid, "bob")
+        assert told() == (None, JobState.COMPLETE)
+
+    @each_end
     def test_a_stranger_may_not(self, board: JobBoard, other: JobBoard, end: End) -> None:
         job = board.post("resize")
         board.claim(job, "alice")

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import text
 
 from jobboard.backends import lifecycle
-from jobboard.backends.rows import ClaimRequest, Consumption, JobRow, Verdict
+from jobboard.backends.rows import ClaimAnswer, ClaimRequest, Consumption, JobRow, Verdict
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.mysql.driver import SET_NOW
@@ -138,7 +138,7 @@ class MysqlClaimedJobs(ClaimedJobs):
         super().__init__(database)
         self._fast = _FastTransactions(database)
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         if not ends or not fit_one_statement(ends):
             return super().consume(ends)
         try:

@@ -12,7 +12,17 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import text
 
-from jobboard.backends.rows import ClaimRequest, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
+from jobboard.backends.rows import (
+    ClaimAnswer,
+    ClaimRequest,
+    Consumption,
+    IfExists,
+    JobRow,
+    NewJob,
+    Posted,
+    PostOutcome,
+    Verdict,
+)
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
@@ -226,7 +236,7 @@ class PostgresqlClaimedJobs(ClaimedJobs):
 
     _transactions: ServerDatabase
 
-    def consume(self, ends: Sequence[Consumption]) -> list[Verdict]:
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         if not fit_one_statement(ends):
             return super().consume(ends)
         done = self._consume(ends)
@@ -248,7 +258,7 @@ class PostgresqlClaimedJobs(ClaimedJobs):
             self._transactions.notify(False)
         return {uuid for (uuid,) in consumed}
 
-    def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, Verdict]:
+    def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, ClaimAnswer]:
         if not ends:
             return {}
         with _after_a_change(was_any_consumed):
