@@ -112,10 +112,10 @@ class TestBulk:
         targets = targets_of(Selection(states={JobState.CLAIMED}).jobs(board))
         board.release(jobs[0], reason="x")
         board.claim(jobs[0], "other")
-        outcome = bulk.release_all(board, targets, _ignore, reason="gone")
+        outcome = bulk.release_all(board, targets, _ignore, who="me", reason="gone")
         assert (outcome.done, len(outcome.refused)) == (2, 1)
         assert jobs[0].state is JobState.CLAIMED
-        assert jobs[1].history[-1].reason == "gone"
+        assert jobs[1].history[-1].reason == "gone (me)"
 
     def test_run_now(self, board: JobBoard) -> None:
         jobs = board.post_many([Posting("a", delay=1000) for _ in range(3)])

@@ -72,6 +72,10 @@ class JobHandles:
         """Iterate over jobs in claim order; quarantine what can't be read."""
         return self._iterate(partial(self._client.backend.page, states, names))
 
+    def rows(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
+        """Iterate over rows in claim order; changes nothing."""
+        return self._rows(partial(self._client.backend.page, states, names))
+
     def claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
         """Iterate over the jobs that can be claimed, best first; quarantine what can't be read."""
         return self._iterate(partial(self._client.backend.claimable, names))

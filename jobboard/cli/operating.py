@@ -15,10 +15,12 @@ from jobboard.errors import NotFound
 from jobboard.operate.bulk import (
     purge_all,
     release_all,
+    release_reason,
     reprioritize_all,
     restore_all,
     run_now_all,
     trash_all,
+    trash_reason,
 )
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
@@ -56,14 +58,13 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
 
     Asks first if it is not one JOB.
     """
-    reason = f"{note or 'released by an operator'} ({_me()})"
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)
-        board.release(found, reason=reason)
+        board.release(found, reason=release_reason(_me(), note))
         _tell(session, board, found, "is released")
     else:
-        change_selected(session, "release", "released", partial(release_all, reason=reason), job=job, **which)
+        change_selected(session, "release", "released", partial(release_all, who=_me(), reason=note), job=job, **which)
 
 
 @command("run-now", "jobboard run-now 3f2a", "jobboard run-now --job-name resize --reason 'no route to host' --yes")
@@ -104,14 +105,13 @@ def reprioritize(
 @pass_session
 def trash(session: Session, /, job: str | None, note: str | None, **which: Any) -> None:
     """Put jobs into the trash, whoever holds them; asks first if it is not one JOB."""
-    reason = note or "trashed by an operator"
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)
-        board.trash(found, _me(), reason=reason, force=True)
+        board.trash(found, _me(), reason=trash_reason(note), force=True)
         _tell(session, board, found, "is in the trash")
     else:
-        change_selected(session, "trash", "trashed", partial(trash_all, who=_me(), reason=reason), job=job, **which)
+        change_selected(session, "trash", "trashed", partial(trash_all, who=_me(), reason=note), job=job, **which)
 
 
 @command("trashed", "jobboard trashed", "jobboard trashed --job-name resize --older-than 7d")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.lifecycle import to_priority
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, verdict_of
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.states import JobPriority
 from jobboard.validation import check_reason, check_text
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _BATCH = 100
 #: How many names are listed.
 _MAX_NAMES = 5
+#: For how many jobs that can't be restored the one that has their key is looked up.
+_MAX_NAMED = 20
 
 Step = Callable[[int], object]
 
@@ -37,11 +39,15 @@ class Target:
 
 @dataclass(slots=True)
 class Outcome:
-    """How many jobs were changed, how many of them only asked to end, and a line for each that was not changed."""
+    """How many jobs were changed, how many of them only asked to end, and a line for each that was not changed.
+
+    ``changed`` are the uuids of the former.
+    """
 
     done: int = 0
     asked: int = 0
     refused: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
 
 
 def targets_of(jobs: Iterable[Job]) -> list[Target]:
@@ -58,6 +64,16 @@ def of_what(targets: Sequence[Target]) -> str:
     names = [f"{number} {name}" for name, number in count[:_MAX_NAMES]]
     names += [f"{len(count) - _MAX_NAMES} other names"] if len(count) > _MAX_NAMES else []
     return f"{number} ({', '.join(names)})"
+
+
+def release_reason(who: str, reason: str | None) -> str:
+    """Return what the history says of a release, whose line names the owner."""
+    return f"{reason or 'released by an operator'} ({who})"
+
+
+def trash_reason(reason: str | None) -> str:
+    """Return what the history says of a job that an operator trashed, beside who it was."""
+    return reason or "trashed by an operator"
 
 
 def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
@@ -80,12 +96,14 @@ def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcom
     return _run(board, targets, step, outcome, cancel, judge)
 
 
-def trash_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str) -> Outcome:
+def trash_all(
+    board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str | None = None
+) -> Outcome:
     """Put jobs into the trash, whoever holds them; otherwise as :func:`cancel_all`.
 
-    :param who: the operator, for the history. :param reason: for the history.
+    :param who: the operator, for the history. :param reason: why, for the history.
     """
-    by, text = check_text("who", who), check_reason(reason)
+    by, text = check_text("who", who), check_reason(trash_reason(reason))
 
     def trash(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         answers = backend.trash([Trashing(target.uuid, None, reason=text, by=by) for target in part])
@@ -97,12 +115,14 @@ def trash_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: st
     return _run(board, targets, step, Outcome(), trash, judge)
 
 
-def release_all(board: JobBoard, targets: Sequence[Target], step: Step, *, reason: str) -> Outcome:
+def release_all(
+    board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str | None = None
+) -> Outcome:
     """End the claims that the jobs had when they were selected, a request each; otherwise as :func:`cancel_all`.
 
-    :param reason: for the history.
+    :param who: the operator, for the history. :param reason: why, for the history.
     """
-    text = check_reason(reason) or "released"
+    text = check_reason(release_reason(who, reason)) or "released"
 
     def release(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         return [backend.release(target.uuid, target.token, text) for target in part]
@@ -160,14 +180,27 @@ def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outco
     def restore(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
         return backend.restore([target.uuid for target in part])
 
+    names_left = iter(range(_MAX_NAMED))
+
     def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
         if answer is TrashOutcome.TAKEN:
-            return f"job {target.uuid} stays in the trash: another live job of its name has its key by now"
+            holder = _holder_of_key(board, target) if next(names_left, None) is not None else None
+            which = f"job {holder}, which is live, " if holder else "another live job of its name "
+            return f"job {target.uuid} stays in the trash: {which}has its key by now"
         if answer is TrashOutcome.MISSING or (answer is TrashOutcome.REPEATED and not repeated):
             return f"no job {target.uuid} is in the trash any more"
         return None
 
     return _run(board, targets, step, Outcome(), restore, judge)
+
+
+def _holder_of_key(board: JobBoard, target: Target) -> str | None:
+    """Return the live job that has the key of a job in the trash, if there still is one."""
+    try:
+        key = board.get(target.uuid).key
+        return None if key is None else board.find(target.name, key).uuid
+    except NotFound:
+        return None
 
 
 def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
@@ -214,6 +247,7 @@ def _run(
             raise type(error)(f"{error}; before that, {outcome.done} of {len(targets)} jobs were done") from error
         lines = [refusal for refusal in refusals if refusal is not None]
         outcome.done += len(part) - len(lines)
+        outcome.changed += [target.uuid for target, line in zip(part, refusals, strict=True) if line is None]
         outcome.refused += lines
         step(len(part))
     return outcome

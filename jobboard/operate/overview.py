@@ -10,7 +10,7 @@ from jobboard.backends.rows import JobRow, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.operate.participants import claims
-from jobboard.operate.reasons import kind_of_reason
+from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
@@ -37,16 +37,6 @@ class NameOverview:
     next_waits: float | None
     conductors: int
     paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TrashGroup:
-    """Trashed jobs of one name that have one kind of reason, with the reason of one of them."""
-
-    name: str
-    kind: str
-    example: str
-    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +143,7 @@ def _read_trash(board: JobBoard, names: Collection[str]) -> tuple[TrashGroup, ..
         return ()
     client = client_of(board)
     rows = client.call(client.backend.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
-    count = Counter((row.name, kind_of_reason(row.reason)) for row in rows)
-    examples = {(row.name, kind_of_reason(row.reason)): row.reason or "" for row in rows}
-    return tuple(TrashGroup(*which, examples[which], number) for which, number in count.most_common())
+    return tuple(grouped(rows))
 
 
 def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:

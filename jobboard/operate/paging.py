@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.board import client_of, handles_of
 from jobboard.errors import JobBoardError
+from jobboard.operate.bulk import Target, targets_of
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import Page
@@ -115,3 +116,32 @@ def _cursor_of(text: str) -> object:
     except (ValueError, binascii.Error):
         raise ValueError("there is no such place in this listing") from None
     return numbers if len(numbers) > 1 else numbers[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The jobs of a selection, as far as they were looked for.
+
+    :ivar complete: whether these are all.
+    """
+
+    targets: list[Target]
+    complete: bool
+
+
+def gather(board: JobBoard, selection: Selection, most: int, most_read: int = 50_000) -> Gathered:
+    """Return what fits a selection, for :mod:`jobboard.operate.bulk`; keeps little of each job.
+
+    :param most: how many jobs at most. :param most_read: how many are read at most.
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    targets: list[Target] = []
+    after, read = None, 0
+    for _ in range(most_read):
+        size = min(_LARGEST_REQUEST, most - len(targets))
+        page = page_of(board, selection, after, size, min(MAX_READ, most_read - read))
+        targets += targets_of(page.jobs)
+        after, read = page.next, read + page.read
+        if after is None or len(targets) >= most or read >= most_read:
+            break
+    return Gathered(targets, after is None)

@@ -1,18 +1,116 @@
-"""The list of jobs."""
+"""The list of jobs: filters and the place in the URL."""
 
 from __future__ import annotations
 
-from starlette.responses import Response
+import re
+import threading
+import time
+from typing import TYPE_CHECKING
+from uuid import UUID
 
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+
+from jobboard.console.filters import Filters, filters_of
 from jobboard.console.pages import Page
 from jobboard.console.view import View
-from jobboard.operate.paging import page_of
-from jobboard.operate.selecting import Selection
+from jobboard.errors import NotFound
+from jobboard.operate.actions import ACTIONS, Action
+from jobboard.operate.paging import JobsPage, page_of
+from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.stats import BoardStats, NameStats
+
+#: Jobs on a page.
+PAGE = 50
+#: Seconds for which the numbers of jobs are shown as they were.
+_KEPT = 5.0
+_STATES = ("delayed", "unclaimed", "claimed", "trashed", "complete")
+_UUID_PREFIX = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
+
+
+class Numbers:
+    """The numbers of a board's jobs, read at most every few seconds, however many browsers look."""
+
+    def __init__(self, board: JobBoard) -> None:
+        self._board = board
+        self._lock = threading.Lock()
+        self._found: tuple[float, BoardStats] | None = None
+
+    def read(self) -> BoardStats:
+        """Return them. :raises BoardUnavailable: the store can't be reached."""
+        with self._lock:
+            if self._found is None or time.monotonic() - self._found[0] > _KEPT:
+                self._found = time.monotonic(), self._board.stats()
+            return self._found[1]
+
+    def forget(self) -> None:
+        """Read them anew next time, since something was changed."""
+        with self._lock:
+            self._found = None
 
 
 def show(view: View) -> Response:
-    """List the jobs on the board."""
-    return view.render("jobs.html", page=page_of(view.board, Selection()))
+    """List the jobs that fit, or go to the one that was searched for."""
+    if view.query("q"):
+        return _search(view, view.query("q"))
+    filters = filters_of(view)
+    after = view.query("after") or None
+    actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
+    page = _page(view, filters, after)
+    return view.render("jobs.html", filters=filters, page=page, after=after, tabs=_tabs(view, filters), actions=actions)
+
+
+def _page(view: View, filters: Filters, after: str | None) -> JobsPage:
+    try:
+        return page_of(view.board, filters.selection, after, PAGE)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def _is_for(view: View, filters: Filters, right: str, action: Action) -> bool:
+    return view.may(right) and bool(action.states & set(filters.selection.states))
+
+
+def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool]]:
+    """Return the label, the link and the number of jobs of each set of states, and whether it is the present one."""
+    stats: BoardStats | NameStats | None = view.part(Numbers).read()
+    if filters.get("name"):
+        stats = view.part(Numbers).read().names.get(filters.get("name"))
+    numbers = {state: getattr(stats, state, 0) for state in _STATES[:-1]}
+    on_board = numbers["delayed"] + numbers["unclaimed"] + numbers["claimed"]
+    tabs: list[tuple[str, list[str], int | None]] = [("on the board", [], on_board)]
+    tabs += [(state, [state], numbers.get(state)) for state in _STATES]
+    return [
+        (label, view.url("jobs", **filters.but(state=states)), number, filters.states == states)
+        for label, states, number in tabs
+    ]
+
+
+def _search(view: View, text: str) -> Response:
+    """Take a text for a uuid or its beginning, NAME:KEY, a name, or the beginning of a key, whichever it can be."""
+    board, states = view.board, [state.value.lower() for state in JobState]
+    try:
+        return _to(view, f"jobs/{UUID(text)}")
+    except ValueError:
+        pass
+    for colon in [match.start() for match in re.finditer(":", text)][:5]:
+        name, key = text[:colon], text[colon + 1 :]
+        try:
+            return _to(view, f"jobs/{board.find(name, key).uuid}")
+        except (NotFound, ValueError):
+            continue
+    if text in board.stats().names:
+        return _to(view, "jobs", state=view.request.query_params.getlist("state"), name=text)
+    if _UUID_PREFIX.fullmatch(text):
+        return _to(view, "jobs", state=states, uuid=text)
+    return _to(view, "jobs", state=states, key_prefix=text)
+
+
+def _to(view: View, path: str, **query: object) -> Response:
+    return RedirectResponse(view.url(path, **query), 303)
 
 
 PAGES = (Page("jobs", show, title="Jobs", order=20),)

@@ -10,6 +10,8 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.errors import NotFound
 from jobboard.job import Posting
+from jobboard.operate.paging import page_of
+from jobboard.operate.selecting import Selection
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, uuids_of
 from jobboard.testing.deadline import eventually
@@ -164,3 +166,24 @@ class IteratingCases(Case):
         eventually(lambda: 0.05 < (board.stats().oldest_unclaimed or 0) < 60)
         claim_one(board)
         assert board.stats().oldest_unclaimed is None
+
+    def test_pages_follow_each_other_by_a_text(self, board: JobBoard) -> None:
+        """What a URL carries from one page of a console to the next; many jobs are posted at one moment."""
+        board.post_many([Posting("resize", key=f"{'ab'[n % 2]}/{n}") for n in range(25)])
+        every = uuids_of(board.iterjobs())
+        for selection, size, found in (
+            (Selection(), 7, every),
+            (Selection(key_prefix="b/"), 4, every[1::2]),
+            (Selection(names=["resize"], key="a/24"), 2, every[24:]),
+        ):
+            seen, after = list[str](), None
+            for _ in range(10):
+                page = page_of(board, selection, after, size, 11)
+                seen, after = seen + uuids_of(page.jobs), page.next
+                assert len(page.jobs) <= size
+                if after is None:
+                    break
+            assert seen == found
+        for wrong in ("~!", "x", "1,2,3,4"):
+            with pytest.raises(ValueError, match="no such place"):
+                page_of(board, Selection(), wrong)

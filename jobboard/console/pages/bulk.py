@@ -1,0 +1,116 @@
+"""One action on all jobs that fit the filters: first how many and of what, then done in bounded batches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from jobboard.board import client_of
+from jobboard.console.filters import Filters, filters_of
+from jobboard.console.messages import message_of
+from jobboard.console.pages import Page
+from jobboard.console.pages.jobs import Numbers
+from jobboard.console.view import View
+from jobboard.operate.actions import ACTIONS, Action
+from jobboard.operate.bulk import Outcome, Target, of_what
+from jobboard.operate.paging import Gathered, gather
+from jobboard.operate.selecting import Selection
+
+#: So many jobs at a time.
+MOST = 10_000
+#: Seconds after which no further batch begins; the page says how many are left.
+_BUDGET = 20.0
+_BATCH = 200
+
+
+def show(view: View) -> Response:
+    """Say how many jobs an action would change, and of what; change nothing."""
+    right, action = _action_of(view)
+    filters = filters_of(view)
+    client = client_of(view.board)
+    # The clock of the store: what comes later is not among what is shown.
+    at = client.call(client.backend.now)
+    found = gather(view.board, _selection(filters, action), MOST)
+    return _page(view, right, filters, found=found, at=at, what=_counted(found))
+
+
+def act(view: View) -> Response:
+    """Do it to those that fit now and fitted then; say what became of them."""
+    right, action = _action_of(view)
+    filters = filters_of(view)
+    found = gather(view.board, _as_of(view, _selection(filters, action)), _shown_number(view))
+    done, outcome = _run(view, action, found.targets)
+    view.part(Numbers).forget()
+    if outcome.changed:
+        view.acted(right, outcome.changed)
+    left = len(found.targets) - len(done)
+    message = message_of(action, done, outcome)
+    return _page(view, right, filters, message=message, left=left, status=200 if outcome.done or not done else 409)
+
+
+def _page(view: View, right: str, filters: Filters, *, status: int = 200, **values: object) -> Response:
+    given = {"found": None, "at": None, "what": "", "message": None, "left": 0} | values
+    return view.render("bulk.html", status, right=right, action=ACTIONS[right], filters=filters, values=given)
+
+
+def _action_of(view: View) -> tuple[str, Action]:
+    right = view.query("action")
+    if right not in ACTIONS:
+        raise HTTPException(400, "there is no such action")
+    view.require(right)
+    return right, ACTIONS[right]
+
+
+def _selection(filters: Filters, action: Action) -> Selection:
+    """Return the jobs that fit and that the action is for."""
+    states = action.states & set(filters.selection.states)
+    if not states:
+        which = ", ".join(sorted(state.value.lower() for state in action.states))
+        raise HTTPException(400, f"this action is for jobs that are {which}")
+    return replace(filters.selection, states=states)
+
+
+def _as_of(view: View, selection: Selection) -> Selection:
+    """Leave out what was posted, or trashed, after the page was shown."""
+    client = client_of(view.board)
+    try:
+        since = client.call(client.backend.now) - float(view.field("at"))
+    except ValueError:
+        raise HTTPException(400, "the form has lost its fields; look again at what it would change") from None
+    if not 0 <= since < 86_400:
+        raise HTTPException(409, "that page is more than a day old; look again at what it would change")
+    return replace(selection, older_than=(selection.older_than or 0.0) + since)
+
+
+def _shown_number(view: View) -> int:
+    number = view.field("number")
+    if not number.isdecimal() or not 0 < int(number) <= MOST:
+        raise HTTPException(400, "the form has lost its fields; look again at what it would change")
+    return int(number)
+
+
+def _run(view: View, action: Action, targets: list[Target]) -> tuple[list[Target], Outcome]:
+    """Act on a batch after the other until all are done or the time is over; return those that had their turn."""
+    deadline, total, number = time.monotonic() + _BUDGET, Outcome(), 0
+    for start in range(0, len(targets), _BATCH):
+        if time.monotonic() > deadline:
+            break
+        part = targets[start : start + _BATCH]
+        outcome = action.act(view.board, part, lambda _: None, view.who, view.field("reason") or None)
+        total.done += outcome.done
+        total.asked += outcome.asked
+        total.refused += outcome.refused
+        total.changed += outcome.changed
+        number += len(part)
+    return targets[:number], total
+
+
+def _counted(found: Gathered) -> str:
+    text = of_what(found.targets)
+    return text if found.complete else f"{text}, and there may be more: at most {MOST:,} at a time"
+
+
+PAGES = (Page("bulk", show, act),)

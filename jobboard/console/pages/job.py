@@ -1,0 +1,126 @@
+"""One job: its history, why it does not run, what it carries, and what can be done to it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from jobboard.console.messages import Message, message_of
+from jobboard.console.pages import Page
+from jobboard.console.pages.jobs import Numbers
+from jobboard.console.view import View
+from jobboard.errors import NotFound
+from jobboard.operate.actions import ACTIONS
+from jobboard.operate.bulk import Target
+from jobboard.operate.views import plain
+from jobboard.operate.why import why
+from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.job import Job
+
+#: What is asked for twice.
+_GRAVE = {"cancel", "trash", "purge"}
+
+
+def show(view: View) -> Response:
+    """Show a job."""
+    return _shown(view, _job_of(view))
+
+
+def act(view: View) -> Response:
+    """Do what a form of the page asks for; ask again before what can't be undone."""
+    right = view.field("action")
+    if right not in ACTIONS:
+        raise HTTPException(400, "there is no such action")
+    view.require(right)
+    job = _job_of(view)
+    action = ACTIONS[right]
+    if right in _GRAVE and view.field("confirmed") != "yes":
+        return view.render("job_confirm.html", job=job, right=right, action=action, token=view.field("token"))
+    # The claim that was seen is the one to end.
+    token = view.field("token")
+    seen = int(token) if token.isdecimal() and len(token) < 20 else job.record.token
+    target = Target(job.uuid, job.name, seen)
+    outcome = action.act(view.board, [target], lambda _: None, view.who, view.field("reason") or None)
+    if outcome.changed:
+        view.acted(right, outcome.changed)
+        view.part(Numbers).forget()
+    message = message_of(action, [target], outcome)
+    try:
+        return _shown(view, view.board.get(job.uuid), message, 200 if outcome.done else 409)
+    except NotFound:
+        return view.render("job_gone.html", 200 if outcome.done else 409, uuid=job.uuid, message=message)
+
+
+def _shown(view: View, job: Job, message: Message | None = None, status: int = 200) -> Response:
+    return view.render(
+        "job.html",
+        status,
+        job=job,
+        message=message,
+        reasons=why(view.board, job),
+        actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
+        holder=_holder_of_key(view, job),
+        carried=_carried(view, job) if view.may("details") else None,
+        progress=_progress(view, job),
+        steps=_steps(job),
+    )
+
+
+def _job_of(view: View) -> Job:
+    try:
+        uuid = str(UUID(view.request.path_params["uuid"]))
+    except ValueError:
+        raise HTTPException(404, "that is no uuid of a job") from None
+    return view.board.get(uuid)
+
+
+def _holder_of_key(view: View, job: Job) -> Job | None:
+    """Return the live job that has the key of one in the trash, so that it can't be restored."""
+    if job.record.state is not JobState.TRASHED or job.key is None:
+        return None
+    try:
+        return view.board.find(job.name, job.key)
+    except NotFound:
+        return None
+
+
+def _carried(view: View, job: Job) -> list[tuple[str, str]]:
+    """Return what the job carries, as JSON; details as ``format_details`` shows them."""
+    record = job.record
+    details: Any = job.details if job.details is not None else {"can't be decoded": job.raw}
+    if view.settings.format_details is not None:
+        details = view.settings.format_details(job)
+    parts = {"Details": details, "Checkpoint": record.checkpoint, "Progress": record.progress, "Result": record.result}
+    return [(name, _json(value)) for name, value in parts.items() if value is not None]
+
+
+def _json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False)
+
+
+def _progress(view: View, job: Job) -> tuple[float, float | None] | None:
+    """Return how much is done, and of how much."""
+    report = job.record.progress
+    if job.record.state is not JobState.CLAIMED or not isinstance(report, dict):
+        return None
+    done, total = report.get("done"), report.get("total")
+    if not isinstance(done, (int, float)):
+        return None
+    return done, total if isinstance(total, (int, float)) and total > 0 else None
+
+
+def _steps(job: Job) -> list[tuple[Any, float | None]]:
+    """Return the lines of the history, the last one first, each with the seconds since the line before."""
+    lines = job.record.history
+    before = [None, *lines[:-1]]
+    pairs = zip(lines, before, strict=True)
+    return [(line, None if one is None else (line.at - one.at).total_seconds()) for line, one in pairs][::-1]
+
+
+PAGES = (Page("jobs/{uuid}", show, act),)

@@ -1,0 +1,438 @@
+"""The pages about jobs: what they list, show and do, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from helpers.console import Asking, asking, links_of, text_of
+
+from jobboard import Entity, Every, Job, JobBoard, JobState, Posting, Schedule, backend
+from jobboard.console import RIGHTS, allow
+from jobboard.console.pages import bulk
+
+on_both = pytest.mark.parametrize("board", ["memory", "sqlite"], indirect=True)
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobBoard]:
+    is_sqlite = getattr(request, "param", "memory") == "sqlite"
+    uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=OFF" if is_sqlite else "memory"
+    with backend(request.node.name, uri) as board:
+        yield board
+
+
+def ask_as(board: JobBoard, *rights: str, **options: Any) -> Asking:
+    return asking({"jobs": board}, access=allow(*rights), who=lambda request: "ann", **options)
+
+
+def uuids_in(page: httpx.Response) -> list[str]:
+    """Return the jobs of a list, in its order."""
+    return re.findall(r'href="/b/jobs/jobs/([0-9a-f-]{36})"><code', page.text)
+
+
+def next_of(page: httpx.Response) -> str | None:
+    match = re.search(r'rel="next" href="([^"]*)"', page.text)
+    return match and match[1].replace("&amp;", "&")
+
+
+def trash(board: JobBoard, job: Job, reason: str = "ValueError: bad") -> Job:
+    board.trash(job, "worker", reason=reason, force=True)
+    return job
+
+
+def lives(board: JobBoard) -> set[str]:
+    return {job.uuid for job in board.iterjobs()}
+
+
+class TestList:
+    @pytest.fixture
+    def jobs(self, board: JobBoard) -> dict[str, Job]:
+        jobs = {
+            "first": board.post("mail", key="order/7"),
+            "second": board.post("resize", key="order/8"),
+            "delayed": board.post("mail", delay=1000),
+            "claimed": board.post("mail"),
+            "broken": board.post("resize"),
+            "fired": board.schedules.add(Schedule("nightly", Every(hours=1), "c"))
+            and board.schedules.fire_now("nightly"),
+        }
+        board.claim(jobs["claimed"], "worker@host-7:1")
+        trash(board, jobs["broken"], "OSError: disk full")
+        return jobs
+
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ("", ["first", "second", "delayed", "claimed", "fired"]),
+            ("state=trashed", ["broken"]),
+            ("state=delayed&state=claimed", ["delayed", "claimed"]),
+            ("name=mail", ["first", "delayed", "claimed"]),
+            ("key_prefix=order/", ["first", "second"]),
+            ("key=order/8", ["second"]),
+            ("owner=worker@host-7", ["claimed"]),
+            ("schedule=nightly", ["fired"]),
+            ("older=1h", []),
+            ("state=trashed&kind=OSError", ["broken"]),
+            ("state=trashed&reason=disk", ["broken"]),
+            ("state=trashed&kind=ValueError", []),
+            ("name=none", []),
+        ],
+    )
+    def test_filters_are_in_the_url_and_in_every_link(
+        self, board: JobBoard, jobs: dict[str, Job], query: str, found: list[str]
+    ) -> None:
+        page = ask_as(board, *RIGHTS).get(f"/b/jobs/jobs?{query}")
+        names = {job.uuid: name for name, job in jobs.items()}
+        assert sorted(names[uuid] for uuid in uuids_in(page)) == sorted(found)
+        given = set(httpx.QueryParams(query).multi_items())
+        for link in links_of(page):
+            if "/bulk?" in link:
+                assert given <= set(httpx.URL(link).params.multi_items())
+
+    def test_a_beginning_of_a_uuid_is_enough(self, board: JobBoard, jobs: dict[str, Job]) -> None:
+        uuid = jobs["broken"].uuid
+        for path in (f"/b/jobs/jobs?uuid={uuid[:8]}&state=trashed", f"/b/jobs/jobs?q={uuid[:8]}"):
+            assert uuids_in(ask_as(board).get(path)) == [uuid]
+
+    def test_a_search_finds_what_it_can_be(self, board: JobBoard, jobs: dict[str, Job]) -> None:
+        ask = ask_as(board)
+        for text in (jobs["first"].uuid, jobs["first"].uuid.upper(), "mail:order/7"):
+            assert ask.get("/b/jobs/jobs", params={"q": text}).url.path.endswith(jobs["first"].uuid)
+        assert len(uuids_in(ask.get("/b/jobs/jobs?q=mail"))) == 3
+        assert uuids_in(ask.get("/b/jobs/jobs?q=order/8")) == [jobs["second"].uuid]
+        assert "No jobs" in text_of(ask.get("/b/jobs/jobs?q=:none:"))
+
+    def test_numbers_are_told_by_state(self, board: JobBoard, jobs: dict[str, Job]) -> None:
+        said = text_of(ask_as(board).get("/b/jobs/jobs"))
+        assert "on the board 5 delayed 1 unclaimed 3 claimed 1 trashed 1 complete" in said
+        assert "on the board 3 delayed 1 unclaimed 1 claimed 1" in text_of(ask_as(board).get("/b/jobs/jobs?name=mail"))
+
+    @pytest.mark.parametrize(
+        "query", ["state=alive", "older=soon", "after=none", "after=~!!", "after=1,2,3,4,5", "older=-1"]
+    )
+    def test_what_can_not_be_read_is_said(self, board: JobBoard, query: str) -> None:
+        assert ask_as(board).get(f"/b/jobs/jobs?{query}").status_code == 400
+
+    @on_both
+    @pytest.mark.parametrize("query", ["", "key_prefix=even"])
+    def test_pages_show_each_job_once_also_of_one_moment(self, board: JobBoard, query: str) -> None:
+        posted = board.post_many([Posting("mail", key=f"{'odd' if n % 2 else 'even'}/{n}") for n in range(230)])
+        wanted = [job.uuid for job in posted if "even" not in query or str(job.key).startswith("even")]
+        ask, path, seen = ask_as(board), f"/b/jobs/jobs?{query}", list[str]()
+        for _ in range(10):
+            page = ask.get(path)
+            seen += uuids_in(page)
+            following = next_of(page)
+            if following is None:
+                break
+            assert set(httpx.QueryParams(query).multi_items()) <= set(httpx.URL(following).params.multi_items())
+            path = following
+        assert seen == wanted
+
+    def test_a_filter_that_few_fit_reads_a_bounded_number(
+        self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from jobboard.operate import paging
+
+        monkeypatch.setattr(paging.page_of, "__defaults__", (None, 50, 100))
+        board.post_many([Posting("mail") for _ in range(150)])
+        last = board.post("mail", key="last")
+        page = ask_as(board).get("/b/jobs/jobs?key_prefix=last")
+        assert "No jobs that fit among the 100 that were looked at" in text_of(page)
+        assert uuids_in(ask_as(board).get(next_of(page) or "")) == [last.uuid]
+
+
+class TestJob:
+    def test_it_tells_the_history_and_the_last_error(self, board: JobBoard) -> None:
+        job = board.post("mail", max_attempts=2)
+        board.claim(job, "worker@host")
+        board.abandon(job, "worker@host", reason="ValueError: 5", error="Traceback ...\nValueError: 5")
+        said = text_of(ask_as(board).get(f"/b/jobs/jobs/{job.uuid}"))
+        assert "No conductor that is alive has a handler for 'mail'" in said
+        assert "Its last error (attempt 1 of 2 so far): ValueError: 5" in said
+        assert "Traceback ... ValueError: 5" in said
+        steps = [said.index(step) for step in ("abandoned worker@host ValueError: 5", "claimed worker@host", "posted")]
+        assert steps == sorted(steps)
+
+    def test_every_job_says_why(self, board: JobBoard) -> None:
+        board.register_entity(Entity("conductor", "c@host", {"names": ["mail"], "concurrency": 1, "running": 1}))
+        board.pause("mail")
+        job = board.post("mail")
+        said = text_of(ask_as(board).get(f"/b/jobs/jobs/{job.uuid}"))
+        assert "Why it does not run" in said
+        assert "Jobs named 'mail' are paused" in said
+        assert "had a free slot" in said
+        board.resume("mail")
+        board.claim(job, "c@host")
+        assert "It is claimed by c@host" in text_of(ask_as(board).get(f"/b/jobs/jobs/{job.uuid}"))
+        board.consume(job, "c@host", "done")
+        assert "It is complete, consumed by c@host" in text_of(ask_as(board).get(f"/b/jobs/jobs/{job.uuid}"))
+
+    def test_what_it_carries_is_hidden_until_granted(self, board: JobBoard) -> None:
+        job = board.post("mail", details={"to": "secret-to", "password": "secret-word"})
+        token = board.claim(job, "w")
+        board.checkpoint(job, "w", {"step": "secret-step"}, token=token)
+        board.extend_many([job], "w", progress=[{"done": 3, "total": 10, "text": "secret-text"}])
+        path = f"/b/jobs/jobs/{job.uuid}"
+        page = ask_as(board, *(right for right in RIGHTS if right != "details")).get(path)
+        assert "secret" not in page.text
+        assert "Progress: 3 of 10" in text_of(page)
+        page = ask_as(board, "details").get(path)
+        for word in ("secret-to", "secret-word", "secret-step", "secret-text"):
+            assert word in page.text
+        redacted = ask_as(board, "details", format_details=lambda job: {**job.details, "password": "***"}).get(path)
+        assert ("secret-to" in redacted.text, "secret-word" in redacted.text) == (True, False)
+
+    @pytest.mark.parametrize("uuid", ["x", "00000000-0000-0000-0000-000000000000", "%3Cscript%3E", "a/b"])
+    def test_what_is_not_there_is_not_found(self, board: JobBoard, uuid: str) -> None:
+        page = ask_as(board).get(f"/b/jobs/jobs/{uuid}")
+        assert page.status_code == 404
+        assert "<script>" not in page.text
+
+    @on_both
+    @pytest.mark.parametrize(
+        ("action", "before", "after"),
+        [
+            ("release", "CLAIMED", "UNCLAIMED"), ("run_now", "DELAYED", "UNCLAIMED"), ("cancel", "UNCLAIMED", None),
+            ("cancel", "CLAIMED", "CLAIMED"), ("trash", "CLAIMED", "TRASHED"), ("restore", "TRASHED", "UNCLAIMED"),
+            ("purge", "TRASHED", None),
+        ],
+    )  # fmt: skip
+    def test_an_action_needs_its_right_and_tells_who_did_it(
+        self, board: JobBoard, action: str, before: str, after: str | None
+    ) -> None:
+        told: list[tuple[str, str, list[str]]] = []
+        job = board.post("mail", delay=100 if before == "DELAYED" else None)
+        if before == "CLAIMED":
+            board.claim(job, "worker")
+        if before == "TRASHED":
+            trash(board, job)
+        path, form = f"/b/jobs/jobs/{job.uuid}", {"action": action, "confirmed": "yes", "reason": "a note"}
+        others = [right for right in RIGHTS if right != action]
+        for ask in (ask_as(board), ask_as(board, *others)):
+            assert f'value="{action}"' not in ask.get(path).text
+            assert ask.post(path, form).status_code == 403
+            assert board.get(job.uuid).record.state == before
+        ask = ask_as(board, action, on_action=lambda *call: told.append(call))
+        assert f'value="{action}"' in ask.get(path).text
+        for headers in ({}, {"Sec-Fetch-Site": "cross-site"}):
+            assert ask.post(path, form, headers=headers).status_code == 403
+        assert (board.get(job.uuid).record.state, told) == (before, [])
+        assert ask.post(path, form).status_code == 200
+        assert told == [("ann", action, [job.uuid])]
+        if after is not None:
+            assert board.get(job.uuid).record.state == after
+
+    @pytest.mark.parametrize("action", ["cancel", "trash", "purge"])
+    def test_what_can_not_be_undone_is_asked_twice(self, board: JobBoard, action: str) -> None:
+        job = board.post("mail")
+        if action == "purge":
+            trash(board, job)
+        before = board.get(job.uuid).record.state
+        asked = ask_as(board, action).post(f"/b/jobs/jobs/{job.uuid}", {"action": action})
+        assert 'name="confirmed" value="yes"' in asked.text
+        assert board.get(job.uuid).record.state == before
+
+    def test_a_restore_that_a_living_job_forbids_says_which(self, board: JobBoard) -> None:
+        old = trash(board, board.post("mail", key="order/7"))
+        new = board.post("mail", key="order/7")
+        ask, path = ask_as(board, "restore"), f"/b/jobs/jobs/{old.uuid}"
+        page = ask.post(path, {"action": "restore"})
+        assert (page.status_code, page.url.path) == (409, path)
+        assert f"job {new.uuid}, which is live, has its key by now" in text_of(page)
+        assert f"/b/jobs/jobs/{new.uuid}" in links_of(page)
+        assert board.get(old.uuid).record.state is JobState.TRASHED
+        page = ask.post(
+            "/b/jobs/bulk?action=restore&state=trashed", preview(ask, "/b/jobs/bulk?action=restore&state=trashed")
+        )
+        assert (page.status_code, new.uuid in text_of(page)) == (409, True)
+
+    def test_only_the_claim_that_was_seen_is_released(self, board: JobBoard) -> None:
+        job = board.post("mail")
+        board.claim(job, "worker")
+        seen = re.findall(r'name="token" value="(\d+)"', ask_as(board, "release").get(f"/b/jobs/jobs/{job.uuid}").text)
+        board.abandon(job, "worker")
+        board.claim(job, "other")
+        page = ask_as(board, "release").post(f"/b/jobs/jobs/{job.uuid}", {"action": "release", "token": seen[0]})
+        assert (page.status_code, board.find_owner(job.uuid)) == (409, "other")
+        assert "ended before it could be released" in text_of(page)
+
+    def test_an_action_that_is_none_is_refused(self, board: JobBoard) -> None:
+        job = board.post("mail")
+        for action in ("", "explode", "details"):
+            assert ask_as(board, *RIGHTS).post(f"/b/jobs/jobs/{job.uuid}", {"action": action}).status_code == 400
+        assert ask_as(board, *RIGHTS).post("/b/jobs/jobs").status_code == 405
+        assert ask_as(board, *RIGHTS).post(f"/b/jobs/jobs/{job.uuid}", {"action": "x" * 70_000}).status_code == 413
+
+    def test_a_listener_that_fails_harms_nothing(self, board: JobBoard, caplog: pytest.LogCaptureFixture) -> None:
+        job = board.post("mail", delay=100)
+        ask = ask_as(board, "run_now", on_action=lambda *call: 1 / 0)
+        assert ask.post(f"/b/jobs/jobs/{job.uuid}", {"action": "run_now"}).status_code == 200
+        assert board.get(job.uuid).record.state is JobState.UNCLAIMED
+        assert "on_action failed" in caplog.text
+
+
+def preview(ask: Asking, path: str) -> dict[str, str]:
+    """Look at what a bulk action would change, and return the fields of its form."""
+    page = ask.get(path)
+    assert page.status_code == 200, text_of(page)
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+
+
+@on_both
+class TestBulk:
+    PATH = "/b/jobs/bulk?action=restore&state=trashed&name=mail"
+
+    @pytest.fixture
+    def broken(self, board: JobBoard) -> list[Job]:
+        jobs = board.post_many([Posting("mail", key=f"k/{n}") for n in range(4)])
+        return [trash(board, job) for job in jobs]
+
+    def test_it_says_how_many_of_what_before_and_what_became_of_them(self, board: JobBoard, broken: list[Job]) -> None:
+        other, living = trash(board, board.post("other")), board.post("mail", key="k/3")
+        told: list[Any] = []
+        ask = ask_as(board, "restore", on_action=lambda *call: told.append(call))
+        page = ask.get(self.PATH)
+        assert "Restore 4 jobs named 'mail' ?" in text_of(page)
+        assert lives(board) == {living.uuid}
+        page = ask.post(self.PATH, preview(ask, self.PATH))
+        said = text_of(page)
+        assert "3 of 4 jobs named 'mail' restored" in said
+        assert f"job {broken[3].uuid} stays in the trash: job {living.uuid}" in said
+        assert "/b/jobs/jobs?state=trashed&name=mail" in links_of(page)
+        assert lives(board) == {job.uuid for job in broken[:3]} | {living.uuid}
+        assert board.get(other.uuid).record.state is JobState.TRASHED
+        assert told == [("ann", "restore", [job.uuid for job in broken[:3]])]
+
+    def test_what_came_after_the_look_is_left_alone(self, board: JobBoard, broken: list[Job]) -> None:
+        ask = ask_as(board, "purge")
+        path = self.PATH.replace("restore", "purge")
+        form = preview(ask, path)
+        later = trash(board, board.post("mail"))
+        assert ask.post(path, form).status_code == 200
+        assert [job.uuid for job in board.trashed()] == [later.uuid]
+
+    def test_it_needs_the_right_and_the_fields_of_its_form(self, board: JobBoard, broken: list[Job]) -> None:
+        ask = ask_as(board, *(right for right in RIGHTS if right != "restore"))
+        assert [ask.get(self.PATH).status_code, ask.post(self.PATH, {"at": "0", "number": "4"}).status_code] == [
+            403,
+            403,
+        ]
+        ask = ask_as(board, "restore")
+        form = preview(ask, self.PATH)
+        for wrong in ({}, form | {"number": "0"}, form | {"number": "10001"}, form | {"at": "x"}, form | {"at": "nan"}):
+            assert ask.post(self.PATH, wrong).status_code in (400, 409)
+        assert ask.post(self.PATH, form | {"at": "1.0"}).status_code == 409
+        assert ask.post(self.PATH, form, headers={}).status_code == 403
+        assert ask.get("/b/jobs/bulk?action=explode").status_code == 400
+        assert ask.get("/b/jobs/bulk?action=restore&state=claimed").status_code == 400
+        assert lives(board) == set()
+
+    def test_it_is_bounded_and_goes_on(
+        self, board: JobBoard, broken: list[Job], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ask = ask_as(board, "restore")
+        monkeypatch.setattr(bulk, "MOST", 3)
+        page = ask.get(self.PATH)
+        assert "Restore 3 jobs named 'mail', and there may be more: at most 3 at a time ?" in text_of(page)
+        form = preview(ask, self.PATH)
+        monkeypatch.setattr(bulk, "_BUDGET", -1.0)
+        page = ask.post(self.PATH, form)
+        assert "3 are left: the time for one request was over" in text_of(page)
+        monkeypatch.setattr(bulk, "_BUDGET", 60.0)
+        assert "3 jobs named 'mail' restored" in text_of(ask.post(self.PATH, form))
+        assert len(lives(board)) == 3
+        ask.post(self.PATH, preview(ask, self.PATH))
+        assert len(lives(board)) == 4
+        assert "No job fits" in text_of(ask.get(self.PATH))
+
+    @pytest.mark.parametrize("action", ["release", "cancel", "trash", "run_now", "purge"])
+    def test_every_action_works_on_many(self, board: JobBoard, action: str) -> None:
+        jobs = board.post_many([Posting("mail", delay=100.0 if action == "run_now" else None) for _ in range(3)])
+        for job in jobs:
+            if action == "release":
+                board.claim(job, "worker")
+            if action == "purge":
+                trash(board, job)
+        states = {"release": "claimed", "run_now": "delayed", "purge": "trashed"}
+        path = f"/b/jobs/bulk?action={action}&state={states.get(action, 'unclaimed')}"
+        ask = ask_as(board, action)
+        page = ask.post(path, preview(ask, path) | {"reason": "a note"})
+        assert (page.status_code, "3 jobs named 'mail'" in text_of(page)) == (200, True)
+        if action in ("release", "trash"):
+            line = board.get(jobs[0].uuid).history[-1]
+            assert "ann" in f"{line.who} {line.reason}"
+            assert "a note" in f"{line.reason}"
+
+
+class TestTrash:
+    @on_both
+    def test_it_is_grouped_by_name_and_kind_of_reason(self, board: JobBoard) -> None:
+        for number in range(3):
+            trash(board, board.post("mail"), f"smtplib.SMTPError: {number}")
+        trash(board, board.post("mail"), "host 7 is gone")
+        trash(board, board.post("mail"), "host 8 is gone")
+        job = board.post("resize", max_attempts=1)
+        board.claim(job, "w")
+        board.abandon(job, "w", reason="OSError: [Errno 28] disk full")
+        page = ask_as(board, "restore").get("/b/jobs/trash")
+        said = text_of(page)
+        assert "6 jobs in 3 groups" in said
+        for group in ("mail smtplib.SMTPError 3", "mail host # is gone 2", "resize OSError 1"):
+            assert group in said
+        counts = {
+            httpx.URL(link).params["kind"]: len(uuids_in(ask_as(board).get(link)))
+            for link in links_of(page)
+            if "/jobs?state" in link
+        }
+        assert counts == {"smtplib.SMTPError": 3, "host # is gone": 2, "OSError": 1}
+        assert "1 jobs in 1 groups" in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
+        assert any("action=restore" in link for link in links_of(page))
+        assert not any("action=purge" in link for link in links_of(page))
+
+    def test_of_a_large_trash_a_bounded_part_is_read(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+        from jobboard.operate import trash as module
+
+        monkeypatch.setattr(module.trash_groups, "__defaults__", (None, 2))
+        for _ in range(3):
+            trash(board, board.post("mail"))
+        assert "2 jobs in 1 groups; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))
+
+    def test_an_empty_one_says_so(self, board: JobBoard) -> None:
+        assert "The trash is empty." in text_of(ask_as(board).get("/b/jobs/trash"))
+
+
+NASTY = "<img src=x onerror=alert(1)>\"'{{7*7}}</title></pre>\x1b[31m\u202eevil\u2028"
+
+
+def test_no_text_of_users_becomes_markup_or_steers(board: JobBoard) -> None:
+    text, name = NASTY, NASTY.replace("\x1b", "")
+    job = board.post(name, key=name, details={"text": text, "long": "x" * 200_000})
+    board.claim(job, name)
+    board.abandon(job, name, reason=text, error=text * 100)
+    other = trash(board, board.post("other", key=name), text)
+    ask = ask_as(board, *RIGHTS)
+    for path in (
+        "/b/jobs/jobs", "/b/jobs/jobs?state=trashed", f"/b/jobs/jobs/{job.uuid}", f"/b/jobs/jobs/{other.uuid}",
+        "/b/jobs/trash", "/b/jobs/bulk?action=restore&state=trashed", "/b/jobs/bulk?action=trash",
+    ):  # fmt: skip
+        page = ask.get(path)
+        assert page.status_code == 200
+        _check_harmless(page)
+    for name in ("name", "key", "owner", "q", "state", "older", "after", "kind", "reason", "schedule", "uuid"):
+        _check_harmless(ask.get("/b/jobs/jobs", params={name: text}))
+        _check_harmless(ask.get("/b/jobs/trash", params={name: text}))
+
+
+def _check_harmless(page: httpx.Response) -> None:
+    assert "<img" not in page.text
+    # The fields of a form keep what was given, within themselves.
+    shown = re.sub(r'(?:value|href)="[^"]*"', "", page.text)
+    for character in "\x1b\u202e\u2028":
+        assert character not in shown
+    assert len(page.content) < 300_000
