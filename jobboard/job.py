@@ -282,8 +282,7 @@ class Job(JobHandle):
     def expires_in(self) -> float | None:
         """Return the seconds until the present claim ends, by the store's clock where it has one.
 
-        None if the job is not claimed, or its claim never ends by time.
-
+        :returns: None if the job is not claimed; ``math.inf`` if its claim never ends by time.
         :raises NotFound: the job is gone.
         """
         return self._reader.seconds_left(self.uuid)

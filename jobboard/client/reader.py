@@ -67,10 +67,12 @@ class JobReader:
         return tuple(self._client.call(self._client.backend.history, uuid))
 
     def seconds_left(self, uuid: str) -> float | None:
-        """Return the seconds until the present claim of a job ends; None if there is no claim, or no end."""
+        """Return the seconds until a job's present claim ends, ``math.inf`` if it has no end; None for no claim."""
         row = self.row(uuid)
-        if row.state is not JobState.CLAIMED or row.expires_at is None:
+        if row.state is not JobState.CLAIMED:
             return None
+        if row.expires_at is None:
+            return math.inf
         return self._client.call(self._client.backend.seconds_until, row.expires_at)
 
     def wait_for_end(self, known: JobRow, timeout: float | None) -> JobEnd:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -96,9 +97,9 @@ class TaskFlowJob(base.Job):  # type: ignore[misc]
                 seconds = self.job.expires_in()
             except NotFound:
                 return NOT_CLAIMED
-        if seconds is not None:
-            return seconds
-        return DOES_NOT_EXPIRE if self.job.record.state is JobState.CLAIMED else NOT_CLAIMED
+        if seconds is None:
+            return NOT_CLAIMED
+        return DOES_NOT_EXPIRE if seconds == math.inf else seconds
 
     def extend_expiry(self, expiry: float) -> bool:
         """Let the claim end ``expiry`` seconds from now; False unless this process has it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from jobboard.board import JobBoard
@@ -169,10 +171,12 @@ class ClaimingCases(Case):
     def test_a_claim_for_ever_has_no_end(self, board: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, "alice", NEVER)
-        assert job.expires_in() is None
+        assert job.expires_in() == math.inf
         assert board.get(job.uuid).record.expires_at is None
         board.post("resize")
-        assert claim_one(board, expiry=NEVER).expires_in() is None
+        assert claim_one(board, expiry=NEVER).expires_in() == math.inf
+        board.abandon(job, "alice")
+        assert job.expires_in() is None
 
     def test_a_claim_is_written_down_in_the_history(self, board: JobBoard) -> None:
         job = board.post("resize")
