@@ -13,7 +13,7 @@ import pytest
 from helpers.command_line import Run, as_json, process
 
 from jobboard import JobBoard, Posting
-from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE
+from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE, run
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -200,6 +200,21 @@ class TestOperating:
         assert "promote 1 job named 'b'? Say --yes" in jobboard("run-now", "--key", "b", status=USAGE)
         assert as_json(jobboard("run-now", "--all", "--yes", "--json")) == {"promoted": 2, "refused": []}
         assert board.claim_next("alice", limit=5) == jobs
+
+    def test_a_part_of_a_key_and_a_detail(
+        self, jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        jobs = [board.post("a", key=f"order/{n}/x", details={"order": {"id": n}}) for n in range(4)]
+        found = as_json(jobboard("ls", "--key-contains", "/2/", "--json"))
+        assert [job["uuid"] for job in found] == [jobs[2].uuid]
+        assert as_json(jobboard("cancel", "--detail", "order.id=3", "--yes", "--json"))["cancelled"] == 1
+        assert run(["cancel", "--key-contains", "x", "--scan", "2"]) == USAGE
+        assert "looked at the first 2 jobs only" in (asked := capsys.readouterr().err)
+        assert "cancel 2 jobs named 'a'?" in asked
+        assert run(["ls", "--key-contains", "x", "--scan", "2"]) == 0
+        out, err = capsys.readouterr()
+        assert (out.count("order/"), "looked at the first 2 jobs only" in err) == (2, True)
+        assert "--detail needs NAME=VALUE" in jobboard("ls", "--detail", "order.id", status=USAGE)
 
     def test_reprioritize(self, jobboard: Run, board: JobBoard) -> None:
         jobs = [board.post(name, key=name) for name in ("a", "b", "c", "d")]

@@ -169,7 +169,7 @@ class TestZones:
     [
         ("jobboard sta", 1, {"plain,stats", "plain,status"}),
         ("jobboard schedule expl", 2, {"plain,explain"}),
-        ("jobboard ls --board sqlite:///x.db --key-", 4, {"plain,--key-prefix"}),
+        ("jobboard ls --board sqlite:///x.db --key-", 4, {"plain,--key-prefix", "plain,--key-contains"}),
         ("jobboard --name x ls --state unc", 5, {"plain,unclaimed"}),
     ],
 )

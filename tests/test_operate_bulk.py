@@ -50,6 +50,8 @@ class TestSelecting:
             ({"key": "order/7/x"}, ["first"]),
             ({"key_prefix": "order/7/"}, ["first", "second"]),
             ({"key_prefix": "order/7/", "names": ["b"]}, ["second"]),
+            ({"key_contains": "7/"}, ["first", "second"]),
+            ({"key_contains": "7/", "names": ["b"]}, ["second"]),
             ({"owner": "worker@host-7"}, ["claimed"]),
             ({"owner": "orker"}, []),
             ({"schedule": "s"}, ["fired"]),
@@ -68,11 +70,37 @@ class TestSelecting:
         assert list(Selection(**which).jobs(board)) == [jobs[name] for name in found]
 
     @pytest.mark.parametrize(
-        "which", [{"older_than": seconds} for seconds in (-1.0, math.nan, math.inf)] + [{"limit": 0}, {"names": [""]}]
+        "which",
+        [{"older_than": seconds} for seconds in (-1.0, math.nan, math.inf)]
+        + [{"limit": 0}, {"scan": 0}, {"names": [""]}],
     )
     def test_filters_that_are_none(self, which: dict[str, Any]) -> None:
         with pytest.raises(ValueError):
             Selection(**which)
+
+    def test_details_are_compared_as_text(self, board: JobBoard) -> None:
+        details = {"order": {"id": 7, "of": "Zoë"}, "a.b": True, "rate": 1.5, "none": None}
+        job = board.post("a", details=details)
+        board.post("a", details={"order": {"id": 70}})
+
+        def found(**wanted: str) -> list[Job]:
+            return list(Selection(details=wanted).jobs(board))
+
+        for wanted in ({"order.id": "7", "order.of": "Zoë"}, {"a.b": "true"}, {"rate": "1.5"}, {"none": "null"}):
+            assert found(**wanted) == [job]
+        for wanted in ({"order.id": "7", "rate": "2"}, {"order.of.x": "Zoë"}, {"": "7"}, {"order.": "7"}, {"id": "7"}):
+            assert found(**wanted) == []
+
+    def test_a_search_stops_and_says_so(self, board: JobBoard) -> None:
+        jobs = board.post_many([Posting("a", key=f"k/{number}", details={"n": number % 2}) for number in range(6)])
+        stopped = list[int]()
+        assert list(Selection(key_contains="/", scan=5).jobs(board, stopped.append)) == jobs[:5]
+        assert list(Selection(details={"n": "1"}, scan=5).jobs(board, stopped.append)) == [jobs[1], jobs[3]]
+        assert stopped == [5, 5]
+        for whole in (Selection(key_contains="/", scan=6), Selection(key_contains="/", scan=None), Selection(scan=5)):
+            assert list(whole.jobs(board, stopped.append)) == jobs
+        assert list(Selection(key_contains="/", scan=5, limit=2).jobs(board, stopped.append)) == jobs[:2]
+        assert stopped == [5, 5]
 
     def test_of_what(self) -> None:
         targets = [Target("u", name, 0) for name in "aabbbcdefg"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
+from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
 from jobboard.cli.session import PRIORITY, Session, command, confirm, pass_session
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import (
@@ -119,7 +119,7 @@ def trash(session: Session, /, job: str | None, note: str | None, **which: Any) 
 @pass_session
 def trashed(session: Session, selection: Selection) -> None:
     """List the trash."""
-    jobs = selection.jobs(session.board())
+    jobs = selected(session, selection, session.board())
     rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
     session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
 

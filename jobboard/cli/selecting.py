@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +12,12 @@ from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
 from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
 from jobboard.operate.finding import find_job
-from jobboard.operate.selecting import Selection
+from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
+    from jobboard.job import Job
 
 #: So many refusals are told one by one.
 _MAX_REFUSALS = 20
@@ -32,12 +33,31 @@ _FILTERS = options(
     click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated."),
     click.option("--key", help="Only jobs with this key."),
     click.option("--key-prefix", metavar="TEXT", help="Only jobs whose keys begin with this text."),
+    click.option("--key-contains", metavar="TEXT", help="Only jobs whose keys have this text in them; see --scan."),
+    click.option(
+        "--detail",
+        "having",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=lambda _context, _parameter, given: _details_of(given),
+        help="Only jobs with this in their details, such as order.id=4711; may be repeated; see --scan.",
+    ),
+    click.option(
+        "--scan",
+        type=click.IntRange(min=0),
+        default=MAX_SCANNED,
+        show_default=True,
+        help="For --key-contains and --detail, look at so many jobs at most, and say so; 0: all.",
+    ),
     click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
     click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
     click.option("--reason", metavar="TEXT", help="Only jobs whose reason has this text in it."),
     click.option("--schedule", metavar="ID", help="Only jobs that this schedule posted."),
 )
-_FIELDS = ("states", "names", "key", "key_prefix", "owner", "older_than", "reason", "schedule", "limit")
+_FIELDS = (
+    "states", "names", "key", "key_prefix", "key_contains", "having", "owner", "older_than", "reason", "schedule",
+    "limit", "scan",
+)  # fmt: skip
 
 
 def selectors(among: Collection[JobState], limit: int | None = None) -> Callable[[Function], Function]:
@@ -68,18 +88,49 @@ def selectors(among: Collection[JobState], limit: int | None = None) -> Callable
 
 
 def is_filtered() -> bool:
-    """Whether the present command line has any of these options but ``--limit``."""
-    return any(is_given(field) for field in _FIELDS if field != "limit")
+    """Whether the present command line has any of these options but ``--limit`` and ``--scan``."""
+    return any(is_given(field) for field in _FIELDS if field not in ("limit", "scan"))
 
 
 def _selection_of(
-    among: Collection[JobState], *, states: Sequence[str], names: Sequence[str], limit: int, **filters: Any
+    among: Collection[JobState],
+    *,
+    states: Sequence[str],
+    names: Sequence[str],
+    limit: int,
+    scan: int,
+    having: dict[str, str],
+    **filters: Any,
 ) -> Selection:
     wanted = {JobState(state.upper()) for state in states}
     if not wanted <= set(among):
         known = ", ".join(sorted(state.value.lower() for state in among))
         raise click.UsageError(f"--state: this command is for jobs that are {known}")
-    return Selection(states=wanted or among, names=names or None, limit=limit or None, **filters)
+    return Selection(
+        states=wanted or among,
+        names=names or None,
+        limit=limit or None,
+        scan=scan or None,
+        details=having or None,
+        **filters,
+    )
+
+
+def _details_of(given: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    if bad := [name for name, equals, _ in pairs if not (name and equals)]:
+        raise click.UsageError(f"--detail needs NAME=VALUE, such as order.id=4711, not {bad[0]!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def selected(session: Session, selection: Selection, board: JobBoard) -> Iterator[Job]:
+    """Iterate over the jobs; warn if the search has stopped before the end."""
+
+    def stopped(number: int) -> None:
+        narrower = "give --job-name or --state, or --scan 0 for all"
+        session.output.warn(f"looked at the first {number} jobs only; there are more: {narrower}")
+
+    return selection.jobs(board, stopped)
 
 
 #: Of the commands that change jobs: one, some by filters, or all.
@@ -108,7 +159,7 @@ def change_selected(
     if (job is not None) + everything + is_filtered() != 1:
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all; see --help")
     board, output = session.board(), session.output
-    targets = targets_of([find_job(board, job)] if job is not None else selection.jobs(board))
+    targets = targets_of([find_job(board, job)] if job is not None else selected(session, selection, board))
     if targets and not yes and not confirm(f"{verb} {of_what(targets)}?"):
         raise click.ClickException("nothing was changed")
     with output.progress(verb, len(targets)) as step:

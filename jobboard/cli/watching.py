@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.cli.output import shown
-from jobboard.cli.selecting import selectors
+from jobboard.cli.selecting import selected, selectors
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import EventKind, JobEvent
@@ -55,7 +55,7 @@ def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) 
     """List jobs in the order in which they are claimed; without --state those on the board."""
     board, most = session.board(), selection.limit
     chosen = selection if is_given("states") else replace(selection, states=LIVE)
-    jobs = replace(chosen, limit=most and most + 1).jobs(board)
+    jobs = selected(session, replace(chosen, limit=most and most + 1), board)
     listed = itertools.islice(jobs, most)
     rows = [row_of(job) for job in listed] if columns is None else [_fields_of(job, columns) for job in listed]
     session.output.table(columns or _JOB_COLUMNS, rows, empty="no jobs", droppable=columns is None)
@@ -89,7 +89,7 @@ def _fields_of(job: Job, columns: tuple[str, ...]) -> dict[str, Any]:
 def export(session: Session, selection: Selection, details: bool, errors: bool) -> None:
     """Write jobs as JSON, one a line, in the order of claims; without --state those on the board."""
     chosen = selection if is_given("states") else replace(selection, states=LIVE)
-    for job in chosen.jobs(session.board()):
+    for job in selected(session, chosen, session.board()):
         session.output.data(export_of(job, with_details=details, with_errors=errors))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,13 +16,20 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
+#: How many jobs are looked at for a part of a key or a detail, unless more are asked for.
+MAX_SCANNED = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which jobs; all filters must fit, and None filters nothing. The store serves ``states`` and ``names``.
 
     :param states: by default those on the board.
-    :param key: the whole key; ``key_prefix``: its beginning.
+    :param key: the whole key; ``key_prefix``: its beginning; ``key_contains``: a part of it.
+    :param details: name -> value, both as text: ``{"order.id": "4711"}``. Numbers and the like are compared as JSON has
+        them.
+    :param scan: with ``key_contains`` or ``details``, look at the first so many jobs of these states and names only;
+        None: at all.
     :param owner: the beginning of the owner's name, of a complete job that of its last owner.
     :param older_than: at least so many seconds old: since it came into the trash for a trashed job, otherwise since it
         was posted.
@@ -44,21 +52,28 @@ class Selection:
     kind: str | None = None
     uuid: str | None = None
     limit: int | None = None
+    key_contains: str | None = None
+    details: Mapping[str, str] | None = None
+    scan: int | None = MAX_SCANNED
 
     def __post_init__(self) -> None:
         check_names(self.names)
         if self.older_than is not None:
             check_delay(self.older_than, "older_than")
-        if self.limit is not None:
-            check_count("limit", self.limit)
+        for what, number in (("limit", self.limit), ("scan", self.scan)):
+            if number is not None:
+                check_count(what, number)
 
-    def jobs(self, board: JobBoard) -> Iterator[Job]:
+    def jobs(self, board: JobBoard, stopped: Callable[[int], object] = lambda number: None) -> Iterator[Job]:
         """Iterate over the jobs in claim order; reads those of its states and names, 500 a request.
 
+        :param stopped: called if ``scan`` ends the search while there are more jobs; with how many were looked at.
         :raises BoardUnavailable: the store can't be reached.
         """
         fits = self.test(board)
         jobs = board.iterjobs(names=self.names, states=self.states)
+        if self.scan is not None and (self.key_contains is not None or self.details):
+            jobs = _first(jobs, self.scan, stopped)
         return islice(filter(fits, jobs), self.limit)
 
     def test(self, board: JobBoard) -> Callable[[Job], bool]:
@@ -79,6 +94,8 @@ class Selection:
         tests: list[tuple[object, Callable[[Job], bool]]] = [
             (self.key, lambda job: job.key == self.key),
             (self.key_prefix, lambda job: (job.key or "").startswith(self.key_prefix or "")),
+            (self.key_contains, lambda job: (self.key_contains or "") in (job.key or "")),
+            (self.details or None, lambda job: _has_details(job, self.details or {})),
             (self.owner, lambda job: (job.record.owner or "").startswith(self.owner or "")),
             (self.reason, lambda job: (self.reason or "") in (job.record.reason or "")),
             (self.schedule, lambda job: job.schedule_id == self.schedule),
@@ -87,6 +104,27 @@ class Selection:
             (before, lambda job: _since(job) <= (before or 0.0)),
         ]
         return [test for value, test in tests if value is not None]
+
+
+def _first(jobs: Iterator[Job], number: int, stopped: Callable[[int], object]) -> Iterator[Job]:
+    yield from islice(jobs, number)
+    if next(jobs, None) is not None:
+        stopped(number)
+
+
+def _has_details(job: Job, wanted: Mapping[str, str]) -> bool:
+    return all(_text_at(job.details, name) == text for name, text in wanted.items())
+
+
+def _text_at(details: object, name: str) -> str | None:
+    """Return the value of this name, which may be a path with dots, as text; None if there is none."""
+    if not isinstance(details, dict):
+        return None
+    if name not in details:
+        first, _, rest = name.partition(".")
+        return _text_at(details.get(first), rest) if rest else None
+    value = details[name]
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _since(job: Job) -> float:
