@@ -187,7 +187,7 @@ def test_books_of_any_bytes(harness: ZooKeeperHarness, operator: KazooClient) ->
     for raw in BAD_BYTES:
         bad = LogBook("journal")
         board.save_book(bad)
-        operator.set(f"{root_of(board)}/books/{bad.uuid}", raw)
+        operator.set(board._backend._layout.book(bad.uuid), raw)  # type: ignore[attr-defined]
         for call in (lambda bad=bad: board.load_book(bad.uuid), lambda bad=bad: board.save_book(bad)):
             with pytest.raises(BoardUnavailable, match="can't be decoded"):
                 call()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jobboard.events import EventKind, HistoryEntry, JobEvent
     from jobboard.fetching import backend, fetch
     from jobboard.job import Job, Posting, Record, Undecodable
-    from jobboard.logbook import BookInfo, LogBook
+    from jobboard.logbook import BookInfo, BookRef, LogBook
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
     from jobboard.schedules.schedule import Schedule
@@ -68,6 +68,7 @@ __all__ = [
     "BoardStats",
     "BoardUnavailable",
     "BookInfo",
+    "BookRef",
     "Broken",
     "Calendar",
     "Cancelled",
@@ -129,7 +130,7 @@ _NAMES = {
     "events": "EventKind HistoryEntry JobEvent",
     "fetching": "backend fetch",
     "job": "Job Posting Record Undecodable",
-    "logbook": "BookInfo LogBook",
+    "logbook": "BookInfo BookRef LogBook",
     "scheduler": "Scheduler",
     "schedules.collection": "Schedules",
     "schedules.schedule": "Schedule",

@@ -14,7 +14,7 @@ from jobboard.codec import decode
 from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
 from jobboard.events import EventKind, HistoryEntry
-from jobboard.logbook import LogBook
+from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
 from jobboard.states import JobPriority, JobState
 from jobboard.validation import check_expiry, check_timeout, moment
@@ -25,7 +25,7 @@ class Posting:
     """One job for :meth:`JobBoard.post_many`; the fields are the arguments of :meth:`JobBoard.post`."""
 
     name: str
-    book: LogBook | None = None
+    book: LogBook | BookRef | None = None
     details: dict[str, Any] | None = None
     priority: JobPriority | str = JobPriority.NORMAL
     key: str | None = None
@@ -118,6 +118,20 @@ class Board(Protocol):
     def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
 
 
+def check_not_elsewhere(uuid: str, ref: BookRef | None) -> None:
+    """Raise :class:`NotFound` if a job's book is not on its board."""
+    if ref is not None:
+        raise NotFound(f"the book of job {uuid} is not on this board, but where its book_ref says: {ref}")
+
+
+def _ref_of(payload: Payload) -> BookRef | None:
+    """Return where a book is; None if that can't be read."""
+    try:
+        return BookRef(str(payload.book_kind), str(payload.book_address), str(payload.book_name), payload.book_uuid)
+    except ValueError:
+        return None
+
+
 class JobHandle:
     """What every handle has that names one job: a :class:`Job`, or an :class:`~jobboard.aio.AsyncJob`."""
 
@@ -153,14 +167,14 @@ class Job(JobHandle):
     """A light handle on one job.
 
     The posting's fields are plain attributes and never change: uuid, name, details, priority, sequence, created_on,
-    key, run_at, max_attempts, book_uuid, book_name, schedule_id, fire_time. :attr:`record` is what the last read saw,
-    and costs no request; ``state``, ``owner``, ``attempts``, ``history`` and their like ask the store each time.
-    ``token`` is set on the handle that claimed.
+    key, run_at, max_attempts, book_uuid, book_name, book_ref, schedule_id, fire_time. :attr:`record` is what
+    the last read saw, and costs no request; ``state``, ``owner``, ``attempts``, ``history`` and their like ask the
+    store each time. ``token`` is set on the handle that claimed.
     """
 
     __slots__ = (
-        "__weakref__", "_reader", "_record", "_row", "board", "book_name", "book_uuid", "details", "fire_time", "key",
-        "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
+        "__weakref__", "_reader", "_record", "_row", "board", "book_name", "book_ref", "book_uuid", "details",
+        "fire_time", "key", "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
     )  # fmt: skip
     board: Board
 
@@ -179,6 +193,8 @@ class Job(JobHandle):
         self.details: dict[str, Any] | None = payload.details if payload else None
         self.book_uuid = payload.book_uuid if payload else None
         self.book_name = payload.book_name if payload else None
+        #: Where its book is, if that is elsewhere than on the board.
+        self.book_ref = _ref_of(payload) if payload and payload.book_kind is not None else None
         self.schedule_id = payload.schedule_id if payload else None
         self.fire_time = moment(payload.fire_time) if payload and payload.fire_time is not None else None
         self.token = token
@@ -276,7 +292,11 @@ class Job(JobHandle):
 
     @property
     def book(self) -> LogBook | None:
-        """The logbook that the job points at, loaded anew; None if it has none."""
+        """The logbook that the job points at, loaded anew; None if it has none.
+
+        :raises NotFound: it is gone, or elsewhere: :attr:`book_ref` says where.
+        """
+        check_not_elsewhere(self.uuid, self.book_ref)
         return None if self.book_uuid is None else self.board.load_book(self.book_uuid)
 
     def expires_in(self) -> float | None:

@@ -15,8 +15,10 @@ from jobboard.validation import is_moment
 #: Raise it with whatever an older reader would misread; such a reader leaves the job to others (see ``NewerFormat``).
 #: A posting of any format begins with a list whose first item is this number, below 128.
 _FORMAT = 1
-#: The format with a trace, which only postings that have one are of.
-_TRACED_FORMAT = 2
+#: How many fields the head of each format has. A trace comes in the second, which only postings that have one are of;
+#: where the book is comes in the third, which only those are of whose book is elsewhere.
+_FIELDS = {_FORMAT: 4, 2: 5, 3: 7}
+_MAX_FORMAT = max(_FIELDS)
 #: More bytes than a head with the longest names can have.
 _MAX_HEAD = 4096
 #: The head of most postings: no book, no schedule; what begins with it needs no second look.
@@ -30,7 +32,8 @@ EMPTY_PAYLOAD = _PLAIN_HEAD + _EMPTY
 class Payload:
     """The content of a posting. ``schedule_id`` and ``fire_time`` are set on what a schedule posted.
 
-    ``trace`` is the context of the trace that it was posted in, such as ``{"traceparent": ...}``.
+    ``trace`` is the context of the trace that it was posted in, such as ``{"traceparent": ...}``. ``book_kind`` and
+    ``book_address`` are set if the book is elsewhere.
     """
 
     details: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -39,6 +42,8 @@ class Payload:
     schedule_id: str | None = None
     fire_time: float | None = None
     trace: dict[str, str] | None = None
+    book_kind: str | None = None
+    book_address: str | None = None
 
 
 def pack_payload(
@@ -56,8 +61,11 @@ def pack_payload(
         if not isinstance(arrived, dict):
             arrived = _details_of(details, None)
     head = payload.book_uuid, payload.book_name, payload.schedule_id, payload.fire_time
+    if payload.book_kind is not None:
+        longer = *head, payload.trace, payload.book_kind, payload.book_address
+        return msgpack.packb([_MAX_FORMAT, *longer]) + details, Payload(arrived, *longer)
     if payload.trace is not None:
-        return msgpack.packb([_TRACED_FORMAT, *head, payload.trace]) + details, Payload(arrived, *head, payload.trace)
+        return msgpack.packb([2, *head, payload.trace]) + details, Payload(arrived, *head, payload.trace)
     if head == (None, None, None, None):
         return _PLAIN_HEAD + details, Payload(arrived)
     return msgpack.packb([_FORMAT, *head]) + details, Payload(arrived, *head)
@@ -73,14 +81,14 @@ def unpack_payload(data: bytes, converter: Converter | None = None) -> Payload:
         return Payload()
     if data.startswith(_PLAIN_HEAD):
         return Payload(_details_of(data[len(_PLAIN_HEAD) :], converter))
-    (book_uuid, book_name, schedule_id, fire_time, trace), details = _split(data)
-    for text in (book_uuid, book_name, schedule_id):
+    (book_uuid, book_name, schedule_id, fire_time, trace, *elsewhere), details = _split(data)
+    for text in (book_uuid, book_name, schedule_id, *elsewhere):
         if text is not None and not isinstance(text, str):
             raise ValueError("not a posting: its head holds something else than texts")
     if fire_time is not None and not is_moment(fire_time):
         raise ValueError("not a posting: its fire time is no moment")
     _check_trace(trace)
-    return Payload(_details_of(details, converter), book_uuid, book_name, schedule_id, fire_time, trace)
+    return Payload(_details_of(details, converter), book_uuid, book_name, schedule_id, fire_time, trace, *elsewhere)
 
 
 def trace_of(data: bytes) -> dict[str, str]:
@@ -90,7 +98,7 @@ def trace_of(data: bytes) -> dict[str, str]:
     """
     if data.startswith(_PLAIN_HEAD):
         return {}
-    trace = _split(data)[0][-1]
+    trace = _split(data)[0][4]
     _check_trace(trace)
     return trace or {}
 
@@ -101,7 +109,7 @@ def _check_trace(trace: Any) -> None:
 
 
 def _split(data: bytes) -> tuple[list[Any], bytes]:
-    """Return the five fields of the head, the last of which few have, and the details as they are."""
+    """Return the seven fields of the head, the last of which few have, and the details as they are."""
     unpacker = msgpack.Unpacker(raw=False, strict_map_key=True, ext_hook=refuse_extension, max_buffer_size=_MAX_HEAD)
     unpacker.feed(data[:_MAX_HEAD])
     try:
@@ -109,16 +117,15 @@ def _split(data: bytes) -> tuple[list[Any], bytes]:
         form = unpacker.unpack()
     except Exception as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
-    check_format("a posting", form, _FORMAT if form == _FORMAT else _TRACED_FORMAT)
-    is_traced = form == _TRACED_FORMAT
-    wanted = 5 if is_traced else 4
+    check_format("a posting", form, form if type(form) is int and form in _FIELDS else _MAX_FORMAT)
+    wanted = _FIELDS[form]
     try:
         fields = [unpacker.unpack() for _ in range(wanted)]
     except Exception as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
     if length != 1 + wanted:
         raise ValueError("not a posting: its head has other fields")
-    return fields if is_traced else [*fields, None], data[unpacker.tell() :]
+    return fields + [None] * (_FIELDS[_MAX_FORMAT] - wanted), data[unpacker.tell() :]
 
 
 def _details_of(data: bytes, converter: Converter | None) -> dict[str, Any]:

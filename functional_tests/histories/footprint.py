@@ -19,10 +19,10 @@ from jobboard.backends.memory.registry import store_of
 from jobboard.testing import eventually
 
 #: The folders of a ZooKeeper board that are cut into parts; these, up to 64 each, stay for good.
-_PARTED = {"jobs", "keys", "blobs", "schedules"}
+_PARTED = {"jobs", "keys", "blobs", "schedules", "books", "entries"}
 #: For how many seconds a member of etcd that has just started may refuse.
 _READY_WITHIN = 10.0
-_TABLES = ("jobs", "journal", "pauses", "entities", "books", "schedules")
+_TABLES = ("jobs", "journal", "pauses", "entities", "books", "book_entries", "schedules")
 
 
 def of_memory(space: str, board: str) -> dict[str, int]:

@@ -18,7 +18,7 @@ from jobboard.client.reader import END_EVENTS, LAST_ANSWER_TIMEOUT, EndWait, Job
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job, JobHandle, Record, result_of, row_of
-from jobboard.logbook import LogBook
+from jobboard.logbook import BookRef, LogBook
 from jobboard.states import JobState
 from jobboard.validation import check_timeout
 
@@ -40,6 +40,7 @@ class AsyncJob(JobHandle, Twin):
     max_attempts: int | None
     book_uuid: str | None
     book_name: str | None
+    book_ref: BookRef | None
     schedule_id: str | None
     fire_time: datetime | None
     trace: dict[str, str]

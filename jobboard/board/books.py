@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid as uuids
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -73,10 +74,7 @@ class Books:
         step = BookSave(book.uuid, version, book.version, head, written, fence)
         outcome = self._client.call(backend.books.save, step)
         if outcome is SaveOutcome.LOST and fence is not None:
-            raise ClaimLost(
-                f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token}) does not hold any more; "
-                f"{book!r} was not saved"
-            )
+            raise self._lost(book, fence)
         if outcome is SaveOutcome.STALE:
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
         book.version, book.owner = version, owner
@@ -91,6 +89,18 @@ class Books:
         if token is None or who is None:
             raise ClaimLost(f"this handle on job {uuid} holds no claim")
         return Fence(uuid, who, token)
+
+    def _lost(self, book: LogBook, fence: Fence) -> ClaimLost:
+        row = None
+        with contextlib.suppress(BoardUnavailable):
+            row = self._client.call(self._backend.read, [fence.uuid])[0]
+        state = None if row is None else row.state
+        claim = f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token})"
+        return ClaimLost(
+            f"{book!r} was not saved: {claim} does not hold any more; the job is {state or 'gone'}",
+            owner=None if row is None else row.owner,
+            state=state,
+        )
 
     def _check(self, book: LogBook, count: int, changed: list[StoredEntry], removed: list[str]) -> None:
         """Check what is written as its readers will."""

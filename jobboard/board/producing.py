@@ -16,7 +16,7 @@ from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
 from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.job import Job, JobHandle, Posting
-from jobboard.logbook import LogBook
+from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import LIVE, JobPriority
 from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
@@ -36,7 +36,7 @@ class Producing:
     def post(
         self,
         name: str,
-        book: LogBook | None = None,
+        book: LogBook | BookRef | None = None,
         details: dict[str, Any] | None = None,
         priority: JobPriority | str = JobPriority.NORMAL,
         *,
@@ -53,7 +53,8 @@ class Producing:
         Atomic and durable. Idempotent by ``uuid``: posting the same one again returns the job that is there, or was.
 
         :param name: which handler runs it; at most 255 bytes.
-        :param book: a logbook that the job points at; a new one is saved first.
+        :param book: a logbook that the job points at; a new one is saved first. Or a
+            :class:`~jobboard.BookRef` to one that is elsewhere.
         :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
         :param priority: a :class:`~jobboard.JobPriority` or its name.
         :param key: unique among the live jobs of this name.
@@ -204,15 +205,17 @@ class Producing:
 
     def _payload_of(self, posting: Posting, uuid: str) -> tuple[bytes, Payload]:
         book = posting.book
-        if book is not None and not isinstance(book, LogBook):
-            raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
-        if book is not None and book.owned:
+        if book is not None and not isinstance(book, (LogBook, BookRef)):
+            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}")
+        if isinstance(book, LogBook) and book.owned:
             _check_owned(book, posting, uuid)
         trace = telemetry.trace_of_post(self._client.name, posting.name) if telemetry.is_on() else None
         if book is None and posting.details is None and trace is None:
             return EMPTY_PAYLOAD, Payload()
         details = {} if posting.details is None else posting.details
         payload = Payload(details, book.uuid if book else None, book.name if book else None, trace=trace)
+        if isinstance(book, BookRef):
+            payload.book_kind, payload.book_address = book.kind, book.address
         return pack_payload(payload, largest=self._client.largest_details, converter=self._client.converter)
 
 

@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 import click
 from click.shell_completion import shell_complete
 
-from jobboard.cli import conducting, doctoring, judging, measuring, operating, producing, serving, watching
+from jobboard.cli import booking, conducting, doctoring, judging, measuring, operating, producing, serving, watching
 from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -76,6 +76,14 @@ for module in (producing, doctoring, judging, measuring, watching, operating, co
 cli.add_command(
     ScheduleGroup("schedule", help="Schedules: what is posted when.", epilog=f"\b\nExamples:\n{_SCHEDULE_EXAMPLES}")
 )
+book_group = click.Group(
+    "book",
+    help="Logbooks: what jobs write down for those who go on.",
+    epilog="\b\nExamples:\n  jobboard book ls\n  jobboard book show 3f2a --details",
+)
+for command in booking.COMMANDS:
+    book_group.add_command(command)
+cli.add_command(book_group)
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:

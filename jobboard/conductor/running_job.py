@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard
 from jobboard.converter import Converter
-from jobboard.job import Job, converter_of, row_of
+from jobboard.job import Job, check_not_elsewhere, converter_of, row_of
 from jobboard.logbook import LogBook
 from jobboard.payload import unpack_payload
 
@@ -26,6 +26,7 @@ _KNOWN = frozenset(
         "max_attempts",
         "book_uuid",
         "book_name",
+        "book_ref",
         "schedule_id",
         "fire_time",
         "token",
@@ -199,10 +200,12 @@ class RunningJob:
     def book(self) -> LogBook | None:
         """The logbook that the job points at, loaded anew; None if it has none.
 
-        :raises NotFound: the logbook is gone.
+        :raises NotFound: it is gone, or elsewhere: ``book_ref`` says where.
         :raises BoardUnavailable: the store did not answer.
         """
-        uuid = self._snapshot.book_uuid
+        job = self._snapshot
+        check_not_elsewhere(job.uuid, job.book_ref)
+        uuid = job.book_uuid
         return None if uuid is None else self._context.load_book(uuid)
 
     def save_book(self, book: LogBook) -> None:

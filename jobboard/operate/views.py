@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Collection, Iterable
+from dataclasses import asdict
 from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
         "result": record.result,
         "book_uuid": job.book_uuid,
         "book_name": job.book_name,
+        "book_ref": None if job.book_ref is None else asdict(job.book_ref),
         "schedule_id": job.schedule_id,
         "fire_time": job.fire_time,
         "history": [line_of(line) for line in record.history],

@@ -24,7 +24,7 @@ from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
 
 #: What a later jobboard may write; this one knows only how it begins.
-NEWER_BODY = bytes(msgpack.packb([3, {"book": None}, msgpack.ExtType(9, b"new")])) + b"anything"
+NEWER_BODY = bytes(msgpack.packb([4, {"book": None}, msgpack.ExtType(9, b"new")])) + b"anything"
 NEWER_SCHEDULE = bytes(msgpack.packb([2, "of another shape"]))
 
 

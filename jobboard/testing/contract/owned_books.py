@@ -79,8 +79,9 @@ class OwnedBookCases(Case):
         with pytest.raises(ClaimLost):
             board.save_book(book, hold=late)
         owner = claim_one(other, "alice")
-        with pytest.raises(ClaimLost):
+        with pytest.raises(ClaimLost) as lost:
             board.save_book(book, hold=late)
+        assert (lost.value.owner, lost.value.state) == ("alice", JobState.CLAIMED)
         with pytest.raises(ClaimLost):
             board.save_book(book, hold=board.get(late.uuid))
         assert other.load_book(book.uuid).named == {}

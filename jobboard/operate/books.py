@@ -1,0 +1,50 @@
+"""Logbooks as operators name and see them."""
+
+from __future__ import annotations
+
+import re
+import uuid as uuids
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from jobboard.errors import NotFound
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.logbook import BookInfo, LogBook
+
+_PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
+
+
+def book_row(info: BookInfo) -> dict[str, Any]:
+    """Return what a list of books shows."""
+    return asdict(info)
+
+
+def book_view(book: LogBook, *, with_details: bool = False) -> dict[str, Any]:
+    """Return a book as plain data; what is in it only on request."""
+    view: dict[str, Any] = {
+        "uuid": book.uuid, "name": book.name, "owner": book.owner, "version": book.version,
+        "journal_entries": len(book.entries), "named_entries": len(book.named),
+    }  # fmt: skip
+    return view | {"meta": book.meta, "entries": book.entries, "named": book.named} if with_details else view
+
+
+def find_book(board: JobBoard, text: str) -> str:
+    """Return the uuid of the book that an operator names by its uuid, or by the beginning of one that no other has.
+
+    The beginning of a uuid costs a pass over the list of books; a uuid no request.
+
+    :raises NotFound: no book has that beginning, or several have; the message says which.
+    """
+    try:
+        return str(uuids.UUID(text))
+    except ValueError:
+        pass
+    if not _PREFIX.match(text):
+        raise NotFound(f"no logbook {text!r}; give a uuid, or the first 4 or more characters of one")
+    found = [info.uuid for info in board.books() if info.uuid.startswith(text.lower())]
+    if len(found) != 1:
+        what = "no logbook's uuid begins" if not found else f"the uuids of {len(found)} logbooks begin"
+        raise NotFound(f"{what} with {text!r} on board {board.name!r}; see: book ls")
+    return found[0]
