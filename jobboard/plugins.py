@@ -1,4 +1,4 @@
-"""Finds backends and executors among the installed packages' entry points."""
+"""Finds backends, executors and triggers among the installed packages' entry points."""
 
 from __future__ import annotations
 

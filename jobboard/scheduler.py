@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from jobboard.board import JobBoard, client_of
@@ -127,12 +127,18 @@ class Scheduler:
         self._woken.set()
         return threading.current_thread() is not self._thread and self.wait(timeout)
 
-    def subscribe(self, callback: Callable[[JobEvent], None]) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None
+    ) -> Callable[[], None]:
         """Call ``callback`` with later events of the board's schedules, as :meth:`JobBoard.subscribe` does.
 
+        What it raises is logged, and disturbs neither the scheduler nor other callbacks.
+
+        :param kinds: only events of these kinds, such as ``MISSED``, also those of jobs, such as ``TRASHED``; None for
+            all events of schedules.
         :returns: a function that ends the subscription; idempotent.
         """
-        return self._board.subscribe(callback, SCHEDULE_EVENTS)
+        return self._board.subscribe(callback, SCHEDULE_EVENTS if kinds is None else kinds)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobboard import Cron, JobBoard, MissingExtra, Schedule, Scheduler, backend
+from jobboard import At, Cron, EventKind, JobBoard, JobEvent, MissingExtra, Schedule, Scheduler, backend
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
@@ -81,3 +82,32 @@ def test_a_host_without_cronsim_leaves_cron_to_others(board: JobBoard, monkeypat
     assert board.schedules.get("nightly").state == "active"
     assert fire(board) == 1
     assert {job.schedule_id for job in board.iterjobs()} == {"nightly", "report"}
+
+
+def test_a_listener_gets_the_kinds_that_it_wants_and_may_raise() -> None:
+    with backend("listeners", "memory://listeners") as board:
+        listen_on(board)
+
+
+def listen_on(board: JobBoard) -> None:
+    scheduler = Scheduler(board)
+    heard: list[EventKind] = []
+
+    def fails(event: JobEvent) -> None:
+        raise RuntimeError("a listener that fails")
+
+    unsubscribe = [scheduler.subscribe(fails), scheduler.subscribe(lambda event: heard.append(event.kind), _KINDS)]
+    scheduler.start()
+    try:
+        board.schedules.add(Schedule("once", At(datetime.now(UTC) - timedelta(hours=1)), "write"))
+        board.schedules.add(Schedule("late", At(datetime.now(UTC) - timedelta(hours=1)), "write", misfire_grace=1))
+        eventually(lambda: board.job_count == 1)
+        board.trash(next(board.iterjobs()), "an operator", force=True)
+        eventually(lambda: sorted(heard) == sorted(_KINDS))
+    finally:
+        for each in unsubscribe:
+            each()
+        assert scheduler.stop(10)
+
+
+_KINDS = (EventKind.MISSED, EventKind.TRASHED)

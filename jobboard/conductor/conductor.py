@@ -11,16 +11,13 @@ from typing import Any, TypeVar
 
 from jobboard.board import JobBoard
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.by_handler import load_executor
 from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.run import ConductorOptions, ConductorRun
 from jobboard.heartbeat import worker_id
-from jobboard.plugins import load_plugin
 from jobboard.validation import check_count, check_delay, check_expiry, check_text, check_timeout
-
-_NAMESPACE = "jobboard.executors"
 
 #: Seconds after which a waiting main thread runs again. Python runs signal handlers in that thread only, and a signal
 #: that another thread got (as happens after a SIGCONT) does not wake it.
@@ -42,7 +39,8 @@ class Conductor:
     :param board: connected, and stays connected; the conductor survives the store's absence.
     :param handlers: what is registered when the conductor starts; only jobs of these names are claimed.
     :param concurrency: how many handlers run at a time, which is the number of its slots.
-    :param executor: ``"thread"``, ``"process"``, ``"asyncio"``, or another entry point of ``jobboard.executors``.
+    :param executor: ``"thread"``, ``"process"``, ``"asyncio"``, or another entry point of ``jobboard.executors``; for
+        the handlers that name none of their own.
     :param expiry: seconds that a claim lasts without renewal; it is renewed three times in that time.
     :param grace: seconds that a handler has to end after a cancel, before its claim ends and an executor that can kill
         it does so; and to return once its claim is over (lost, timed out), before its slot counts as stuck.
@@ -91,8 +89,9 @@ class Conductor:
             max_stuck=concurrency if max_stuck is None else check_count("max_stuck", max_stuck, 0),
             prefetch=prefetch,
             executor=check_text("executor", executor),
-            executor_class=_load_executor(executor),
         )
+        for each in {executor, *(handler.executor for handler in handlers if handler.executor is not None)}:
+            load_executor(each)
         if on_stuck not in ("stay", "exit"):
             raise ValueError(f'on_stuck must be "stay" or "exit"; got {on_stuck!r}')
         self._exits_when_stuck = on_stuck == "exit"
@@ -273,13 +272,3 @@ def _call_in_thread(function: Callable[[], _Value]) -> _Value:
             raise answer
         value: _Value = answer
         return value
-
-
-def _load_executor(name: str) -> type[Executor]:
-    try:
-        found = load_plugin(_NAMESPACE, name)
-    except LookupError as error:
-        raise ValueError(f"executor: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, Executor)):
-        raise ValueError(f"the entry point {name!r} is not an Executor")
-    return found

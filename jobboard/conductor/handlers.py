@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ class Handler:
     max_attempts: int
     backoff: Backoff
     timeout: float | None
+    #: Where it runs; None: in the conductor's own.
+    executor: str | None = None
 
     @property
     def is_async(self) -> bool:
@@ -56,6 +58,7 @@ class Handlers:
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
         timeout: float | None = None,
+        executor: str | None = None,
     ) -> Callable[[Function], Function]:
         """Register the decorated function for jobs of this name, and leave it as it is.
 
@@ -69,6 +72,7 @@ class Handlers:
         :param backoff: how long to wait between attempts.
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
+        :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
         :raises ValueError: the name has a handler already, or an option is out of its range.
         :raises TypeError: an argument is of another type, or the function can't be called with one job.
         """
@@ -78,7 +82,7 @@ class Handlers:
 
         def register(function: Function) -> Function:
             known_as = function.__name__ if name is None else name
-            self.add(known_as, function, max_attempts=max_attempts, backoff=backoff, timeout=timeout)
+            self.add(known_as, function, max_attempts=max_attempts, backoff=backoff, timeout=timeout, executor=executor)
             return function
 
         return register
@@ -91,6 +95,7 @@ class Handlers:
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
         timeout: float | None = None,
+        executor: str | None = None,
     ) -> None:
         """Register a function; arguments and errors as for :meth:`handler`."""
         check_text("a handler's name", name)
@@ -99,8 +104,10 @@ class Handlers:
         attempts = self._max_attempts if max_attempts is None else check_count("max_attempts", max_attempts)
         seconds = self._timeout if timeout is None else _check_timeout(timeout)
         pause = _check_backoff(backoff) or self._backoff
+        if executor is not None:
+            check_text("a handler's executor", executor)
         self._check_free(name)
-        self._handlers[name] = Handler(name, function, call_of(name, function), attempts, pause, seconds)
+        self._handlers[name] = Handler(name, function, call_of(name, function), attempts, pause, seconds, executor)
 
     def include(self, others: Handlers) -> None:
         """Register all handlers of another collection, with the options that they have there.
@@ -122,8 +129,12 @@ class Handlers:
 
     def copy(self) -> Handlers:
         """Return a copy that later registrations don't change."""
+        return self.only(self._handlers)
+
+    def only(self, names: Collection[str]) -> Handlers:
+        """Return a copy with the handlers of these names, and no others."""
         copied = Handlers(max_attempts=self._max_attempts, backoff=self._backoff, timeout=self._timeout)
-        copied._handlers.update(self._handlers)
+        copied._handlers.update((name, handler) for name, handler in self._handlers.items() if name in names)
         return copied
 
     def __getitem__(self, name: str) -> Handler:

@@ -17,7 +17,7 @@ from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
 from jobboard.conductor.execution import Execution, longest_of
-from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
@@ -42,7 +42,6 @@ class ConductorOptions:
     name: str
     concurrency: int
     executor: str
-    executor_class: type[Executor]
     expiry: float
     grace: float
     max_stuck: int
@@ -76,7 +75,7 @@ class ConductorRun:
         self._on_unhealthy = on_unhealthy
         expiry = options.expiry
         self._slots = Slots(options.concurrency)
-        self._executor = options.executor_class(handlers, options.concurrency, self._finished)
+        self._executor = executor_for(handlers, options.executor, options.concurrency, self._finished)
         self._stuck = StuckSlots(
             who, self._slots, self._executor, options.max_stuck, options.grace, self._stuck_changed
         )

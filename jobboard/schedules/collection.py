@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jobboard.backends.rows import JobRow, NewJob, ScheduleRow, ScheduleStep, Verdict
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
-from jobboard.errors import AlreadyScheduled, BoardUnavailable, NotFound, UnreadableSchedule
+from jobboard.errors import AlreadyScheduled, BoardUnavailable, MissingExtra, NotFound, UnreadableSchedule
 from jobboard.job import Job
 from jobboard.schedules.firing import Firing
 from jobboard.schedules.planning import due_at, fire_times
@@ -229,7 +229,7 @@ class Schedules:
         for row in self._rows():
             try:
                 yield self._readable_of(row)
-            except UnreadableSchedule:
+            except (UnreadableSchedule, MissingExtra):
                 continue
 
     def unreadable(self) -> list[Unreadable]:
@@ -238,7 +238,7 @@ class Schedules:
         for row in self._rows():
             try:
                 self._readable_of(row)
-            except UnreadableSchedule as error:
+            except (UnreadableSchedule, MissingExtra) as error:
                 found.append(Unreadable(row.id, str(error)))
         return found
 

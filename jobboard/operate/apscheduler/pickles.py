@@ -6,7 +6,7 @@ It is a machine of its own for the opcodes, not Python's unpickler: it makes pla
 
 from __future__ import annotations
 
-import pickletools  # nosec B403 - which only takes a pickle apart
+import pickletools  # nosec B403
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, timezone, tzinfo

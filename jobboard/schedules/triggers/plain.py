@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any
 
+from jobboard.errors import MissingExtra, UnknownBackend
+from jobboard.plugins import load_plugin
 from jobboard.schedules.triggers.all_of import AllOf
 from jobboard.schedules.triggers.any_of import AnyOf
 from jobboard.schedules.triggers.at import At
@@ -14,6 +16,8 @@ from jobboard.schedules.triggers.cron import Cron
 from jobboard.schedules.triggers.every import Every
 from jobboard.schedules.triggers.excluding import Excluding
 from jobboard.schedules.triggers.trigger import Trigger
+
+_NAMESPACE = "jobboard.triggers"
 
 #: Deeper than this nobody nests triggers, and what does so is no data of ours.
 _MAX_DEPTH = 16
@@ -25,7 +29,7 @@ def trigger_from_plain(data: object) -> Trigger:
     :raises TypeError: it is no dict, or one of its fields is of a wrong type.
     :raises ValueError: names the kind or the field that is wrong, missing or unknown. Unknown fields are refused, since
         whoever wrote them meant something by them.
-    :raises MissingExtra: a ``Cron`` without the package cronsim.
+    :raises MissingExtra: a ``Cron`` without the package cronsim, or a package's own kind without the package.
     """
     return _decode(data, 0)
 
@@ -37,6 +41,8 @@ def _decode(data: object, depth: int) -> Trigger:
         raise TypeError(f"a trigger's plain data must be a dict, not {type(data).__name__}")
     fields = dict(data)
     kind = fields.pop("kind", None)
+    if isinstance(kind, str) and "." in kind:
+        return _of_a_package(kind, fields)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"unknown kind of trigger: {kind!r}; there are {', '.join(_KINDS)}")
     required, optional, make = _KINDS[kind]
@@ -47,6 +53,21 @@ def _decode(data: object, depth: int) -> Trigger:
     if missing:
         raise ValueError(f"a trigger of kind {kind!r} needs its field {', '.join(sorted(missing))}")
     return make(fields, depth)
+
+
+def _of_a_package(kind: str, fields: dict[str, Any]) -> Trigger:
+    """Return the trigger of a package's own kind, which has a dot in its name."""
+    try:
+        found = load_plugin(_NAMESPACE, kind)
+    except (LookupError, UnknownBackend) as error:
+        # A scheduler that has the package posts these jobs.
+        raise MissingExtra(
+            f"triggers of kind {kind!r} need a package with the entry point in {_NAMESPACE}: {error}"
+        ) from None
+    made = found(**fields)
+    if not isinstance(made, Trigger) or made.to_plain().get("kind") != kind:
+        raise ValueError(f"the entry point {kind!r} in {_NAMESPACE} makes no trigger of this kind")
+    return made
 
 
 def _cron(fields: dict[str, Any], _depth: int) -> Trigger:
