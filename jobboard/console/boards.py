@@ -47,11 +47,13 @@ class ConsoleBoard:
         return self._board
 
     def part(self, make: Callable[[JobBoard], Part]) -> Part:
-        """Return what ``make`` returns for the open board: made once, closed with the console if it has a ``close``."""
-        board = self.open()
+        """Return what ``make`` returns for the board, which may not be connected yet.
+
+        Made once, and closed with the console if it has a ``close``.
+        """
         with self._lock:
             if make not in self._parts:
-                self._parts[make] = make(board)
+                self._parts[make] = make(self._board)
             part: Part = self._parts[make]
             return part
 

@@ -1,0 +1,96 @@
+"""The history of a board as rows of numbers: for charts, and for the tables beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobboard.operate.sampling import Bucket, Figures, Sampler
+from jobboard.operate.sampling.buckets import COUNTS, GAUGES, merged
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """For how long a chart goes back.
+
+    :ivar step: the seconds of each of its points. :ivar row: those of a row of the table beside it.
+    """
+
+    title: str
+    seconds: int
+    step: int
+    row: int
+
+
+#: By their names in URLs.
+SPANS = {
+    "1h": Span("1 hour", 3600, 60, 300),
+    "6h": Span("6 hours", 6 * 3600, 60, 1800),
+    "24h": Span("24 hours", 86_400, 600, 7200),
+    "7d": Span("7 days", 7 * 86_400, 600, 43_200),
+    "14d": Span("14 days", 14 * 86_400, 600, 86_400),
+}
+
+
+def span_named(name: str) -> str:
+    """Return the name if it is one, else that of an hour."""
+    return name if name in SPANS else "1h"
+
+
+def buckets_of(sampler: Sampler, span: Span, now: float) -> list[Bucket]:
+    """Return what is known of this time, oldest first; no request."""
+    since = now - span.seconds
+    return sampler.minutes(since) if span.step == 60 else sampler.ten_minutes(since)
+
+
+def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
+    """Return a list of moments, and one for each gauge and for each count a minute; None where nothing is known.
+
+    :param name: the job name that it is about; "" for all.
+    """
+    now = time.time()
+    buckets = {bucket.at: bucket for bucket in buckets_of(sampler, span, now)}
+    last = max(buckets, default=int(now) // span.step * span.step)
+    moments = range(last - span.seconds + span.step, last + 1, span.step)
+    found = [_figures_of(buckets.get(at), name) for at in moments]
+    lines: dict[str, list[Any]] = {"at": list(moments)}
+    for field in GAUGES:
+        lines[field] = [figures and getattr(figures, field) for figures in found]
+    # Of a minute that is not over the counts would look like a fall.
+    ended = [figures if at + span.step <= now else None for at, figures in zip(moments, found, strict=True)]
+    for field in COUNTS:
+        lines[field] = [figures and round(getattr(figures, field) * 60 / span.step, 2) for figures in ended]
+    return lines
+
+
+def table(sampler: Sampler, span: Span, name: str) -> list[dict[str, Any]]:
+    """Return the same in a dozen rows or so, the newest first: gauges at their largest, counts as sums."""
+    groups: dict[int, list[Bucket]] = {}
+    for bucket in buckets_of(sampler, span, time.time()):
+        groups.setdefault(bucket.at // span.row * span.row, []).append(bucket)
+    rows = []
+    for at in sorted(groups, reverse=True):
+        figures = _sum(groups[at], name)
+        rows.append({"at": at} | {field: getattr(figures, field) for field in GAUGES + COUNTS})
+    return rows
+
+
+def last_hour(sampler: Sampler) -> Bucket:
+    """Return the figures of the last hour, of each name of which they are known."""
+    return merged(0, sampler.minutes(time.time() - 3600))
+
+
+def _figures_of(bucket: Bucket | None, name: str) -> Figures | None:
+    if bucket is None:
+        return None
+    return bucket.names.get(name, Figures()) if name else bucket.total
+
+
+def _sum(buckets: Sequence[Bucket], name: str) -> Figures:
+    whole = Figures()
+    parts: Iterable[Figures | None] = (_figures_of(bucket, name) for bucket in buckets)
+    for figures in filter(None, parts):
+        whole.merge(figures)
+    return whole

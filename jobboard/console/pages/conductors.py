@@ -1,0 +1,127 @@
+"""Who works on the board: conductors and schedulers, alive, stuck, quiet or gone; and who holds jobs."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+
+from jobboard.board import JobBoard
+from jobboard.console.pages import Page
+from jobboard.console.shared import answers_of
+from jobboard.console.view import View
+from jobboard.entity import Entity
+from jobboard.operate.bulk import Target, of_what, release_all, targets_of
+from jobboard.operate.participants import is_quiet, names_of, number_of
+from jobboard.quiet import quiet_ones, set_quiet
+from jobboard.states import JobState
+
+#: So many participants are shown, so many claimed jobs are read for the list of owners, and so many released at once.
+_MAX_SHOWN, _MAX_CLAIMED, _MAX_RELEASED = 200, 2000, 500
+
+
+def show(view: View) -> Response:
+    """Show who is registered, and who holds how many of the first claimed jobs."""
+    answers, board = answers_of(view), view.board
+    entities = answers.get("entities", board.entities)
+    told = answers.get("quiet", lambda: quiet_ones(board))
+    owners = answers.get("owners", lambda: _owners(board), 5.0)
+    wanted = view.query("q").lower()
+    found = [_row(entity, told) for entity in entities if wanted in entity.name.lower()]
+    found.sort(key=lambda row: (not row["stuck"], not row["alive"], row["kind"], row["name"]))
+    known = {entity.name: entity.alive for entity in entities}
+    shown = [owner | {"alive": known.get(owner["name"])} for owner in owners if wanted in owner["name"].lower()]
+    return view.render(
+        "conductors.html",
+        rows=found[:_MAX_SHOWN],
+        left_out=max(0, len(found) - _MAX_SHOWN),
+        owners=shown[:_MAX_SHOWN],
+        most=_MAX_CLAIMED,
+        is_partial=sum(owner["jobs"] for owner in owners) == _MAX_CLAIMED,
+        q=view.query("q"),
+    )
+
+
+def act(view: View) -> Response:
+    """Let a conductor claim no more, or again."""
+    action, name = view.field("action"), view.field("name")
+    view.require("quiet")
+    if action not in ("quiet", "wake"):
+        raise HTTPException(400, "this form can make a conductor quiet, or wake it")
+    board = view.board
+    if name not in {entity.name for entity in board.entities() if entity.kind == "conductor"}:
+        raise HTTPException(404, f"no conductor {name!r} is registered on this board")
+    set_quiet(board, [name], action == "quiet")
+    answers_of(view).forget()
+    view.acted("quiet", [name])
+    return RedirectResponse(view.url("conductors", q=view.query("q")), 303)
+
+
+def show_release(view: View) -> Response:
+    """Show which claims of an owner would end."""
+    view.require("release")
+    owner = view.query("owner")
+    targets = _targets_of(view.board, owner)
+    return view.render("release_owner.html", owner=owner, targets=targets, what=of_what(targets), most=_MAX_RELEASED)
+
+
+def act_release(view: View) -> Response:
+    """End the claims of an owner that were shown, and that it still holds."""
+    view.require("release")
+    owner, shown = view.query("owner"), set(view.form.get("claim", []))
+    targets = [target for target in _targets_of(view.board, owner) if f"{target.uuid}/{target.token}" in shown]
+    reason = f"released in the console by {view.who}"
+    outcome = release_all(view.board, targets, lambda _: None, reason=reason)
+    answers_of(view).forget()
+    view.acted("release", [target.uuid for target in targets])
+    return view.render("release_owner.html", owner=owner, outcome=outcome, targets=[], what="", most=_MAX_RELEASED)
+
+
+def _targets_of(board: JobBoard, owner: str) -> list[Target]:
+    jobs = islice(board.iterjobs(states={JobState.CLAIMED}), _MAX_CLAIMED)
+    return targets_of(islice((job for job in jobs if job.record.owner == owner), _MAX_RELEASED))
+
+
+def _owners(board: JobBoard) -> list[dict[str, Any]]:
+    """Return the owners of the first claimed jobs, the one with most first."""
+    found: dict[str, dict[str, Any]] = {}
+    for job in islice(board.iterjobs(states={JobState.CLAIMED}), _MAX_CLAIMED):
+        new = {"name": job.record.owner or "", "jobs": 0, "names": set(), "oldest": job.created_on, "next_expiry": None}
+        owner = found.setdefault(job.record.owner or "", new)
+        owner["jobs"] += 1
+        owner["names"].add(job.name)
+        owner["oldest"] = min(owner["oldest"], job.created_on)
+        ends = [at for at in (owner["next_expiry"], job.record.expires_at) if at is not None]
+        owner["next_expiry"] = min(ends, default=None)
+    most_first = sorted(found.values(), key=lambda owner: (-owner["jobs"], owner["name"]))
+    return [owner | {"names": sorted(owner["names"])} for owner in most_first]
+
+
+def _row(entity: Entity, told: frozenset[str]) -> dict[str, Any]:
+    metadata = entity.metadata
+    return {
+        "kind": entity.kind,
+        "name": entity.name,
+        "alive": entity.alive,
+        "last_seen": entity.last_seen,
+        "host": metadata.get("host"),
+        "pid": metadata.get("pid"),
+        "running": number_of(entity, "running"),
+        "concurrency": number_of(entity, "concurrency"),
+        "stuck": number_of(entity, "stuck") if entity.alive else 0,
+        "stuck_names": sorted(names_of(entity, "stuck_names")),
+        "refused": sorted(names_of(entity, "refused")),
+        "fault": metadata.get("fault"),
+        "healthy": metadata.get("healthy") is not False,
+        "is_quiet": is_quiet(entity),
+        "will_be_quiet": entity.name in told,
+        "names": sorted(names_of(entity)),
+    }
+
+
+PAGES = (
+    Page("conductors", show, act, title="Conductors", order=50),
+    Page("conductors/release", show_release, act_release),
+)

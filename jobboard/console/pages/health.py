@@ -1,0 +1,64 @@
+"""The health of a board: its store and what it can do, versions, and records that contradict each other."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import metadata
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from jobboard.backends.rows import AuditFinding
+from jobboard.board import client_of
+from jobboard.console.pages import Page
+from jobboard.console.shared import answers_of, sampler_of
+from jobboard.console.view import View
+
+#: So many findings of a check are shown.
+_MAX_SHOWN = 200
+
+
+def show(view: View) -> Response:
+    """Show the store, its limits, and the versions of what runs here."""
+    return _page(view)
+
+
+def act(view: View) -> Response:
+    """Check the records of the board, or repair them."""
+    if view.field("action") == "repair":
+        view.require("repair")
+        findings = view.board.audit(repair=True)
+        view.acted("repair", [finding.uuid or finding.problem for finding in findings])
+        return _page(view, findings=findings, is_repaired=True)
+    if view.field("action") != "check":
+        raise HTTPException(400, "this form can check the board, and repair it")
+    # It reads every record, so of many who want it at once one does it.
+    findings = answers_of(view).get("audit", view.board.audit, 60.0)
+    return _page(view, findings=findings)
+
+
+def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaired: bool = False) -> Response:
+    client, board = client_of(view.board), view.board
+    server = answers_of(view).get("server", lambda: client.call(client.backend.maintenance.server_version), 60.0)
+    sampler = sampler_of(view)
+    sampler.start()
+    return view.render(
+        "health.html",
+        board=board,
+        server=server,
+        capabilities=asdict(board.capabilities),
+        limits={"retention": client.retention, "expiry": client.expiry, "patience": client.patience},
+        largest=client.largest_details,
+        version=metadata.version("jobboard"),
+        python=platform.python_version(),
+        sampler=sampler,
+        newest=sampler.newest,
+        findings=None if findings is None else findings[:_MAX_SHOWN],
+        more=max(0, len(findings or []) - _MAX_SHOWN),
+        is_repaired=is_repaired,
+    )
+
+
+PAGES = (Page("health", show, act, title="Health", order=80),)

@@ -1,0 +1,61 @@
+"""The names of jobs: how many wait and for how long, how long they run, and what is paused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+
+from jobboard.console.charting import last_hour
+from jobboard.console.pages import Page
+from jobboard.console.shared import answers_of, checked, sampler_of
+from jobboard.console.view import View
+from jobboard.validation import check_text
+
+#: The percentiles that are shown.
+_SHARES = {"p50": 0.5, "p95": 0.95}
+
+
+def show(view: View) -> Response:
+    """Show the names as the sampler saw them, and what is paused now."""
+    sampler, answers = sampler_of(view), answers_of(view)
+    seen = sampler.status()
+    paused = answers.get("paused", view.board.paused)
+    hour = answers.get("last hour", lambda: last_hour(sampler), 5.0)
+    wanted = view.query("q")
+    found = seen.get("names", {}) | {name: _NOTHING for name in paused if name and name not in seen.get("names", {})}
+    rows: list[dict[str, Any]] = []
+    for name, numbers in found.items():
+        if wanted.lower() in name.lower():
+            figures = hour.names.get(name)
+            durations = {
+                f"{what}_{label}": figures and getattr(figures, what).percentile(share)
+                for what in ("wait", "run")
+                for label, share in _SHARES.items()
+            }
+            counts = {what: getattr(figures, what, None) for what in ("finished", "failed")}
+            rows.append({**numbers, "name": name, "is_paused": name in paused, **durations, **counts})
+    left_out = seen.get("left_out", {}).get("names", 0)
+    return view.render(
+        "names.html", rows=rows, q=wanted, board_paused=None in paused, left_out=left_out, at=seen.get("at")
+    )
+
+
+_NOTHING = {"unclaimed": 0, "delayed": 0, "claimed": 0, "trashed": 0, "next_waits": None, "conductors": None}
+
+
+def act(view: View) -> Response:
+    """Pause or resume a name, or the board."""
+    action, name = view.field("action"), view.form.get("name", [""])[-1]
+    if action not in ("pause", "resume"):
+        raise HTTPException(400, "this form can pause and resume a name")
+    view.require(action)
+    change = view.board.pause if action == "pause" else view.board.resume
+    change(checked(check_text, "name", name) if name else None)
+    answers_of(view).forget()
+    view.acted(action, [name or "the whole board"])
+    return RedirectResponse(view.url("names", q=view.query("q")), 303)
+
+
+PAGES = (Page("names", show, act, title="Names", order=40),)

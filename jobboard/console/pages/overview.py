@@ -1,0 +1,63 @@
+"""The overview: is the board well, what is on it, and how was it before."""
+
+from __future__ import annotations
+
+from starlette.responses import JSONResponse, Response
+
+from jobboard.console.charting import SPANS, chart, span_named, table
+from jobboard.console.pages import Page
+from jobboard.console.shared import answers_of, sampler_of
+from jobboard.console.view import View
+from jobboard.operate.sampling import Sampler
+
+#: Seconds that a page waits for the first look; later ones wait for none.
+_FIRST_LOOK = 10.0
+#: How many names and groups of trash the overview has; their own pages have more.
+_MAX_ROWS = 10
+
+
+def show(view: View) -> Response:
+    """Show the newest status, as the sampler saw it; no request."""
+    sampler = sampler_of(view)
+    status = sampler.status(_FIRST_LOOK)
+    span, name = span_named(view.query("span")), view.query("name")
+    rows = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
+    findings = [finding | {"link": _link(view, finding["kind"], finding["about"])} for finding in status["findings"]]
+    return view.render(
+        "overview.html",
+        seen=status,
+        findings=findings,
+        names=list(status.get("names", {}).items())[:_MAX_ROWS],
+        trash=status.get("trash", [])[:_MAX_ROWS],
+        spans=SPANS,
+        span=span,
+        name=name,
+        rows=rows,
+        is_holder=sampler.is_holder,
+    )
+
+
+def history(view: View) -> Response:
+    """Return the points of the charts as JSON; no request."""
+    sampler: Sampler = sampler_of(view)
+    sampler.start()
+    span, name = span_named(view.query("span")), view.query("name")
+    return JSONResponse(answers_of(view).get(("chart", span, name), lambda: chart(sampler, SPANS[span], name)))
+
+
+def _link(view: View, kind: str, about: str | None) -> str | None:
+    """Return where an operator goes next."""
+    if kind == "trash":
+        return view.url("trash", name=about)
+    if kind in ("no_conductor", "waits_long", "name_paused"):
+        return view.url("names", q=about)
+    if kind == "board_paused":
+        return view.url("names")
+    if kind in ("unhealthy", "stuck", "runs_long"):
+        return view.url("conductors", q=about)
+    if kind in ("overdue", "set_aside"):
+        return view.url("schedules", q=about)
+    return view.url("conductors") if kind == "no_scheduler" else None
+
+
+PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))

@@ -1,0 +1,53 @@
+// Draws the charts of a page from its JSON. The numbers are in a table as well, for those who have no scripts or no eyes for them.
+(() => {
+  "use strict";
+  const HEIGHT = 180, DASHES = [[], [8, 4], [2, 3]];
+  const plots = new Map();
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  const options = (names, width) => ({
+    width, height: HEIGHT,
+    series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...names.map((name, index) => ({
+      label: name, stroke: () => colour(`--line-${index + 1}`), width: 2, dash: DASHES[index], points: { show: false },
+    }))],
+    axes: [0, 1].map(() => ({ stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, size: 45 })),
+    scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1)] } },
+  });
+
+  const show = (box, lines) => {
+    const names = box.dataset.series.split(",");
+    const data = [lines.at, ...names.map((name) => lines[name])];
+    const place = box.querySelector(".plot");
+    const plot = plots.get(box);
+    if (plot) {
+      plot.setData(data);
+    } else {
+      plots.set(box, new uPlot(options(names, place.clientWidth), data, place));
+    }
+  };
+
+  const load = async () => {
+    const boxes = [...document.querySelectorAll(".chart[data-src]")];
+    for (const source of new Set(boxes.map((box) => box.dataset.src))) {
+      try {
+        const answer = await fetch(source);
+        if (!answer.ok) { continue; }
+        const lines = await answer.json();
+        const mine = boxes.filter((box) => box.dataset.src === source);
+        // All at once, since one that appears changes the widths of the others.
+        mine.forEach((box) => { box.hidden = false; });
+        mine.forEach((box) => show(box, lines));
+      } catch { /* the next refresh tries again */ }
+    }
+  };
+
+  const fit = () => plots.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: HEIGHT }));
+  // A refresh leaves open what its reader has opened.
+  document.addEventListener("htmx:before:morph:node", ({ detail: { oldNode, newNode } }) => {
+    if (oldNode.matches?.("details[open]")) { newNode.open = true; }
+  });
+  addEventListener("resize", fit);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((plot) => plot.redraw()));
+  document.addEventListener("jobboard:refreshed", load);
+  load();
+})();

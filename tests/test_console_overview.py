@@ -1,0 +1,172 @@
+"""The overview of the console: a verdict, and charts that have a table beside them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from helpers.console import Asking, asking, links_of, served, text_of
+from helpers.memory_seam import fresh_name
+
+from jobboard import BoardUnavailable, JobBoard, Posting, fetch
+from jobboard.backends.memory import MemoryBackend
+from jobboard.board import client_of
+from jobboard.console.charting import SPANS
+from jobboard.operate.sampling import Bucket, Figures, Sampler
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch(fresh_name(), "memory://") as board:
+        yield board
+
+
+@pytest.fixture
+def sampler(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sampler]:
+    """The one that the console uses; it looks as often as the test says."""
+    sampler = Sampler(board, interval=3600.0)
+    monkeypatch.setattr("jobboard.console.pages.overview.sampler_of", lambda _view: sampler)
+    yield sampler
+    sampler.stop(20)
+
+
+@pytest.fixture
+def console(board: JobBoard, sampler: Sampler) -> Asking:
+    return asking({"shop": board})
+
+
+def test_the_overview_is_the_first_page_and_begins_with_a_verdict(board: JobBoard, console: Asking) -> None:
+    board.post_many([Posting("mail")] * 3)
+    (job,) = board.claim_next("me")
+    board.trash(job, "me", reason="ValueError: no address 17")
+    page = console.get("/")
+    assert page.status_code == 200
+    text = text_of(page)
+    assert "It wants attention" in text
+    assert "2 jobs named 'mail' wait" in text
+    assert "Waiting 2" in text
+    assert "ValueError" in text
+    assert any(link.endswith("/b/shop/trash?name=mail") for link in links_of(page))
+    assert any(link.endswith("/b/shop/names?q=mail") for link in links_of(page))
+
+
+def test_a_board_without_jobs_is_well(console: Asking) -> None:
+    assert "All is well" in text_of(console.get("/b/shop/"))
+
+
+def test_a_dead_store_is_a_verdict_and_no_error(
+    board: JobBoard, sampler: Sampler, console: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BoardUnavailable("connection refused")
+
+    monkeypatch.setattr(client_of(board).backend, "stats", refuse)
+    page = console.get("/b/shop/")
+    assert page.status_code == 200
+    assert "It is bad" in text_of(page)
+    assert "connection refused" in text_of(page)
+
+
+def test_charts_and_their_table_have_the_history_of_all_and_of_a_name(
+    board: JobBoard, sampler: Sampler, console: Asking
+) -> None:
+    board.post_many([Posting("mail")] * 3 + [Posting("resize")])
+    sampler.look()
+    now = sampler.minutes(0)[-1].at
+    earlier = Figures(waiting=7, posted=30, finished=20, failed=2, oldest=90)
+    sampler._minutes._buckets[now - 120] = Bucket(now - 120, earlier, {"mail": Figures(waiting=6)})
+    lines = console.get("/b/shop/history.json").json()
+    assert len(lines["at"]) == 60
+    assert lines["at"][-1] == now
+    assert lines["waiting"][-4:] == [None, 7, None, 4]
+    assert lines["posted"][-3:] == [30.0, None, None]
+    assert console.get("/b/shop/history.json?name=mail").json()["waiting"][-3:] == [6, None, 3]
+    table = text_of(console.get("/b/shop/"))
+    assert "30 20 2" in table
+    assert "History of mail" in text_of(console.get("/b/shop/?name=mail"))
+    for span, known in SPANS.items():
+        lines = console.get(f"/b/shop/history.json?span={span}").json()
+        assert len(lines["at"]) == known.seconds // known.step
+        assert len({len(line) for line in lines.values()}) == 1
+    assert len(console.get("/b/shop/history.json?span=nonsense").json()["at"]) == 60
+
+
+def test_names_and_reasons_are_shown_as_text(board: JobBoard, console: Asking) -> None:
+    board.post(MARKUP)
+    (job,) = board.claim_next("me")
+    board.trash(job, "me", reason=MARKUP)
+    for path in ("", f"?name={MARKUP}", "history.json"):
+        assert "<img" not in console.get(f"/b/shop/{path}").text
+
+
+def test_a_hundred_browsers_cost_the_store_one_sample(
+    board: JobBoard, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.post_many([Posting("mail")] * 3)
+    client, sent = client_of(board), list[str]()
+    call = client.call_until_certain
+
+    def counted(primitive: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        sent.append(primitive.__name__)
+        return call(primitive, *args, **kwargs)
+
+    monkeypatch.setattr(client, "call_until_certain", counted)
+    pages: list[int] = []
+
+    def look(url: str) -> None:
+        with httpx.Client(base_url=url, timeout=60) as browser:
+            for path in ("", "history.json", "?span=6h"):
+                pages.append(browser.get(f"/b/shop/{path}").status_code)
+
+    with served({"shop": board}) as url:
+        sampler.status(20)
+        sampler.look()
+        sent.clear()
+        browsers = [threading.Thread(target=look, args=(url,)) for _ in range(100)]
+        for browser in browsers:
+            browser.start()
+        for browser in browsers:
+            browser.join(60)
+    assert pages == [200] * 300
+    assert sent == []
+    sampler.look()
+    assert sent.count("stats") == 1
+    assert len(sent) <= 10
+
+
+def test_a_page_weighs_less_than_60_kb(board: JobBoard, console: Asking) -> None:
+    board.post_many([Posting(f"name-{number}") for number in range(150)])
+    page = console.get("/b/shop/")
+    files = {link for link in links_of(page) if "/static/" in link}
+    files |= {part.split('"')[0] for part in page.text.split('src="')[1:] if "/static/" in part.split('"')[0]}
+    assert len(files) == 7
+    weights = [
+        int(console.get(path).headers["content-length"]) for path in ("/b/shop/", "/b/shop/history.json", *files)
+    ]
+    assert sum(weights) < 60_000
+
+
+def test_a_console_whose_store_is_down_at_first_says_so_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = fetch(fresh_name(), "memory://")
+    sampler = Sampler(board, interval=3600.0)
+    monkeypatch.setattr("jobboard.console.pages.overview.sampler_of", lambda _view: sampler)
+    console = asking({"shop": board})
+
+    def refuse(*_: object) -> None:
+        raise BoardUnavailable("connection refused")
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(MemoryBackend, "open", refuse)
+            page = console.get("/b/shop/")
+            assert (page.status_code, "connection refused" in text_of(page)) == (200, True)
+        sampler.look()
+        assert "All is well" in text_of(console.get("/b/shop/"))
+    finally:
+        sampler.stop(20)
+        board.close()

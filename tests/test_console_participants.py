@@ -1,0 +1,260 @@
+"""The console's pages on names, conductors and owners, schedules, events, and health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from helpers.console import Asking, asking, text_of
+from helpers.memory_seam import fresh_name
+
+from jobboard import Cron, Entity, Every, JobBoard, JobState, Posting, Schedule, fetch
+from jobboard.backends.rows import AuditFinding
+from jobboard.board import client_of
+from jobboard.console import RIGHTS, allow
+from jobboard.console.event_log import MAX_EVENTS, EventLog
+from jobboard.events import EventKind, JobEvent
+from jobboard.operate.sampling import Sampler
+from jobboard.quiet import quiet_ones
+from jobboard.testing import eventually
+from jobboard.validation import moment
+
+MARKUP = "<script>alert(1)</script>"
+PATHS = ("names", "conductors", "conductors/release?owner=x", "schedules", "schedule?id=", "events", "health")
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch(fresh_name(), "memory://") as board:
+        yield board
+
+
+@pytest.fixture
+def told() -> list[tuple[Any, ...]]:
+    return []
+
+
+@pytest.fixture
+def console(board: JobBoard, told: list[tuple[Any, ...]]) -> Asking:
+    """A console whose user may do anything, and is called ann."""
+    return asking(
+        {"shop": board}, access=allow(*RIGHTS), on_action=lambda *action: told.append(action), who=lambda _: "ann"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("names", {"action": "pause", "name": "mail"}),
+        ("names", {"action": "resume", "name": "mail"}),
+        ("conductors", {"action": "quiet", "name": "worker"}),
+        ("conductors/release?owner=me", {"claim": "x/1"}),
+        ("schedules", {"action": "fire", "id": "beat"}),
+        ("schedules", {"action": "pause", "id": "beat"}),
+        ("health", {"action": "repair"}),
+    ],
+)
+def test_without_the_right_nothing_is_changed(board: JobBoard, path: str, form: dict[str, str]) -> None:
+    board.schedules.add(Schedule("beat", Every(hours=1), "beat"))
+    board.register_entity(Entity("conductor", "worker"))
+    others = sorted(set(RIGHTS) - {"pause", "resume", "quiet", "release", "schedules", "repair"})
+    reader = asking({"shop": board}, access=allow(*others))
+    page = reader.get(f"/b/shop/{path.partition('?')[0].partition('/')[0]}")
+    assert page.status_code == 200
+    assert "<button name=" not in page.text.replace('<button name="action" value="check">', "")
+    assert reader.post(f"/b/shop/{path}", form).status_code == 403
+    assert (board.paused(), quiet_ones(board), board.job_count) == (set(), frozenset(), 0)
+    assert board.schedules.get("beat").state == "active"
+
+
+def test_a_name_is_paused_and_resumed(board: JobBoard, console: Asking, told: list[tuple[Any, ...]]) -> None:
+    board.post("mail")
+    assert "paused" not in text_of(console.get("/b/shop/names"))
+    page = console.post("/b/shop/names?q=mai", {"action": "pause", "name": "mail"})
+    assert "mail paused" in text_of(page)
+    assert str(page.url).endswith("?q=mai")
+    assert board.paused() == {"mail"}
+    console.post("/b/shop/names", {"action": "pause", "name": ""})
+    page = console.post("/b/shop/names", {"action": "resume", "name": "mail"})
+    assert "The whole board is paused" in text_of(page)
+    assert board.paused() == {None}
+    console.post("/b/shop/names", {"action": "resume", "name": ""})
+    assert board.paused() == set()
+    assert told[:2] == [("ann", "pause", ["mail"]), ("ann", "pause", ["the whole board"])]
+
+
+def test_a_paused_name_without_jobs_can_be_resumed(board: JobBoard, console: Asking) -> None:
+    board.pause("nobody")
+    assert "nobody paused" in text_of(console.get("/b/shop/names"))
+
+
+def test_names_show_how_long_their_jobs_waited_and_ran(
+    board: JobBoard, console: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampler = Sampler(board, interval=3600.0)
+    monkeypatch.setattr("jobboard.console.pages.names.sampler_of", lambda _view: sampler)
+    sampler.look()
+    board.post_many([Posting("mail")] * 2)
+    first, second = board.claim_next("me", limit=2)
+    board.consume(first, "me")
+    board.abandon(second, "me", reason="ValueError")
+    eventually(lambda: sampler._counts._total.failed == 1, 20)
+    sampler.look()
+    (minute,) = [minute for minute in sampler.minutes(0) if minute.total.failed]
+    for what in (minute.names["mail"].wait, minute.names["mail"].run):
+        for _ in range(98):
+            what.add(60.0)
+    page = text_of(console.get("/b/shop/names"))
+    sampler.stop()
+    assert "mail history of mail 1" in page
+    assert page.count("55s, 55s") == 2
+    assert "55s 1 1 Pause mail" in page
+
+
+def test_a_conductor_is_made_quiet_and_claims_again(
+    board: JobBoard, console: Asking, told: list[tuple[Any, ...]]
+) -> None:
+    for number in range(3):
+        metadata = {"names": ["mail"], "concurrency": 4, "running": number, "host": "h", "pid": 1}
+        board.register_entity(Entity("conductor", f"worker-{number}", metadata))
+    stuck = {"names": ["mail"], "concurrency": 4, "stuck": 1, "stuck_names": ["resize"], "healthy": False}
+    board.register_entity(Entity("conductor", "hung", stuck))
+    page = text_of(console.get("/b/shop/conductors"))
+    assert "hung conductor alive 1 stuck resize unhealthy" in page
+    assert "2 of 4" in page
+    assert "hung" not in text_of(console.get("/b/shop/conductors?q=worker-"))
+    assert "quiet soon" in text_of(console.post("/b/shop/conductors", {"action": "quiet", "name": "worker-1"}))
+    assert quiet_ones(board) == {"worker-1"}
+    console.post("/b/shop/conductors", {"action": "wake", "name": "worker-1"})
+    assert quiet_ones(board) == frozenset()
+    assert console.post("/b/shop/conductors", {"action": "quiet", "name": "nobody"}).status_code == 404
+    assert told == [("ann", "quiet", ["worker-1"])] * 2
+
+
+def test_what_can_be_no_name_and_no_id_is_refused(board: JobBoard, console: Asking) -> None:
+    for text in ("x" * 300, "a\0b"):
+        assert console.post("/b/shop/names", {"action": "pause", "name": text}).status_code == 400
+        assert console.post("/b/shop/schedules", {"action": "fire", "id": text}).status_code == 400
+        assert console.get("/b/shop/schedule", params={"id": text}).status_code == 400
+    assert console.post("/b/shop/names", {"action": "x", "name": "mail"}).status_code == 400
+    assert console.post("/b/shop/health", {"action": "x"}).status_code == 400
+    assert console.post("/b/shop/conductors", {"action": "x"}).status_code == 400
+
+
+def test_what_an_owner_holds_is_shown_and_released(
+    board: JobBoard, console: Asking, told: list[tuple[Any, ...]]
+) -> None:
+    board.post_many([Posting("mail")] * 3)
+    mine = board.claim_next("dead@host", limit=2)
+    board.claim_next("alive")
+    page = text_of(console.get("/b/shop/conductors"))
+    assert "dead@host not registered 2 mail" in page
+    preview = console.get("/b/shop/conductors/release?owner=dead@host")
+    assert "2 jobs named 'mail'" in text_of(preview)
+    # One of them is claimed anew meanwhile, by an owner of the same name: that claim was not shown.
+    board.abandon(mine[0], "dead@host")
+    (again,) = board.claim_next("dead@host")
+    claims = [part.split('"')[0] for part in preview.text.split('name="claim" value="')[1:]]
+    page = console.post("/b/shop/conductors/release?owner=dead@host", {"claim": claims})
+    assert "1 claims were ended" in text_of(page)
+    assert {job.uuid: board.find_owner(job) for job in mine} == {again.uuid: "dead@host", mine[1].uuid: None}
+    assert [line.reason for line in board.get(mine[1].uuid).history][-1] == "released in the console by ann"
+    assert told == [("ann", "release", [mine[1].uuid])]
+
+
+def test_schedules_are_explained_paused_resumed_and_fired(
+    board: JobBoard, console: Asking, told: list[tuple[Any, ...]]
+) -> None:
+    odd = f"a/b?{MARKUP}"
+    board.schedules.add(Schedule(odd, Cron("0 3 * * *", tz="Europe/Berlin"), "report"))
+    board.schedules.add(Schedule("beat", Every(hours=1), "beat"))
+    page = text_of(console.get("/b/shop/schedules"))
+    assert "at 03:00 every day, Europe/Berlin" in page
+    assert "03:00:00 Europe/Berlin" in page
+    assert "beat" not in text_of(console.get("/b/shop/schedules?q=report"))
+    one = console.get("/b/shop/schedule", params={"id": odd})
+    assert "Time zone Europe/Berlin" in text_of(one)
+    assert text_of(one).count("03:00:00 Europe/Berlin") == 10
+    page = console.post("/b/shop/schedules", {"action": "pause", "id": odd, "from": "schedule"})
+    assert "paused paused in the console by ann" in text_of(page)
+    console.post("/b/shop/schedules", {"action": "resume", "id": odd})
+    assert board.schedules.get(odd).state == "active"
+    console.post("/b/shop/schedules", {"action": "fire", "id": odd})
+    (job,) = board.iterjobs()
+    assert (job.name, job.schedule_id) == ("report", odd)
+    assert "fired" in text_of(console.get("/b/shop/schedule", params={"id": odd}))
+    assert console.post("/b/shop/schedules", {"action": "fire", "id": "none"}).status_code == 404
+    assert told == [("ann", "schedules", [odd])] * 3
+
+
+def test_events_are_shown_newest_first_while_somebody_looks(board: JobBoard, console: Asking) -> None:
+    console.get("/b/shop/events")
+    board.post("mail")
+    (job,) = board.claim_next("me")
+    board.trash(job, "me", reason=MARKUP)
+    eventually(lambda: "trashed mail" in text_of(console.get("/b/shop/events")), 20)
+    text = text_of(console.get("/b/shop/events"))
+    assert text.index("trashed mail") < text.index("claimed mail") < text.index("posted mail")
+    assert "posted mail" not in text_of(console.get("/b/shop/events?kind=trashed"))
+    assert "Nothing has happened" in text_of(console.get("/b/shop/events?name=other"))
+
+
+def test_events_without_end_take_bounded_room_and_nobody_is_told_in_vain(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(board)
+    log.read()
+    for number in range(5 * MAX_EVENTS):
+        log._add(JobEvent(EventKind.TRASHED, str(number), "mail", "me", 1, moment(1.0), "x" * 10_000))
+    events = log.read()
+    assert (len(events), log.total) == (MAX_EVENTS, 5 * MAX_EVENTS)
+    assert max(len(event.reason or "") for event in events) < 400
+    # Nobody has read it for longer than that.
+    monkeypatch.setattr("jobboard.console.event_log._IDLE_TTL", -1.0)
+    log._add(events[0])
+    assert log._unsubscribe is None
+    monkeypatch.undo()
+    assert log.read() == []
+    log.close()
+
+
+def test_health_names_the_store_and_checks_and_repairs_its_records(
+    board: JobBoard, console: Asking, monkeypatch: pytest.MonkeyPatch, told: list[tuple[Any, ...]]
+) -> None:
+    page = text_of(console.get("/b/shop/health"))
+    assert "Kind memory" in page
+    assert "524,288 bytes" in page
+    assert "All records agree" in text_of(console.post("/b/shop/health", {"action": "check"}))
+    asked: list[bool] = []
+
+    def audit(repair: bool) -> list[AuditFinding]:
+        asked.append(repair)
+        return [AuditFinding(None, f"a record says {MARKUP}", repair)]
+
+    monkeypatch.setattr(client_of(board).backend.maintenance, "audit", audit)
+    other = asking({"shop": board}, access=allow(*RIGHTS), on_action=lambda *action: told.append(action))
+    page = other.post("/b/shop/health", {"action": "check"})
+    assert MARKUP in text_of(page)
+    assert MARKUP not in page.text
+    # Many may ask at once, and each of them would read every record.
+    other.post("/b/shop/health", {"action": "check"})
+    assert asked == [False]
+    assert "Repaired" in text_of(other.post("/b/shop/health", {"action": "repair"}))
+    assert asked == [False, True]
+    assert told[0][1] == "repair"
+
+
+def test_markup_in_any_name_is_shown_as_text(board: JobBoard, console: Asking) -> None:
+    board.register_entity(Entity("conductor", MARKUP, {"names": [MARKUP], "fault": MARKUP, "stuck_names": [MARKUP]}))
+    board.schedules.add(Schedule(MARKUP, Every(hours=1), MARKUP))
+    console.get("/b/shop/events")
+    board.post(MARKUP)
+    board.claim_next(MARKUP)
+    board.pause(MARKUP)
+    for path in PATHS:
+        for query in ("", f"?q={MARKUP}", f"?owner={MARKUP}", f"?id={MARKUP}", f"?name={MARKUP}"):
+            page = console.get(f"/b/shop/{path.partition('?')[0]}{query}")
+            assert page.status_code in (200, 400, 404)
+            assert MARKUP not in page.text
+    assert [job.record.state for job in board.iterjobs()] == [JobState.CLAIMED]
