@@ -398,10 +398,27 @@ def test_a_thread_looks_again_and_again_until_it_is_stopped(board: JobBoard) -> 
     sampler.start()
     board.post("mail")
     eventually(lambda: sampler.status(20)["totals"]["unclaimed"] == 1, 20)
+    first = sampler._thread
     sampler.stop(20)
-    assert "jobboard-sampler" not in {thread.name for thread in threading.enumerate()}
+    assert first is not None
+    assert not first.is_alive()
     sampler.start()
     board.post("mail")
     eventually(lambda: sampler.status(20)["totals"]["unclaimed"] == 2, 20)
     sampler.stop(20)
     sampler.stop()
+
+
+def test_a_closed_board_is_not_opened_again() -> None:
+    board = fetch(fresh_name(), "memory://")
+    sampler = Sampler(board, interval=0.01)
+    assert sampler.status(20)["verdict"] == "WELL"
+    thread = sampler._thread
+    board.close()
+    assert thread is not None
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not board.connected
+    assert sampler.status(20)["board"] == board.name
+    sampler.stop(20)
+    assert not board.connected

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
 from jobboard.heartbeat import worker_id
 from jobboard.operate.sampling.buckets import Bucket, merged
@@ -37,7 +37,7 @@ class Sampler:
     minute what it saw, in another. The others read the first logbook every 10 seconds. If the holder dies, another
     goes on within a minute.
 
-    :param board: connected or not; the sampler connects it, and leaves it so.
+    :param board: connected or not; the sampler connects it, and leaves it so. Its thread ends when somebody closes it.
     :param days: for how long ten minutes each are kept; minutes are kept for a day.
     :param listen: whether to listen to events while it holds the lease, for the numbers of posted, finished and failed
         jobs and how long they took.
@@ -63,6 +63,7 @@ class Sampler:
         #: The minute that is not over yet; only a holder has one.
         self._current: Bucket | None = None
         self._loaded_at: int | None = None
+        self._is_opened = False
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._has_looked = threading.Event()
@@ -133,13 +134,15 @@ class Sampler:
         while not stopping.is_set():
             began = time.monotonic()
             self.look()
+            if self._is_closed():
+                return
             took = time.monotonic() - began
             stopping.wait(max(self._interval - took, min(took / _SHARE - took, _MAX_PAUSE)))
 
     def look(self) -> None:
         """Look at the board if this one has the lease or can take it, otherwise see what the holder saw."""
         try:
-            self._board.connect()
+            self._open()
             if not self._lease.is_held:
                 self._lease.look()
             if not (self._lease.is_held or self._lease.is_free) or not self._look_for_all():
@@ -151,6 +154,20 @@ class Sampler:
             logger.exception("the sampler of board %r goes on after a fault", self._board.name)
         finally:
             self._has_looked.set()
+
+    def _open(self) -> None:
+        """Connect the board, once: whoever closes it later does not want it open again."""
+        if self._is_opened:
+            client_of(self._board).check_open()
+        self._board.connect()
+        self._is_opened = True
+
+    def _is_closed(self) -> bool:
+        try:
+            client_of(self._board).check_open()
+        except BoardUnavailable:
+            return self._is_opened
+        return False
 
     def _look_for_all(self) -> bool:
         """Look at the board; False if another was first to take the lease."""
