@@ -16,6 +16,7 @@ from dataclasses import replace
 from benchmarks.aio import measure_aio
 from benchmarks.boards import measure_backlog, measure_rates
 from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
+from benchmarks.console import measure_console
 from benchmarks.figures import Figure, print_json, print_table
 from benchmarks.house import main as measure_house
 from benchmarks.peers.__main__ import main as measure_peers
@@ -35,7 +36,10 @@ _GROUPS = {
     "schedules": measure_schedules,
     "telemetry": measure_telemetry,
     "aio": measure_aio,
+    "console": measure_console,
 }
+#: Takes minutes on most stores, so it is measured only when it is named.
+_ON_REQUEST = {"console"}
 
 
 def main() -> None:
@@ -64,7 +68,7 @@ def main() -> None:
             print(f"# {version()}")
     figures: list[Figure] = []
     for name in arguments.stores or STORES:
-        for group in arguments.only or _GROUPS:
+        for group in arguments.only or (group for group in _GROUPS if group not in _ON_REQUEST):
             with STORES[name].space() as space:
                 for figure in _GROUPS[group](name, space, arguments.scale):
                     figures.append(replace(figure, goal=STORES[name].goals.get(figure.what, "")))

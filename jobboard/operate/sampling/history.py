@@ -57,6 +57,8 @@ class History:
         self.level = level
         self._board = board
         self._buckets: dict[int, Bucket] = {}
+        #: The one that was saved last.
+        self._book: LogBook | None = None
 
     def since(self, moment: float) -> list[Bucket]:
         """Return the buckets that had not ended by then, oldest first."""
@@ -91,7 +93,9 @@ class History:
         self._forget(max(self._buckets))
         period = self.period(bucket.at)
         for _ in range(_MAX_TRIES):
-            book = self._book_of(period)
+            book, self._book = self._book, None
+            if book is None or book.uuid != period.uuid:
+                book = self._book_of(period)
             if book.meta.get("format") != _FORMAT:
                 logger.warning("logbook %s is of another format; this minute is not saved", book.uuid)
                 return
@@ -106,6 +110,7 @@ class History:
                 self._board.save_book(book)
             except StaleBook:
                 continue
+            self._book = book
             self._buckets[bucket.at] = whole
             return
         raise BoardUnavailable(f"others saved logbook {period.uuid} {_MAX_TRIES} times meanwhile")

@@ -69,13 +69,14 @@ class Lease:
             self.is_held = False
 
     def _save(self, meta: dict[str, Any]) -> bool:
-        book = LogBook("the history's sampler", LEASE_BOOK)
-        book.meta = meta
-        book.version = None if self._book is None else self._book.version
+        book = LogBook("the history's sampler", LEASE_BOOK) if self._book is None else self._book
+        before, book.meta = book.meta, meta
         try:
             self._board.save_book(book)
-        except StaleBook:
-            self.is_held = False
-            return False
+        except BaseException as error:
+            book.meta, self.is_held = before, False
+            if isinstance(error, StaleBook):
+                return False
+            raise
         self._book, self.is_held = book, True
         return True

@@ -1,0 +1,96 @@
+"""The console beside a large board: how long its overview takes, and how large it grows; a process of its own."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from benchmarks.boards import claim_and_consume, post
+from benchmarks.figures import Figure, percentile
+from benchmarks.space import Space
+from jobboard.operate.status import status
+
+_NAMES = 5
+_PAGES, _BROWSERS = 50, 4
+
+
+def measure_console(store: str, space: Space, scale: float) -> Iterator[Figure]:
+    """Of a board with a million waiting jobs, half of which are then claimed and consumed."""
+    if space.uri is None:
+        return
+    jobs = int(1_000_000 * scale)
+    with space.open("console") as board:
+        for number in range(_NAMES):
+            post(board, jobs // _NAMES, 1000, f"name-{number}")
+        began = time.perf_counter()
+        status(board)
+        yield Figure(store, f"one look at a board, {jobs:,} jobs", (time.perf_counter() - began) * 1e3, "ms")
+        with _console(space.uri, board.name) as (process, port):
+            memory = psutil.Process(process.pid)
+            began = time.perf_counter()
+            _get(port, "")
+            yield Figure(store, "the first overview", (time.perf_counter() - began) * 1e3, "ms")
+            for path in ("", "history.json", "names"):
+                taken = _times(port, path)
+                what = path or "overview"
+                yield Figure(store, f"{what}, {jobs:,} jobs, p50", percentile(taken, 0.5) * 1e3, "ms")
+                yield Figure(store, f"{what}, {jobs:,} jobs, p95", percentile(taken, 0.95) * 1e3, "ms")
+            _get(port, "events")
+            yield Figure(store, "RSS of the console", memory.memory_info().rss / 1e6, "MB")
+            before = sum(memory.cpu_times()[:2])
+            events = 2 * claim_and_consume(board, jobs // 2 // space.batch * space.batch, space.batch)
+            cost = (sum(memory.cpu_times()[:2]) - before) / events
+            yield Figure(store, f"RSS of the console after {events:,} events", memory.memory_info().rss / 1e6, "MB")
+            yield Figure(store, "CPU of the console for an event", cost * 1e6, "us")
+
+
+@contextmanager
+def _console(uri: str, name: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    command = [sys.executable, "-m", "jobboard", "serve", "--board", uri, "--name", name, "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r":(\d+)/$", line.strip())
+        if found is None:
+            raise RuntimeError(f"the console does not start: {line}{process.stderr.read()}")
+        yield process, int(found[1])
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _times(port: int, path: str) -> list[float]:
+    """Return how long each page took, with several browsers at once."""
+    taken: list[float] = []
+
+    def look() -> None:
+        for _ in range(_PAGES):
+            began = time.perf_counter()
+            _get(port, path)
+            taken.append(time.perf_counter() - began)
+
+    browsers = [threading.Thread(target=look) for _ in range(_BROWSERS)]
+    for browser in browsers:
+        browser.start()
+    for browser in browsers:
+        browser.join()
+    return taken
+
+
+def _get(port: int, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request("GET", f"/b/console/{path}", headers={"Host": "localhost"})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{path}: {answer.status}")
