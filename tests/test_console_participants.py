@@ -159,7 +159,7 @@ def test_what_an_owner_holds_is_shown_and_released(
     page = console.post("/b/shop/conductors/release?owner=dead@host", {"claim": claims})
     assert "1 claims were ended" in text_of(page)
     assert {job.uuid: board.find_owner(job) for job in mine} == {again.uuid: "dead@host", mine[1].uuid: None}
-    assert [line.reason for line in board.get(mine[1].uuid).history][-1] == "released in the console by ann"
+    assert [line.reason for line in board.get(mine[1].uuid).history][-1] == "released by an operator (ann)"
     assert told == [("ann", "release", [mine[1].uuid])]
 
 
