@@ -2,7 +2,7 @@
 -- Cancel jobs that are not claimed, and mark claimed ones, so that their owners end them.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [uuid, ...]
+-- ARGV: 1 msgpack [[uuid, who or nil], ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each CANCELLED, ASKED, REPEATED or MISSING
 -- A repeat finds the mark, or the cancelled job, which is kept as `done:<uuid>`.
 --
@@ -10,22 +10,25 @@
 
 expire_and_promote('50')
 
-local uuids = cmsgpack.unpack(ARGV[1])
+local items, uuids = cmsgpack.unpack(ARGV[1]), {}
+for index, item in ipairs(items) do
+  uuids[index] = item[1]
+end
 fetch(uuids)
 if first_newer(uuids) then
   return {'NEWER', first_newer(uuids)}
 end
 local answers = {}
-for index, uuid in ipairs(uuids) do
-  local job = expire_or_promote(load_any(uuid))
+for index, item in ipairs(items) do
+  local job = expire_or_promote(load_any(item[1]))
   if job and job.state == 'CLAIMED' then
     if not job.cancel then
       job.cancel = true
-      record_event(job, 'CANCEL_ASKED', job.owner, job.token)
+      record_event(job, 'CANCEL_ASKED', job.owner, job.token, item[2] and 'by ' .. item[2])
     end
     answers[index] = 'ASKED'
   elseif job and is_live(job) then
-    cancel(job)
+    cancel(job, item[2])
     answers[index] = 'CANCELLED'
   else
     answers[index] = job and has_entry(job, {CANCELLED = true}) and 'REPEATED' or 'MISSING'

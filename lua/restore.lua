@@ -2,7 +2,7 @@
 -- Move jobs from the trash back to the board, at their old place, with no attempts used.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [uuid, ...]
+-- ARGV: 1 msgpack [[uuid, who or nil], ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED, TAKEN or MISSING
 -- A repeat finds the entry in the history.
 --
@@ -11,13 +11,16 @@
 
 expire_and_promote('50')
 
-local uuids = cmsgpack.unpack(ARGV[1])
+local items, uuids = cmsgpack.unpack(ARGV[1]), {}
+for index, item in ipairs(items) do
+  uuids[index] = item[1]
+end
 fetch(uuids)
 if first_newer(uuids) then
   return {'NEWER', first_newer(uuids)}
 end
 
-local function restore(job)
+local function restore(job, who)
   if not job then
     return 'MISSING'
   end
@@ -33,14 +36,14 @@ local function restore(job)
     job.run_at = nil
   end
   job.state = 'UNCLAIMED'
-  record_event(job, 'RESTORED')
+  record_event(job, 'RESTORED', who)
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()
   return 'DONE'
 end
 
 local answers = {}
-for index, uuid in ipairs(uuids) do
-  answers[index] = restore(load_any(uuid))
+for index, item in ipairs(items) do
+  answers[index] = restore(load_any(item[1]), item[2])
 end
 return {'OK', answers}

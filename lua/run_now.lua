@@ -2,7 +2,7 @@
 -- Let delayed jobs be claimable ahead of their time.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [uuid, ...]
+-- ARGV: 1 msgpack [[uuid, who or nil], ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED or LOST
 -- A repeat finds a live job that is not delayed.
 --
@@ -10,14 +10,17 @@
 
 expire_and_promote('50')
 
-local uuids = cmsgpack.unpack(ARGV[1])
+local items, uuids = cmsgpack.unpack(ARGV[1]), {}
+for index, item in ipairs(items) do
+  uuids[index] = item[1]
+end
 fetch(uuids)
 if first_newer(uuids) then
   return {'NEWER', first_newer(uuids)}
 end
 local answers = {}
-for index, uuid in ipairs(uuids) do
-  local job = expire_or_promote(load_any(uuid))
+for index, item in ipairs(items) do
+  local job = expire_or_promote(load_any(item[1]))
   if not job or not is_live(job) then
     answers[index] = 'LOST'
   elseif job.state ~= 'DELAYED' then
@@ -25,7 +28,7 @@ for index, uuid in ipairs(uuids) do
   else
     -- The delay must not come back with the next abandon.
     job.run_at, job.state = nil, 'UNCLAIMED'
-    record_event(job, 'DUE', nil, nil, 'ahead of its time')
+    record_event(job, 'DUE', item[2], nil, 'ahead of its time')
     answers[index] = 'DONE'
   end
 end

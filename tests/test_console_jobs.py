@@ -226,7 +226,9 @@ class TestJob:
         assert ask.post(path, form).status_code == 200
         assert told == [("ann", action, [job.uuid])]
         if after is not None:
-            assert board.get(job.uuid).record.state == after
+            found = board.get(job.uuid)
+            assert found.record.state == after
+            assert "ann" in f"{found.history[-1].who} {found.history[-1].reason}"
 
     @pytest.mark.parametrize("action", ["cancel", "trash", "purge"])
     def test_what_can_not_be_undone_is_asked_twice(self, board: JobBoard, action: str) -> None:
@@ -364,10 +366,11 @@ class TestBulk:
         ask = ask_as(board, action)
         page = ask.post(path, preview(ask, path) | {"reason": "a note"})
         assert (page.status_code, "3 jobs named 'mail'" in text_of(page)) == (200, True)
-        if action in ("release", "trash"):
-            line = board.get(jobs[0].uuid).history[-1]
-            assert "ann" in f"{line.who} {line.reason}"
-            assert "a note" in f"{line.reason}"
+        if action not in ("purge", "cancel"):
+            for job in jobs:
+                line = board.get(job.uuid).history[-1]
+                assert "ann" in f"{line.who} {line.reason}"
+                assert ("a note" in f"{line.reason}") == (action in ("release", "trash"))
 
 
 class TestTrash:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
 
 
 TRASHED = {JobState.TRASHED}
+CANCEL, RESTORE = partial(bulk.cancel_all, who="me"), partial(bulk.restore_all, who="me")
 
 
 class TestSelecting:
@@ -118,7 +120,7 @@ class TestBulk:
         targets, steps = targets_of(Selection().jobs(board)), list[int]()
         board.claim(jobs[0], "w")
         board.cancel(jobs[1])
-        outcome = bulk.cancel_all(board, targets, steps.append)
+        outcome = bulk.cancel_all(board, targets, steps.append, who="me")
         assert (outcome.done, outcome.asked, steps) == (249, 1, [100, 100, 50])
         assert jobs[1].uuid in outcome.refused[0]
         assert (board.job_count, jobs[0].cancelled) == (1, True)
@@ -130,7 +132,7 @@ class TestBulk:
         assert (trashed.done, len(trashed.refused)) == (249, 1)
         assert (jobs[0].history[-1].who, jobs[0].record.reason) == ("me", "bad")
         board.purge(jobs[2].uuid)
-        restored = bulk.restore_all(board, targets[:200], _ignore)
+        restored = bulk.restore_all(board, targets[:200], _ignore, who="me")
         assert (restored.done, len(restored.refused), board.job_count) == (198, 2, 198)
         purged = bulk.purge_all(board, targets, _ignore)
         assert (purged.done, len(purged.refused), len(list(board.trashed()))) == (50, 200, 0)
@@ -150,7 +152,7 @@ class TestBulk:
         targets = targets_of(jobs)
         board.run_now(jobs[0])
         board.cancel(jobs[1])
-        outcome = bulk.run_now_all(board, targets, _ignore)
+        outcome = bulk.run_now_all(board, targets, _ignore, who="me")
         assert (outcome.done, len(outcome.refused), jobs[2].state) == (1, 2, JobState.UNCLAIMED)
 
     def test_reprioritize(self, board: JobBoard) -> None:
@@ -166,23 +168,21 @@ class TestBulk:
         job = board.post("a", key="k")
         board.trash(job, "me", force=True)
         board.post("a", key="k")
-        outcome = bulk.restore_all(board, targets_of([job]), _ignore)
+        outcome = bulk.restore_all(board, targets_of([job]), _ignore, who="me")
         assert (outcome.done, "its key" in outcome.refused[0]) == (0, True)
         assert list(board.trashed()) == [job]
 
-    @pytest.mark.parametrize("act", [bulk.cancel_all, bulk.restore_all, bulk.purge_all])
+    @pytest.mark.parametrize("act", [CANCEL, RESTORE, bulk.purge_all])
     def test_a_store_that_goes_away_says_how_far_it_came(
         self, board: JobBoard, jobs: list[Job], act: Callable[[JobBoard, list[Target], Step], Outcome]
     ) -> None:
-        if act is not bulk.cancel_all:
+        if act is not CANCEL:
             bulk.trash_all(board, targets_of(jobs), _ignore, who="me", reason="bad")
         with pytest.raises(BoardUnavailable, match="before that, 100 of 250 jobs were done"):
             act(board, targets_of(jobs), lambda _: board.close())
         board.connect()
         states = [LIVE, TRASHED]
-        assert sum(len(list(board.iterjobs(states=each))) for each in states) == (
-            250 if act is bulk.restore_all else 150
-        )
+        assert sum(len(list(board.iterjobs(states=each))) for each in states) == (250 if act is RESTORE else 150)
 
 
 def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:

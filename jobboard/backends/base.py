@@ -203,10 +203,12 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
         """Take what is not claimed off the board, and mark what is claimed, each atomically.
 
         A repeat finds what the first one left: the mark, or the memory of the cancelled job (:data:`RETRY_WINDOW`).
+
+        :param by: the operator that the history names; in the line about a claimed job the reason does.
         """
 
     # -- claiming --------------------------------------------------------------------------------------------------
@@ -327,11 +329,13 @@ class Backend(abc.ABC):
         """Break the claim that has this token: DONE, REPEATED (found in the history) or LOST. Attempts stay."""
 
     @abc.abstractmethod
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
         """Let delayed jobs be claimable at once, each atomically: DONE, REPEATED or LOST.
 
         REPEATED: it is live and not delayed (any more), and nothing was changed. LOST: it is not on the board. A repeat
         finds the job promoted.
+
+        :param by: the operator that the history names.
         """
 
     @abc.abstractmethod
@@ -343,8 +347,11 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        """Bring jobs back from the trash, at their old place, with no attempts used; each atomically."""
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        """Bring jobs back from the trash, at their old place, with no attempts used; each atomically.
+
+        :param by: the operator that the history names.
+        """
 
     @abc.abstractmethod
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:

@@ -142,24 +142,26 @@ def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
     row.state = DELAYED if _is_delayed(row, now) else UNCLAIMED
 
 
-def cancel(row: JobRow | None, now: float) -> Transition[CancelOutcome]:
+def cancel(row: JobRow | None, now: float, by: str | None = None) -> Transition[CancelOutcome]:
     """Take a job off the board, or ask the owner of its claim to end it."""
     if row is None:
         return Transition(CancelOutcome.MISSING)
     if row.state is CLAIMED:
-        return request_cancel(row, now)
+        return request_cancel(row, now, by)
     if row.state in LIVE:
-        return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now))
+        return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now, by))
     was_cancelled = row.has_note((EventKind.CANCELLED,))
     return Transition(CancelOutcome.REPEATED if was_cancelled else CancelOutcome.MISSING)
 
 
-def request_cancel(row: JobRow, now: float) -> Transition[CancelOutcome]:
+def request_cancel(row: JobRow, now: float, by: str | None = None) -> Transition[CancelOutcome]:
     """Mark a claimed job, so that its owner learns of it; nothing changes if it is marked."""
     if row.cancel_asked:
         return Transition(CancelOutcome.ASKED)
     row.cancel_asked = True
-    return _changed(row, now, CancelOutcome.ASKED, Note(EventKind.CANCEL_ASKED, row.owner, now, row.token))
+    return _changed(
+        row, now, CancelOutcome.ASKED, Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, by and f"by {by}")
+    )
 
 
 # -- claiming ----------------------------------------------------------------------------------------------------------
@@ -302,13 +304,13 @@ def promote(row: JobRow, now: float) -> Transition[None]:
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
-def run_now(row: JobRow | None, now: float) -> Transition[Verdict]:
+def run_now(row: JobRow | None, now: float, by: str | None = None) -> Transition[Verdict]:
     """Let a delayed job be claimable ahead of its time; a repeat finds a live job that is not delayed."""
     if row is None or row.state is not DELAYED:
         return Transition(Verdict.REPEATED if row is not None and row.state in LIVE else Verdict.LOST)
     # The delay must not come back with the next abandon.
     row.run_at, row.state = None, UNCLAIMED
-    return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, None, now, None, "ahead of its time"))
+    return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, "ahead of its time"))
 
 
 def reprioritize(
@@ -328,7 +330,9 @@ def reprioritize(
 # -- the trash ---------------------------------------------------------------------------------------------------------
 
 
-def restore(row: JobRow | None, now: float, is_key_taken: Callable[[], bool]) -> Transition[TrashOutcome]:
+def restore(
+    row: JobRow | None, now: float, is_key_taken: Callable[[], bool], by: str | None = None
+) -> Transition[TrashOutcome]:
     """Bring a job back from the trash, with no attempts used.
 
     :param is_key_taken: whether another live job has its key; asked only of a job in the trash that has one.
@@ -344,7 +348,7 @@ def restore(row: JobRow | None, now: float, is_key_taken: Callable[[], bool]) ->
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
     row.state = UNCLAIMED
-    return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, None, now))
+    return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now))
 
 
 def purge(row: JobRow | None, now: float) -> Transition[TrashOutcome]:

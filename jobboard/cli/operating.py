@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
-from jobboard.cli.session import PRIORITY, Session, command, confirm, pass_session
+from jobboard.cli.session import PRIORITY, Session, command, confirm, me, pass_session
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import (
     purge_all,
@@ -30,15 +28,6 @@ from jobboard.states import LIVE, JobState
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
-
-
-def _me() -> str:
-    """Return the name that the history gives an operator."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = "operator"
-    return f"{user}@{socket.gethostname()}"
 
 
 _note = click.option("--note", metavar="TEXT", help="Why, for the history.")
@@ -61,10 +50,10 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)
-        board.release(found, reason=release_reason(_me(), note))
+        board.release(found, reason=release_reason(me(), note))
         _tell(session, board, found, "is released")
     else:
-        change_selected(session, "release", "released", partial(release_all, who=_me(), reason=note), job=job, **which)
+        change_selected(session, "release", "released", partial(release_all, who=me(), reason=note), job=job, **which)
 
 
 @command("run-now", "jobboard run-now 3f2a", "jobboard run-now --job-name resize --reason 'no route to host' --yes")
@@ -73,7 +62,9 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
 @pass_session
 def run_now(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
     """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
-    change_selected(session, "promote", "promoted", run_now_all, job=job, yes=yes or job is not None, **which)
+    change_selected(
+        session, "promote", "promoted", partial(run_now_all, who=me()), job=job, yes=yes or job is not None, **which
+    )
 
 
 @command(
@@ -90,7 +81,7 @@ def reprioritize(
     session: Session, /, job: str | None, priority: str, note: str | None, yes: bool, **which: Any
 ) -> None:
     """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""
-    act = partial(reprioritize_all, priority=priority, who=_me(), reason=note)
+    act = partial(reprioritize_all, priority=priority, who=me(), reason=note)
     change_selected(session, "reprioritize", "reprioritized", act, job=job, yes=yes or job is not None, **which)
 
 
@@ -108,10 +99,10 @@ def trash(session: Session, /, job: str | None, note: str | None, **which: Any) 
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)
-        board.trash(found, _me(), reason=trash_reason(note), force=True)
+        board.trash(found, me(), reason=trash_reason(note), force=True)
         _tell(session, board, found, "is in the trash")
     else:
-        change_selected(session, "trash", "trashed", partial(trash_all, who=_me(), reason=note), job=job, **which)
+        change_selected(session, "trash", "trashed", partial(trash_all, who=me(), reason=note), job=job, **which)
 
 
 @command("trashed", "jobboard trashed", "jobboard trashed --job-name resize --older-than 7d")
@@ -135,7 +126,9 @@ def trashed(session: Session, selection: Selection) -> None:
 @pass_session
 def restore(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-    change_selected(session, "restore", "restored", restore_all, job=job, yes=yes or job is not None, **which)
+    change_selected(
+        session, "restore", "restored", partial(restore_all, who=me()), job=job, yes=yes or job is not None, **which
+    )
 
 
 @command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 7d --yes")

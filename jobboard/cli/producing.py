@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
-from jobboard.cli.session import PRIORITY, Session, command, if_exists_option, pass_session
+from jobboard.cli.session import PRIORITY, Session, command, if_exists_option, me, pass_session
 from jobboard.cli.values import SPAN, details_of, moment_of
-from jobboard.operate.bulk import cancel_all
+from jobboard.errors import NotFound
+from jobboard.operate.bulk import cancel_all, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
 from jobboard.states import LIVE
@@ -54,13 +56,16 @@ def cancel(session: Session, /, job: str | None, **which: Any) -> None:
     if job is not None and not is_filtered():
         _cancel_one(session, job)
     else:
-        change_selected(session, "cancel", "cancelled", cancel_all, job=job, **which)
+        change_selected(session, "cancel", "cancelled", partial(cancel_all, who=me()), job=job, **which)
 
 
 def _cancel_one(session: Session, job: str) -> None:
     board = session.board()
     found = find_job(board, job)
-    gone = board.cancel(found)
+    outcome = cancel_all(board, targets_of([found]), lambda _: None, who=me())
+    if outcome.refused:
+        raise NotFound(outcome.refused[0])
+    gone = not outcome.asked
     text = "is cancelled" if gone else "is claimed; its owner has been told"
     session.output.report({"uuid": found.uuid, "gone": gone}, f"{found.uuid} {text}")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import getpass
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -109,6 +111,15 @@ def confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on")
     return click.confirm(question, err=True)
+
+
+def me() -> str:
+    """Return the name that the history gives an operator."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "operator"
+    return f"{user}@{socket.gethostname()}"
 
 
 pass_session = click.make_pass_decorator(Session)

@@ -52,13 +52,13 @@ ACTIONS: Mapping[str, Action] = {
         "run now",
         "made claimable",
         frozenset({JobState.DELAYED}),
-        lambda board, targets, step, who, reason: run_now_all(board, targets, step),
+        lambda board, targets, step, who, reason: run_now_all(board, targets, step, who=who),
     ),
     "cancel": Action(
         "cancel",
         "cancelled",
         LIVE,
-        lambda board, targets, step, who, reason: cancel_all(board, targets, step),
+        lambda board, targets, step, who, reason: cancel_all(board, targets, step, who=who),
     ),
     "trash": Action(
         "trash",
@@ -71,7 +71,7 @@ ACTIONS: Mapping[str, Action] = {
         "restore",
         "restored",
         frozenset({JobState.TRASHED}),
-        lambda board, targets, step, who, reason: restore_all(board, targets, step),
+        lambda board, targets, step, who, reason: restore_all(board, targets, step, who=who),
     ),
     "purge": Action(
         "purge",

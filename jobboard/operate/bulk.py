@@ -76,15 +76,17 @@ def trash_reason(reason: str | None) -> str:
     return reason or "trashed by an operator"
 
 
-def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str) -> Outcome:
     """Take jobs off the board; the owners of claimed ones are asked to end. Each job is one atomic change.
 
-    :param step: called with the number of jobs that a request was about.
+    :param step: called with the number of jobs that a request was about. :param who: the operator, for the history.
     :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
     """
 
+    by = check_text("who", who)
+
     def cancel(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
-        return backend.cancel([target.uuid for target in part])
+        return backend.cancel([target.uuid for target in part], by)
 
     def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
         if answer is CancelOutcome.MISSING or (answer is CancelOutcome.REPEATED and not repeated):
@@ -135,11 +137,12 @@ def release_all(
     return _run(board, targets, step, Outcome(), release, judge, size=1)
 
 
-def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str) -> Outcome:
     """Let delayed jobs be claimable at once; otherwise as :func:`cancel_all`."""
+    by = check_text("who", who)
 
     def run_now(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.run_now([target.uuid for target in part])
+        return backend.run_now([target.uuid for target in part], by)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         if answer is Verdict.LOST or (answer is Verdict.REPEATED and not repeated):
@@ -174,11 +177,12 @@ def reprioritize_all(
     return _run(board, targets, step, Outcome(), reprioritize, judge)
 
 
-def restore_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+def restore_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str) -> Outcome:
     """Bring jobs back from the trash, with no attempts used; otherwise as :func:`cancel_all`."""
+    by = check_text("who", who)
 
     def restore(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.restore([target.uuid for target in part])
+        return backend.restore([target.uuid for target in part], by)
 
     names_left = iter(range(_MAX_NAMED))
 

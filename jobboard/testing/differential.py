@@ -195,13 +195,13 @@ class _Requests:
         return self.store.trash([Trashing(self.world.uuid, None, request.reason, request.error, request.by)])
 
     def cancel(self) -> Any:
-        return self.store.cancel([self.world.uuid])
+        return self.store.cancel([self.world.uuid], self.request.by)
 
     def release(self) -> Any:
         return self.store.release(self.world.uuid, self.fence.token, self.request.reason or "gone")
 
     def run_now(self) -> Any:
-        return self.store.run_now([self.world.uuid])
+        return self.store.run_now([self.world.uuid], self.request.by)
 
     def reprioritize(self) -> Any:
         """The fixed lives all have one priority; the number of the request makes it another one."""
@@ -209,7 +209,7 @@ class _Requests:
         return self.store.reprioritize([self.world.uuid], priority, self.request.by, self.request.reason)
 
     def restore(self) -> Any:
-        return self.store.restore([self.world.uuid])
+        return self.store.restore([self.world.uuid], self.request.by)
 
     def purge(self) -> Any:
         return self.store.purge([self.world.uuid])

@@ -128,8 +128,8 @@ class LossyBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._send("post", lambda: self.inner.post(rows))
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return self._send("cancel", lambda: self.inner.cancel(uuids))
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return self._send("cancel", lambda: self.inner.cancel(uuids, by))
 
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         return self._send("claim", lambda: self.inner.claim(uuid, claim))
@@ -191,14 +191,14 @@ class LossyBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._send("release", lambda: self.inner.release(uuid, token, reason))
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return self._send("run_now", lambda: self.inner.run_now(uuids))
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return self._send("run_now", lambda: self.inner.run_now(uuids, by))
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._send("reprioritize", lambda: self.inner.reprioritize(uuids, priority, by, reason))
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._send("restore", lambda: self.inner.restore(uuids))
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        return self._send("restore", lambda: self.inner.restore(uuids, by))
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._send("purge", lambda: self.inner.purge(uuids))

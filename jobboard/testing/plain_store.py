@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Answer, Note, Transition
@@ -103,8 +104,8 @@ class PlainStore:
                     self._carry_out(row, lifecycle.replace(row, new, now), now)
         return [Posted(outcome, replace(row)) for outcome, row in steps]
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return [self._change(uuid, lifecycle.cancel) for uuid in uuids]
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return [self._change(uuid, partial(lifecycle.cancel, by=by)) for uuid in uuids]
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -150,17 +151,17 @@ class PlainStore:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change(uuid, lifecycle.release, token, reason)
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return [self._change(uuid, lifecycle.run_now) for uuid in uuids]
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return [self._change(uuid, partial(lifecycle.run_now, by=by)) for uuid in uuids]
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return [self._change(uuid, lifecycle.reprioritize, priority, by, reason) for uuid in uuids]
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return [self._change(uuid, self._restored) for uuid in uuids]
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        return [self._change(uuid, partial(self._restored, by=by)) for uuid in uuids]
 
-    def _restored(self, row: JobRow | None, now: float) -> Transition[TrashOutcome]:
-        return lifecycle.restore(row, now, lambda: row is not None and self._holder(row.name, row.key) is not None)
+    def _restored(self, row: JobRow | None, now: float, by: str | None) -> Transition[TrashOutcome]:
+        return lifecycle.restore(row, now, lambda: row is not None and self._holder(row.name, row.key) is not None, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         outcomes = [self._change(uuid, lifecycle.purge) for uuid in uuids]

@@ -125,8 +125,8 @@ class EtcdBackend(Backend):
     def post(self, rows: Sequence[data.NewJob]) -> list[data.Posted]:
         return self._posting.post(rows)
 
-    def cancel(self, uuids: Sequence[str]) -> list[data.CancelOutcome]:
-        return self._jobs.cancel(uuids)
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[data.CancelOutcome]:
+        return self._jobs.cancel(uuids, by)
 
     def claim(self, uuid: str, claim: data.ClaimRequest) -> data.JobRow | None:
         return self._claiming.claim(uuid, claim)
@@ -188,16 +188,16 @@ class EtcdBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> data.Verdict:
         return self._jobs.release(uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str]) -> list[data.Verdict]:
-        return self._jobs.run_now(uuids)
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[data.Verdict]:
+        return self._jobs.run_now(uuids, by)
 
     def reprioritize(
         self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None
     ) -> list[data.Verdict]:
         return self._jobs.reprioritize(uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
-        return self._jobs.restore(uuids)
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[data.TrashOutcome]:
+        return self._jobs.restore(uuids, by)
 
     def purge(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
         return self._jobs.purge(uuids)

@@ -74,20 +74,20 @@ class Jobs:
 
     # -- producers and operators -----------------------------------------------------------------------------------
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[CancelOutcome]:
             # A posting that replaced the job's content has another uuid than the job: it cancels nothing.
-            return lifecycle.cancel(row if row is not None and row.uuid == uuid else None, now)
+            return lifecycle.cancel(row if row is not None and row.uuid == uuid else None, now, by)
 
         return self._change(uuids, _itself, decide)
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change([uuid], _itself, lambda row, _, now: lifecycle.release(row, token, reason, now))[0]
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
             # As for a cancel, the uuid of a replacement is no job's.
-            return lifecycle.run_now(row if row is not None and row.uuid == uuid else None, now)
+            return lifecycle.run_now(row if row is not None and row.uuid == uuid else None, now, by)
 
         return self._change(uuids, _itself, decide)
 
@@ -98,9 +98,9 @@ class Jobs:
 
         return self._change(uuids, _itself, decide)
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[TrashOutcome]:
-            return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row))
+            return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row), by)
 
         return self._change(uuids, _itself, decide)
 

@@ -88,8 +88,8 @@ class MemoryBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._jobs.post(rows)
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return self._jobs.cancel(uuids)
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return self._jobs.cancel(uuids, by)
 
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         return self._jobs.claim(uuid, claim)
@@ -118,14 +118,14 @@ class MemoryBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._jobs.release(uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return self._jobs.run_now(uuids)
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return self._jobs.run_now(uuids, by)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._jobs.reprioritize(uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._jobs.restore(uuids)
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        return self._jobs.restore(uuids, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._jobs.purge(uuids)

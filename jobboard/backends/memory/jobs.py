@@ -69,11 +69,13 @@ class Jobs:
         if len(row.aliases) > HISTORY_LENGTH:
             del store.aliases[row.aliases.pop(0)]
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
         with self._lock:
             now = self._begin()
             store = self._store
-            outcomes = [store.change(uuid, lambda row, _, now: lifecycle.cancel(row, now), uuid, now) for uuid in uuids]
+            outcomes = [
+                store.change(uuid, lambda row, _, now: lifecycle.cancel(row, now, by), uuid, now) for uuid in uuids
+            ]
             store.forget(2 * len(uuids), now)
             return outcomes
 
@@ -150,10 +152,13 @@ class Jobs:
                 uuid, lambda row, token, now: lifecycle.release(row, token, reason, now), token, now
             )
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
         with self._lock:
             now = self._begin()
-            return [self._store.change(uuid, _run_now, uuid, now) for uuid in uuids]
+            return [
+                self._store.change(uuid, lambda row, _, now: lifecycle.run_now(row, now, by), uuid, now)
+                for uuid in uuids
+            ]
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         with self._lock:
@@ -169,13 +174,13 @@ class Jobs:
             self._store.carry_out(row, change, now)
         return change.answer
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
         with self._lock:
             now = self._begin()
-            return [self._store.change(uuid, self._restored, uuid, now) for uuid in uuids]
+            return [self._store.change(uuid, self._restored, by, now) for uuid in uuids]
 
-    def _restored(self, row: StoredJob | None, _uuid: str, now: float) -> Transition[TrashOutcome]:
-        return lifecycle.restore(row, now, lambda: row is not None and (row.name, row.key) in self._store.keys)
+    def _restored(self, row: StoredJob | None, by: str | None, now: float) -> Transition[TrashOutcome]:
+        return lifecycle.restore(row, now, lambda: row is not None and (row.name, row.key) in self._store.keys, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:
@@ -189,7 +194,3 @@ class Jobs:
             self._store.drop(row)
             self._store.tell_of(row, change.told)
         return change.answer
-
-
-def _run_now(row: StoredJob | None, _uuid: str, now: float) -> Transition[Verdict]:
-    return lifecycle.run_now(row, now)

@@ -59,8 +59,10 @@ class Jobs:
             for new, code in zip(rows, codes, strict=True)
         ]
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return [_CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", uuids)]
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return [
+            _CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", [[uuid, by] for uuid in uuids])
+        ]
 
     # -- claiming --------------------------------------------------------------------------------------------------
 
@@ -128,14 +130,16 @@ class Jobs:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return VERDICTS[self._client.change("release", pack([uuid, min(token, MAX_TOKEN), reason]))[1]]
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return self._end("run_now", uuids)
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return self._end("run_now", [[uuid, by] for uuid in uuids])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._end("reprioritize", [[uuid, priority, by, reason] for uuid in uuids])
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("restore", uuids)]
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        return [
+            _TRASH_OUTCOMES[answer] for answer in self._client.change_all("restore", [[uuid, by] for uuid in uuids])
+        ]
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("purge", uuids)]

@@ -82,8 +82,8 @@ class OperationsBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._run(self.operations.posting.post, rows)
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return self._run(self.operations.posting.cancel, uuids)
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return self._run(self.operations.posting.cancel, uuids, by)
 
     # -- claiming --------------------------------------------------------------------------------------------------
 
@@ -138,14 +138,14 @@ class OperationsBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._run(self.operations.maintenance.release, uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return self._run(self.operations.maintenance.run_now, uuids)
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return self._run(self.operations.maintenance.run_now, uuids, by)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._run(self.operations.maintenance.reprioritize, uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._run(self.operations.maintenance.restore, uuids)
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        return self._run(self.operations.maintenance.restore, uuids, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._run(self.operations.maintenance.purge, uuids)

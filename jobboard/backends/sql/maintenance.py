@@ -39,12 +39,12 @@ class Maintenance(roles.Maintenance):
             (verdict,) = save(transaction, [(job, lifecycle.release(job, token, reason, transaction.now))])
             return verdict
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, uuids)
             found = [jobs.get(uuid) for uuid in uuids]
-            return save(transaction, [(job, lifecycle.run_now(job, transaction.now)) for job in found])
+            return save(transaction, [(job, lifecycle.run_now(job, transaction.now, by)) for job in found])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         with self._transactions.write() as transaction:
@@ -56,10 +56,10 @@ class Maintenance(roles.Maintenance):
             )
             return carry_out(transaction, job_statements.REPRIORITIZE, changes)
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
-            return [_restore(transaction, uuid) for uuid in uuids]
+            return [_restore(transaction, uuid, by) for uuid in uuids]
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._transactions.write() as transaction:
@@ -108,9 +108,9 @@ def server_name(text: str) -> str:
     return f"{product} {number[0]}" if number else product
 
 
-def _restore(transaction: Transaction, uuid: str) -> TrashOutcome:
+def _restore(transaction: Transaction, uuid: str, by: str | None) -> TrashOutcome:
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
-    change = lifecycle.restore(job, transaction.now, lambda: _is_key_taken(transaction, job))
+    change = lifecycle.restore(job, transaction.now, lambda: _is_key_taken(transaction, job), by)
     (outcome,) = save(transaction, [(job, change)])
     return outcome
 

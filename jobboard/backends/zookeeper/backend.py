@@ -218,8 +218,8 @@ class ZooKeeperBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._begin(self._poster).post(rows)
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return self._begin(self._changes).cancel(uuids)
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return self._begin(self._changes).cancel(uuids, by)
 
     # -- claiming ----------------------------------------------------------------------------------------------------
 
@@ -282,14 +282,14 @@ class ZooKeeperBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._begin(self._changes).release(uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return self._begin(self._changes).run_now(uuids)
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return self._begin(self._changes).run_now(uuids, by)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._begin(self._changes).reprioritize(uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._begin(self._changes).restore(uuids)
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+        return self._begin(self._changes).restore(uuids, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._begin(self._changes).purge(uuids)

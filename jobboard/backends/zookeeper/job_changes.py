@@ -45,8 +45,8 @@ class JobChanges:
             held,
         )
 
-    def cancel(self, uuids: Sequence[str]) -> list[CancelOutcome]:
-        return self._jobs.edit([_step(uuid, lifecycle.cancel) for uuid in uuids])
+    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+        return self._jobs.edit([_step(uuid, lifecycle.cancel, by=by) for uuid in uuids])
 
     # -- under a claim ---------------------------------------------------------------------------------------------
 
@@ -90,26 +90,26 @@ class JobChanges:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._jobs.edit([_step(uuid, lifecycle.release, token=token, reason=reason)])[0]
 
-    def run_now(self, uuids: Sequence[str]) -> list[Verdict]:
-        return self._jobs.edit([_step(uuid, lifecycle.run_now) for uuid in uuids])
+    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+        return self._jobs.edit([_step(uuid, lifecycle.run_now, by=by) for uuid in uuids])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         change = partial(lifecycle.reprioritize, priority=priority, by=by, reason=reason)
         return self._jobs.edit([_step(uuid, change) for uuid in uuids])
 
-    def restore(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
         """Restores one by one: whether a key is free can't be told from the job alone."""
         restored: list[TrashOutcome] = []
         for uuid in uuids:
             try:
-                restored += self._jobs.edit([_step(uuid, self._restore)])
+                restored += self._jobs.edit([_step(uuid, self._restore, by=by)])
             except BoardUnavailable as error:
                 raise reply_lost_if(TrashOutcome.DONE in restored, error) from error
         return restored
 
-    def _restore(self, job: StoredJob | None, now: float) -> Transition[TrashOutcome]:
+    def _restore(self, job: StoredJob | None, now: float, by: str | None) -> Transition[TrashOutcome]:
         # If the key is taken after this look, the transaction fails.
-        return lifecycle.restore(job, now, lambda: job is not None and self._is_key_taken(job))
+        return lifecycle.restore(job, now, lambda: job is not None and self._is_key_taken(job), by)
 
     def _is_key_taken(self, job: StoredJob) -> bool:
         assert job.key is not None
