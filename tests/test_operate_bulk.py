@@ -134,6 +134,7 @@ class TestBulk:
         board.purge(jobs[2].uuid)
         restored = bulk.restore_all(board, targets[:200], _ignore, who="me")
         assert (restored.done, len(restored.refused), board.job_count) == (198, 2, 198)
+        assert jobs[0].history[-1].who == "me"
         purged = bulk.purge_all(board, targets, _ignore)
         assert (purged.done, len(purged.refused), len(list(board.trashed()))) == (50, 200, 0)
 

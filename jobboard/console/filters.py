@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jobboard.console.view import View
 
 #: The parameters with a text that :class:`Selection` takes as it is, under the same name.
-_TEXTS = ("key", "key_prefix", "uuid", "owner", "reason", "kind", "schedule")
+_TEXTS = ("key", "key_prefix", "key_contains", "uuid", "owner", "reason", "kind", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,25 @@ def filters_of(view: View) -> Filters:
     try:
         wanted = {JobState(state.upper()) for state in states} or LIVE
         selection = Selection(
-            states=wanted, names={name} if name else None, older_than=seconds_of(older) if older else None, **texts
+            states=wanted,
+            names={name} if name else None,
+            older_than=seconds_of(older) if older else None,
+            details=_details_of(view),
+            **texts,
         )
     except (TypeError, ValueError) as error:
         raise HTTPException(400, f"the filters can't be read: {error}") from None
-    query = {"state": states, "name": name, **texts, "older": older}
+    query = {"state": states, "name": name, **texts, "older": older, "detail": view.query("detail")}
     return Filters({name: value for name, value in query.items() if value}, selection)
+
+
+def _details_of(view: View) -> dict[str, str] | None:
+    """Read ``detail=order.id=4711``, which is for those who may see details."""
+    text = view.query("detail")
+    if not text:
+        return None
+    view.require("details")
+    name, is_given, value = text.partition("=")
+    if not (name and is_given):
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return {name: value}
