@@ -23,7 +23,7 @@ pytest_plugins = ("helpers.command_fixtures",)
         (["--host", "0.0.0.0"], "lets other machines look at the boards: add --auth FILE, or --behind-proxy"),
         (["--host", "::"], "lets other machines look"),
         (["--host", "example.org"], "'example.org' is no IP address"),
-        (["--allow", "release,relaese"], "--allow: there is no right 'relaese'; there are details, post,"),
+        (["--allow", "release,relaese"], "--allow: there is no right 'relaese'; there are details, cancel,"),
         (["--board", "memory://x"], "a memory board lives within one process"),
         (["--auth", "/none"], "does not exist"),
     ],

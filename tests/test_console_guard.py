@@ -150,7 +150,7 @@ class TestAccess:
         assert [ask.get("/", headers=headers).status_code for headers in ({}, {"X-Team": "ops"})] == [403, 200]
 
     def test_a_right_that_does_not_exist_is_told(self, board: JobBoard) -> None:
-        with pytest.raises(ValueError, match=r"there is no right 'relaese'; there are details, post,"):
+        with pytest.raises(ValueError, match=r"there is no right 'relaese'; there are details, cancel,"):
             allow("relaese")
         with pytest.raises(ValueError, match="relaese"):
             asking(board, access=lambda request: {"relaese"}).get("/")

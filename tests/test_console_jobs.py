@@ -53,7 +53,7 @@ class TestList:
     @pytest.fixture
     def jobs(self, board: JobBoard) -> dict[str, Job]:
         jobs = {
-            "first": board.post("mail", key="order/7"),
+            "first": board.post("mail", key="order/7", details={"order": {"id": 4711}}),
             "second": board.post("resize", key="order/8"),
             "delayed": board.post("mail", delay=1000),
             "claimed": board.post("mail"),
@@ -74,6 +74,8 @@ class TestList:
             ("name=mail", ["first", "delayed", "claimed"]),
             ("key_prefix=order/", ["first", "second"]),
             ("key=order/8", ["second"]),
+            ("key_contains=er/8", ["second"]),
+            ("detail=order.id=4711", ["first"]),
             ("owner=worker@host-7", ["claimed"]),
             ("schedule=nightly", ["fired"]),
             ("older=1h", []),
@@ -111,6 +113,13 @@ class TestList:
         said = text_of(ask_as(board).get("/b/jobs/jobs"))
         assert "on the board 5 delayed 1 unclaimed 3 claimed 1 trashed 1 complete" in said
         assert "on the board 3 delayed 1 unclaimed 1 claimed 1" in text_of(ask_as(board).get("/b/jobs/jobs?name=mail"))
+
+    def test_details_are_searched_for_those_who_may_see_them(self, board: JobBoard, jobs: dict[str, Job]) -> None:
+        others = [right for right in RIGHTS if right != "details"]
+        page = ask_as(board, *others).get("/b/jobs/jobs?detail=order.id=4711")
+        assert (page.status_code, uuids_in(page)) == (403, [])
+        assert 'name="detail"' not in ask_as(board, *others).get("/b/jobs/jobs").text
+        assert ask_as(board, "details").get("/b/jobs/jobs?detail=4711").status_code == 400
 
     @pytest.mark.parametrize(
         "query", ["state=alive", "older=soon", "after=none", "after=~!!", "after=1,2,3,4,5", "older=-1"]
@@ -394,7 +403,7 @@ class TestTrash:
             if "/jobs?state" in link
         }
         assert counts == {"smtplib.SMTPError": 3, "host # is gone": 2, "OSError": 1}
-        assert "1 jobs in 1 groups" in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
+        assert "1 job in 1 group." in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
         assert any("action=restore" in link for link in links_of(page))
         assert not any("action=purge" in link for link in links_of(page))
 
@@ -404,7 +413,7 @@ class TestTrash:
         monkeypatch.setattr(module.trash_groups, "__defaults__", (None, 2))
         for _ in range(3):
             trash(board, board.post("mail"))
-        assert "2 jobs in 1 groups; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))
+        assert "2 jobs in 1 group; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))
 
     def test_an_empty_one_says_so(self, board: JobBoard) -> None:
         assert "The trash is empty." in text_of(ask_as(board).get("/b/jobs/trash"))

@@ -53,7 +53,8 @@ def app(
     :param access: is given a request, and returns the :data:`RIGHTS` of its user, or None if it may not even look; a
         function, which runs in a thread, or a coroutine. None: anybody may look, and change nothing. See :func:`allow`.
     :param on_action: is called with who did which action (a right) to what (uuids, names, ids), after it is done.
-    :param who: returns the name of a request's user, for histories; by default that of ``request.user``.
+    :param who: returns the name of a request's user, for histories, as ``access`` does; by default that of
+        ``request.user``.
     :param format_details: returns what is shown of a job's details to users with the right ``details``, such as without
         passwords; it gets the :class:`~jobboard.Job`. None: all of them.
     :param hosts: the host names, without ports, under which it may be asked for; ``["*"]`` for any, where another part
@@ -134,7 +135,8 @@ class _Dispatcher:
             entry = self._settings.boards.get(request.path_params["board"])
             if entry is None:
                 raise HTTPException(404, "there is no such board in this console")
-        return View(request, self._settings, check_rights(rights), self._settings.who(request), form, page, entry)
+        who = await self._run(self._settings.who, request)
+        return View(request, self._settings, check_rights(rights), who, form, page, entry)
 
     async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a thread, or await a coroutine function."""

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 #: Every right, and what it allows. Without any, one may look at everything but what jobs carry.
 RIGHTS: Mapping[str, str] = {
     "details": "see what jobs carry: details, checkpoints, progress texts and results",
-    "post": "post jobs",
     "cancel": "cancel jobs: off the board, or ask their owners to end",
     "release": "end the claims of jobs, whoever has them",
     "run_now": "let delayed jobs be claimed at once",
