@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from selenium.common import WebDriverException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.select import Select
 
 from jobboard.testing import eventually
 
@@ -21,9 +23,16 @@ AXE = Path(__file__).parent.parent / "vendor" / "axe.min.js"
 DEADLINE = 30.0
 DESKTOP, PHONE = (1280, 900), (390, 844)
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
+#: What is only for screen readers follows what is shown.
+_FIND = """
+const [words, within] = arguments;
+const shows = (one) => one.innerText.trim() === words || one.firstChild?.textContent.trim() === words;
+const parts = [...document.querySelectorAll(within)];
+return parts.flatMap((part) => [...part.querySelectorAll("a, button, summary")]).find(shows);
+"""
 _RUN_AXE = """
-const done = arguments[0];
-axe.run({resultTypes: ["violations"], preload: false}).then(
+const [chosen, done] = arguments;
+axe.run({...chosen, resultTypes: ["violations"], preload: false}).then(
   (found) => done(found.violations.map((one) => [one.id, one.help, one.nodes.map((node) => node.html)])),
   (error) => done([["axe failed", String(error), []]]));
 """
@@ -51,28 +60,45 @@ class Browser:
         return str(self.script("return document.body.innerText"))
 
     def click(self, words: str, within: str = "body") -> None:
-        """Click the first button or link that has just these words, and wait until the next page is there."""
-        xpath = f".//*[self::a or self::button or self::summary][normalize-space()={words!r}]"
-        place = self.find(within)[0]
-        place.find_element(By.XPATH, xpath).click()
+        """Click the first link or button in that part of the page that shows these words, once it is there."""
+
+        def click() -> bool:
+            try:
+                found = self.script(_FIND, words, within)
+                if found is not None:
+                    found.click()
+                return found is not None
+            except WebDriverException:
+                return False  # the page was refreshed meanwhile
+
+        eventually(click, within=DEADLINE, every=0.1)
+
+    def type(self, field: str, text: str) -> None:
+        self.find(f"input[name={field}]")[0].send_keys(text)
+
+    def choose(self, selector: str, value: str) -> None:
+        Select(self.find(selector)[0]).select_by_value(value)
 
     def eventually_shows(self, words: str) -> None:
         """Load the page again and again until it shows these words."""
 
         def shows() -> bool:
+            if words in self.text():
+                return True
             self.driver.refresh()
             return words in self.text()
 
-        eventually(shows, within=DEADLINE, every=0.1)
+        eventually(shows, within=DEADLINE, every=0.2)
 
     def messages(self) -> list[str]:
         """Return what the console of the browser was told since the last call: errors, and violations of policies."""
         return [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
 
-    def faults_of_access(self) -> list[Any]:
-        """Return what axe-core finds on this page."""
-        self.script(AXE.read_text())
-        return list(self.driver.execute_async_script(_RUN_AXE))
+    def faults_of_access(self, *rules: str) -> list[Any]:
+        """Return what axe-core finds on this page, by all its rules or these."""
+        if not self.script("return 'axe' in window"):
+            self.script(AXE.read_text())
+        return list(self.driver.execute_async_script(_RUN_AXE, {"runOnly": rules} if rules else {}))
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than the window."""

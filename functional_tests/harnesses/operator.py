@@ -1,4 +1,4 @@
-"""An operator who runs the commands that a section of the documentation shows, and no others."""
+"""An operator who does what a section of the documentation shows, and nothing else: runs commands, or clicks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-_GUIDE = Path(__file__).parent.parent.parent / "doc" / "guides" / "operators.rst"
+if TYPE_CHECKING:
+    from harnesses.browser import Browser
+
+
+_GUIDES = Path(__file__).parent.parent.parent / "doc" / "guides"
 _COMMAND = re.compile(r"^    ((?:jobboard|kill) .+?)(?:  +#.*)?$", re.MULTILINE)
+
+
+def _section(page: str, title: str) -> str:
+    begins = rf"^{re.escape(title)}\n[~-]+\n(.*?)(?=^[^\n]+\n[~-]+\n)"
+    found = re.search(begins, (_GUIDES / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None, title
+    return found[1]
 
 
 class Operator:
@@ -20,10 +32,7 @@ class Operator:
     """
 
     def __init__(self, section: str, uri: str) -> None:
-        begins = rf"^{re.escape(section)}\n[~-]+\n(.*?)(?=^[^\n]+\n[~-]+\n)"
-        found = re.search(begins, _GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-        assert found is not None, section
-        self.left = _COMMAND.findall(found[1])
+        self.left = _COMMAND.findall(_section("operators.rst", section))
         self._environment = {**os.environ, "JOBBOARD_URI": uri, "JOBBOARD_NAME": "night"}
 
     def words(self, command: str, **stand_ins: str) -> list[str]:
@@ -48,3 +57,22 @@ class Operator:
     def _run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", *words] if words[0] == "jobboard" else words
         return subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Clicks:
+    """Clicks what is bold in one section of the console's guide, in its order.
+
+    :param section: its title.
+    """
+
+    def __init__(self, web: Browser, section: str) -> None:
+        self._web = web
+        self._left = re.findall(r"\*\*(.+?)\*\*", _section("console.rst", section))
+
+    def click(self, words: str, *, is_called: str | None = None, within: str = "body") -> None:
+        """Click these words of the guide; on the page they may be called otherwise, such as by a uuid."""
+        assert words == self._left.pop(0)
+        self._web.click(is_called or words, within)
+
+    def check_all_is_done(self) -> None:
+        assert self._left == []

@@ -14,12 +14,14 @@ from jobboard.console.shared import answers_of
 from jobboard.console.view import View
 from jobboard.entity import Entity
 from jobboard.operate.bulk import Target, of_what, release_all, targets_of
-from jobboard.operate.participants import is_quiet, names_of, number_of
+from jobboard.operate.participants import is_quiet, names_of, number_of, runs_of
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
 
 #: So many participants are shown, so many claimed jobs are read for the list of owners, and so many released at once.
 _MAX_SHOWN, _MAX_CLAIMED, _MAX_RELEASED = 200, 2000, 500
+#: So many of its longest runs are shown of a conductor.
+_MAX_RUNS = 5
 
 
 def show(view: View) -> Response:
@@ -109,6 +111,7 @@ def _row(entity: Entity, told: frozenset[str]) -> dict[str, Any]:
         "pid": metadata.get("pid"),
         "running": number_of(entity, "running"),
         "concurrency": number_of(entity, "concurrency"),
+        "longest": runs_of(entity)[:_MAX_RUNS] if entity.alive else [],
         "stuck": number_of(entity, "stuck") if entity.alive else 0,
         "stuck_names": sorted(names_of(entity, "stuck_names")),
         "refused": sorted(names_of(entity, "refused")),

@@ -12,7 +12,7 @@ from jobboard.operate.sampling import Sampler
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
-#: How many names and groups of trash the overview has; their own pages have more.
+#: How many findings, names and groups of trash the overview has; their own pages have more.
 _MAX_ROWS = 10
 
 
@@ -22,11 +22,13 @@ def show(view: View) -> Response:
     status = sampler.status(_FIRST_LOOK)
     span, name = span_named(view.query("span")), view.query("name")
     rows = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
-    findings = [finding | {"link": _link(view, finding["kind"], finding["about"])} for finding in status["findings"]]
+    worst = status["findings"][:_MAX_ROWS]
+    findings = [finding | {"link": _link(view, finding["kind"], finding["about"])} for finding in worst]
     return view.render(
         "overview.html",
         seen=status,
         findings=findings,
+        more=len(status["findings"]) - len(findings) + status.get("left_out", {}).get("findings", 0),
         names=list(status.get("names", {}).items())[:_MAX_ROWS],
         trash=status.get("trash", [])[:_MAX_ROWS],
         spans=SPANS,

@@ -42,10 +42,6 @@
   };
 
   const fit = () => plots.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: HEIGHT }));
-  // A refresh leaves open what its reader has opened.
-  document.addEventListener("htmx:before:morph:node", ({ detail: { oldNode, newNode } }) => {
-    if (oldNode.matches?.("details[open]")) { newNode.open = true; }
-  });
   addEventListener("resize", fit);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((plot) => plot.redraw()));
   document.addEventListener("jobboard:refreshed", load);

@@ -16,12 +16,15 @@
 
   const main = () => document.getElementById("main");
   const mayRefresh = () => main().dataset.refresh !== "off";
+  const isChanged = (field) => field.matches("select")
+    ? field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected))
+    : field.value !== field.defaultValue || field.checked !== field.defaultChecked;
   // Nobody's typing, choice or selection is taken away.
   const isBusy = () => {
     const active = document.activeElement;
     const typing = active && main().contains(active) && active.matches("input, select, textarea");
-    const opened = main().querySelector("details[open] form") || main().querySelector("input:checked");
-    return document.hidden || typing || opened || !document.getSelection().isCollapsed;
+    const changed = [...main().querySelectorAll("input, select, textarea")].some(isChanged);
+    return document.hidden || typing || changed || !document.getSelection().isCollapsed;
   };
 
   let last = Date.now();
@@ -38,6 +41,11 @@
       }
     }
   };
+
+  // A refresh leaves open what its reader has opened.
+  document.addEventListener("htmx:before:morph:node", ({ detail: { oldNode, newNode } }) => {
+    if (oldNode.matches?.("details[open]")) { newNode.open = true; }
+  });
 
   localTimes(document);
   if (choice && window.htmx && mayRefresh()) {
