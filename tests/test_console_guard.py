@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
-from helpers.console import Asking, asking
+from helpers.console import Asking, asking, served
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -203,6 +205,26 @@ class TestBoards:
         (tmp_path / "none").mkdir()
         assert asking(board).get("/b/b/jobs").status_code == 200
         board.close()
+
+
+def test_a_store_that_hangs_holds_up_no_other_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, entered = threading.Event(), threading.Semaphore(0)
+    slow, quick = fetch("slow", "memory"), fetch("quick", "memory")
+
+    def connect(timeout: float = 10.0) -> None:
+        entered.release()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(slow, "connect", connect)
+    with ThreadPoolExecutor() as browsers, served([slow, quick]) as url:
+        waiting = [browsers.submit(httpx.get, f"{url}/b/slow/jobs", timeout=60) for _ in range(20)]
+        try:
+            assert entered.acquire(timeout=60)
+            assert httpx.get(f"{url}/b/quick/jobs", timeout=60).status_code == 200
+        finally:
+            go_on.set()
+        assert {answer.result().status_code for answer in waiting} == {503}
+    quick.close()
 
 
 @pytest.mark.parametrize("prefix", ["/jobs", "/a/b"])

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from jobboard.board import JobBoard
-from jobboard.console.boards import console_boards
+from jobboard.console.boards import ConsoleBoard, console_boards
 from jobboard.console.guard import LOOPBACK, Guard
 from jobboard.console.pages import Answer, Page, all_pages
 from jobboard.console.rights import Access, allow, check_rights
@@ -30,7 +30,8 @@ from jobboard.console.view import OnAction, Settings, View
 from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
 from jobboard.job import Job
 
-#: Threads that ask the stores; a store that hangs must not take those of the app that this one is mounted in.
+#: Threads that ask the store of a board, and as many that ask for users. A store that hangs must not take those of
+#: other boards, nor of the app that this one is mounted in.
 _THREADS = 8
 #: Bytes of a POST.
 _MAX_FORM = 64 * 1024
@@ -101,7 +102,7 @@ class _Dispatcher:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads: dict[ConsoleBoard | None, anyio.CapacityLimiter] = {}
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -109,14 +110,14 @@ class _Dispatcher:
             yield
         finally:
             for board in self._settings.boards.values():
-                await self._run(board.close)
+                await self._run(board, board.close)
 
     def endpoint(self, show: Answer, page: Page | None = None) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             view = await self._view(request, page)
             function = page.act if page and page.act and request.method == "POST" else show
             try:
-                response: Response = await self._run(function, view)
+                response: Response = await self._run(view.entry, function, view)
                 return response
             except (HTTPException, JobBoardError) as error:
                 status, text = _status_of(error)
@@ -126,7 +127,7 @@ class _Dispatcher:
         return answer
 
     async def _view(self, request: Request, page: Page | None) -> View:
-        rights = await self._run(self._settings.access, request)
+        rights = await self._run(None, self._settings.access, request)
         if rights is None:
             raise HTTPException(403, "you may not look at this console")
         form = await _form_of(request) if request.method == "POST" else {}
@@ -135,16 +136,16 @@ class _Dispatcher:
             entry = self._settings.boards.get(request.path_params["board"])
             if entry is None:
                 raise HTTPException(404, "there is no such board in this console")
-        who = await self._run(self._settings.who, request)
+        who = await self._run(None, self._settings.who, request)
         return View(request, self._settings, check_rights(rights), who, form, page, entry)
 
-    async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in a thread, or await a coroutine function."""
+    async def _run(self, board: ConsoleBoard | None, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in one of the threads of a board, or await a coroutine function."""
         if inspect.iscoroutinefunction(function):
             return await function(*arguments)
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(_THREADS)
-        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads)
+        if board not in self._threads:
+            self._threads[board] = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads[board])
 
 
 async def _form_of(request: Request) -> dict[str, list[str]]:
