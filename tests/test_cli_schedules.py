@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import Calendar, Cron, Every, JobBoard, Schedule
+from jobboard import At, Calendar, Cron, Every, JobBoard, Schedule
 from jobboard.cli.app import REFUSED, USAGE
+from jobboard.operate.status import status
 from jobboard.testing import eventually
-from jobboard.testing.contract.clockwork import spoil
+from jobboard.testing.contract.clockwork import fire, spoil
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -66,6 +67,21 @@ class TestChanging:
     ) -> None:
         jobboard("schedule", "add", "a", "write", *options)
         assert board.schedules.get("a").trigger == trigger
+
+    def test_all_schedulers_can_be_paused(self, jobboard: Run, board: JobBoard) -> None:
+        board.schedules.add(Schedule("once", At(datetime.now(UTC)), "write"))
+        for wrong in (["pause"], ["pause", "a", "--all"], ["resume"], ["resume", "a", "--all"]):
+            jobboard("schedule", *wrong, status=USAGE)
+        jobboard("schedule", "pause", "--all", "--note", "the database moves")
+        assert fire(board) == 0
+        said = status(board)
+        assert (said["schedules"]["all_paused"], said["schedules"]["active"]) == (True, 1)
+        assert "All schedulers are paused. See: schedule resume --all" in [found["text"] for found in said["findings"]]
+        assert "once" in jobboard("schedule", "ls")
+        assert "jobboard:pause" not in jobboard("schedule", "ls")
+        jobboard("check")
+        jobboard("schedule", "resume", "--all")
+        assert (fire(board), status(board)["schedules"]["all_paused"]) == (1, False)
 
     def test_the_first_time_can_be_told_and_all_be_removed(self, jobboard: Run, board: JobBoard) -> None:
         first = datetime(2031, 1, 1, 9, 7, tzinfo=UTC)

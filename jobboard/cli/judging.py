@@ -101,6 +101,7 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     conductors, schedules = view["conductors"], view["schedules"]
     more = "" if schedules["complete"] else ", and more that were not read"
     paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
+    paused += ["all schedulers"] if schedules["all_paused"] else []
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     return {
         "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",

@@ -59,21 +59,48 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
     _tell(session, session.board().schedules.modify(id, **fields))
 
 
-@command("pause", "jobboard schedule pause nightly --note 'the printer is broken'")
-@click.argument("id")
+_all = click.option("--all", "every", is_flag=True, help="All schedulers of the board, wherever they run.")
+
+
+@command(
+    "pause",
+    "jobboard schedule pause nightly --note 'the printer is broken'",
+    "jobboard schedule pause --all --note 'the database moves'",
+)
+@click.argument("id", required=False)
+@_all
 @click.option("--note", help="Why; operators see it.")
 @pass_session
-def pause(session: Session, id: str, note: str | None) -> None:
-    """Pause a schedule: it is not due until it is resumed."""
-    _tell(session, session.board().schedules.pause(id, note))
+def pause(session: Session, id: str | None, every: bool, note: str | None) -> None:
+    """Pause a schedule: it is not due until it is resumed; with --all no scheduler posts anything."""
+    _check_one_or_all(id, every)
+    if id is not None:
+        _tell(session, session.board().schedules.pause(id, note))
+        return
+    session.board().schedules.pause_all(note)
+    session.output.report({"all_paused": True}, "all schedulers are paused")
 
 
-@command("resume", "jobboard schedule resume nightly")
-@click.argument("id")
+@command("resume", "jobboard schedule resume nightly", "jobboard schedule resume --all")
+@click.argument("id", required=False)
+@_all
 @pass_session
-def resume(session: Session, id: str) -> None:
-    """Undo a pause, or try a schedule again that was set aside; fire times that passed are left out."""
-    _tell(session, session.board().schedules.resume(id))
+def resume(session: Session, id: str | None, every: bool) -> None:
+    """Undo a pause, or try a schedule again that was set aside; fire times that passed are left out.
+
+    After --all, those that passed are due by each schedule's own policies.
+    """
+    _check_one_or_all(id, every)
+    if id is not None:
+        _tell(session, session.board().schedules.resume(id))
+        return
+    session.board().schedules.resume_all()
+    session.output.report({"all_paused": False}, "schedulers post again")
+
+
+def _check_one_or_all(id: str | None, every: bool) -> None:
+    if (id is None) is not every:
+        raise click.UsageError("name a schedule, or say --all")
 
 
 @command("rm", "jobboard schedule rm nightly", "jobboard schedule rm --all --yes")
@@ -83,8 +110,7 @@ def resume(session: Session, id: str) -> None:
 @pass_session
 def rm(session: Session, id: str | None, every: bool, yes: bool) -> None:
     """Remove a schedule; the jobs that it posted stay. Asks first if it is --all."""
-    if (id is None) is not every:
-        raise click.UsageError("name a schedule, or say --all")
+    _check_one_or_all(id, every)
     schedules = session.board().schedules
     if id is not None:
         schedules.remove(id)

@@ -11,6 +11,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.operate.participants import claims
 from jobboard.operate.trash import TrashGroup, grouped
+from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
@@ -46,6 +47,7 @@ class ScheduleOverview:
     :ivar overdue: the seconds since each schedule that is due was to fire, by id; a moment is normal.
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
     :ivar complete: whether these are all schedules of the board.
+    :ivar all_paused: whether no scheduler posts anything, since somebody paused all.
     """
 
     active: int = 0
@@ -54,6 +56,7 @@ class ScheduleOverview:
     set_aside: tuple[str, ...] = ()
     overdue: dict[str, float] = field(default_factory=dict)
     complete: bool = True
+    all_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,8 @@ def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:
 
 def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float) -> ScheduleOverview:
     rows, is_complete = found
+    all_paused = any(row.id == PAUSE_ID for row in rows)
+    rows = [row for row in rows if row.id != PAUSE_ID]
     states = {row.id: _state_of(row) for row in rows}
     count = Counter(states.values())
     return ScheduleOverview(
@@ -169,6 +174,7 @@ def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float) -> ScheduleO
         set_aside=tuple(id for id, state in states.items() if state == "set aside"),
         overdue={row.id: now - row.next_at for row in rows if row.next_at is not None and row.next_at < now},
         complete=is_complete,
+        all_paused=all_paused,
     )
 
 

@@ -133,6 +133,10 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
     if schedules.active and not is_watched:
         text = f"No scheduler is alive; active schedules: {schedules.active}."
         yield Finding(Verdict.ATTENTION, "no_scheduler", None, text)
+    if schedules.all_paused:
+        text = "All schedulers are paused. See: schedule resume --all"
+        yield Finding(Verdict.ATTENTION, "schedulers_paused", None, text)
+        return
     late = {id: seconds for id, seconds in schedules.overdue.items() if seconds > limits.overdue}
     if late:
         latest = max(late, key=late.__getitem__)

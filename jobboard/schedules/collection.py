@@ -13,9 +13,10 @@ from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, MissingExtra, NotFound, UnreadableSchedule
 from jobboard.job import Job
+from jobboard.schedules import pausing
 from jobboard.schedules.firing import Firing
 from jobboard.schedules.planning import due_at, fire_times
-from jobboard.schedules.progress import FireRecord, Progress
+from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import (
     Schedule,
     Unreadable,
@@ -27,10 +28,12 @@ from jobboard.schedules.schedule import (
 from jobboard.schedules.transitions import (
     Stored,
     change_of,
+    check_next_run_time,
     fired,
     first_progress,
     kept_progress,
     posting_of,
+    readable_of,
     removal_of,
     start_at,
     step_with,
@@ -45,9 +48,6 @@ _MAX_TRIES = 100
 
 #: A backfill of more fire times is more likely a slip than a wish.
 MAX_BACKFILLED = 10_000
-
-#: If a schedule has more jobs than this, only its next step drops those that have ended.
-_MAX_READ_LIVE = 1000
 
 _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
 
@@ -98,7 +98,7 @@ class Schedules:
         check_details(schedule, self._client.largest_details)
         check_interval(schedule.trigger, self._client.least_interval)
         fresh = replace(schedule, progress=None)
-        first = None if next_run_time is None else _within(fresh, next_run_time)
+        first = None if next_run_time is None else check_next_run_time(fresh, next_run_time)
 
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
             if old is None:
@@ -180,6 +180,26 @@ class Schedules:
 
         return self._change(id, decide)
 
+    def pause_all(self, note: str | None = None) -> None:
+        """Let no scheduler post anything for this board, wherever it runs, until :meth:`resume_all`. Idempotent.
+
+        A step that is under way is completed. Firing by hand goes on. Fire times that pass meanwhile are due
+        afterwards, by each schedule's own policies.
+
+        :param note: why, for operators.
+        """
+        text = check_reason(note, "note")
+        self._set_pause(lambda before, now: pausing.step_to_pause(before, text, now))
+
+    def resume_all(self) -> None:
+        """End the pause of all schedulers; single schedules stay paused. Idempotent."""
+        self._set_pause(lambda before, now: None if before is None else pausing.step_to_resume(before))
+
+    def all_paused(self) -> pausing.SchedulersPaused | None:
+        """Return since when all schedulers are paused, and why; None if they are not."""
+        row = self._pause_row()
+        return None if row is None else pausing.unpack_pause(row)
+
     def remove(self, id: str) -> None:
         """Delete a schedule, also one that can't be decoded; the jobs that it posted stay. Atomic.
 
@@ -219,7 +239,7 @@ class Schedules:
         row = self._row(id)
         if row is None:
             raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
-        return self._readable_of(row)
+        return readable_of(row)
 
     def __iter__(self) -> Iterator[Schedule]:
         """Iterate over the schedules by next fire time, those without one last; 500 a request.
@@ -228,7 +248,7 @@ class Schedules:
         """
         for row in self._rows():
             try:
-                yield self._readable_of(row)
+                yield readable_of(row)
             except (UnreadableSchedule, MissingExtra):
                 continue
 
@@ -237,7 +257,7 @@ class Schedules:
         found = []
         for row in self._rows():
             try:
-                self._readable_of(row)
+                readable_of(row)
             except (UnreadableSchedule, MissingExtra) as error:
                 found.append(Unreadable(row.id, str(error)))
         return found
@@ -333,18 +353,10 @@ class Schedules:
             stored = self._there(old, id)
             postings[:] = [posting_of(stored.schedule, time, self._client.largest_details) for time in wanted]
             records = fired(wanted, postings, now, "by hand")
-            return step_with(stored, self._progress_now(stored), tuple(postings), records, now)
+            return step_with(stored, self._firing.progress_now(stored), tuple(postings), records, now)
 
         self._change(id, decide)
         return [self._job_of(posting) for posting in postings]
-
-    def _progress_now(self, stored: Stored) -> Progress:
-        """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""
-        progress = stored.progress.copy()
-        if len(progress.live) <= _MAX_READ_LIVE:
-            live = self._firing.live_among(progress.live)
-            progress.live = [uuid for uuid in progress.live if uuid in live]
-        return progress
 
     def _job_of(self, posting: NewJob) -> Job:
         """Return a handle on what was posted, or on the live job that has its key; it may have ended by now."""
@@ -383,8 +395,18 @@ class Schedules:
             stored = self._stored(id)
             step = decide(stored, self._client.call(self._backend.now))
             if step is None or self._take_one(step):
-                return self.get(id) if step is None or step.row is None else self._readable_of(step.row)
+                return self.get(id) if step is None or step.row is None else readable_of(step.row)
         raise self._too_busy(id)
+
+    def _pause_row(self) -> ScheduleRow | None:
+        return pausing.pause_in(self._client.call(self._backend.schedules.read, [pausing.PAUSE_ID]))
+
+    def _set_pause(self, decide: Callable[[ScheduleRow | None, float], ScheduleStep | None]) -> None:
+        for _ in range(_MAX_TRIES):
+            step = decide(self._pause_row(), self._client.call(self._backend.now))
+            if step is None or self._take_one(step):
+                return
+        raise self._too_busy(pausing.PAUSE_ID)
 
     def _take_one(self, step: ScheduleStep) -> bool:
         (verdict,) = self._client.call(self._backend.schedules.step, [step])
@@ -412,35 +434,16 @@ class Schedules:
 
     def _stored(self, id: str) -> Stored | None:
         row = self._row(id)
-        return None if row is None else Stored(self._readable_of(row), row.version)
-
-    def _readable_of(self, row: ScheduleRow) -> Schedule:
-        try:
-            schedule = unpack_schedule(row.id, row.body)
-        except ValueError as error:
-            raise UnreadableSchedule(f"schedule {row.id!r} can't be decoded: {error}") from None
-        if row.next_at is None and schedule.state == "active" and schedule.progress is not None:
-            # Whoever could not decode it took it out of the order of what is due, and left its bytes alone.
-            schedule.progress.fault = "a scheduler of another version could not decode it"
-        return schedule
+        return None if row is None else Stored(readable_of(row), row.version)
 
     def _rows(self) -> Iterator[ScheduleRow]:
         cursor: object | None = None
         while True:
             page = self._client.call(self._backend.schedules.page, cursor, _PAGE)
-            yield from page.rows
+            yield from (row for row in page.rows if row.id != pausing.PAUSE_ID)
             cursor = page.cursor
             if cursor is None:
                 return
 
     def _too_busy(self, id: str) -> BoardUnavailable:
         return BoardUnavailable(f"schedule {id!r} changed {_MAX_TRIES} times while this change was made; try again")
-
-
-def _within(schedule: Schedule, next_run_time: datetime) -> float:
-    first = check_moment("next_run_time", next_run_time)
-    if schedule.start is not None and next_run_time < schedule.start:
-        raise ValueError(f"next_run_time {next_run_time} is before the start {schedule.start} of {schedule.id!r}")
-    if schedule.end is not None and next_run_time > schedule.end:
-        raise ValueError(f"next_run_time {next_run_time} is after the end {schedule.end} of {schedule.id!r}")
-    return first

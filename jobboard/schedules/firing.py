@@ -14,7 +14,9 @@ from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import MissingExtra
+from jobboard.schedules.pausing import PAUSE_ID, pause_in
 from jobboard.schedules.planning import Plan, plan
+from jobboard.schedules.progress import Progress
 from jobboard.schedules.schedule import Schedule, unpack_schedule
 from jobboard.schedules.transitions import Stored, most_postings, quarantine, quarantine_unreadable, step_of
 from jobboard.schedules.triggers.every import check_interval
@@ -24,6 +26,9 @@ logger = logging.getLogger("jobboard.schedules")
 
 #: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
 _MAX_STEPS = 100
+
+#: If a schedule has more jobs than this, only its next step drops those that have ended.
+_MAX_READ_LIVE = 1000
 
 
 @dataclass(slots=True)
@@ -73,6 +78,8 @@ class Firing:
     def fire_due(self, limit: int) -> Round:
         """Post the jobs of up to ``limit`` schedules that are due."""
         due = self._client.call(self._backend.schedules.due, limit)
+        if pause_in(due.rows) is not None:
+            return Round()
         made = self._fire(due.rows, due.now)
         # What was just stepped on may be the next one again, which a new look tells; what this host must leave to
         # others stays due, and is no reason to look at once.
@@ -81,7 +88,9 @@ class Firing:
 
     def fire_waiting(self, ids: Sequence[str]) -> Round:
         """Look again at schedules that wait for room; some of their jobs have ended."""
-        rows = self._client.call(self._backend.schedules.read, ids)
+        rows = self._client.call(self._backend.schedules.read, [*ids, PAUSE_ID])
+        if pause_in(rows) is not None:
+            return Round()
         # Those that have been paused, set aside or finished meanwhile are due no more.
         waiting = [row for row in rows if row is not None and row.next_at is not None]
         made = self._fire(waiting, self._client.call(self._backend.now))
@@ -186,6 +195,14 @@ class Firing:
     def most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""
         return most_postings(schedule, self._backend.capabilities.largest_step, self._client.largest_details)
+
+    def progress_now(self, stored: Stored) -> Progress:
+        """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""
+        progress = stored.progress.copy()
+        if len(progress.live) <= _MAX_READ_LIVE:
+            live = self.live_among(progress.live)
+            progress.live = [uuid for uuid in progress.live if uuid in live]
+        return progress
 
     def live_among(self, uuids: Iterable[str]) -> set[str]:
         """Return those of these jobs that are still on the board.

@@ -12,6 +12,7 @@ import msgpack
 
 from jobboard.codec import MAX_ENCODED, NewerFormat, check_format, decode, encode
 from jobboard.errors import MissingExtra
+from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
 from jobboard.states import JobPriority
@@ -185,6 +186,8 @@ def _datetime_of(what: str, text: object) -> datetime:
 def check_schedule_id(value: object) -> str:
     """Return ``value`` if it can be a schedule's id in every store."""
     text = check_text("a schedule's id", value)
+    if text == PAUSE_ID:
+        raise ValueError(f"a schedule's id can't be {PAUSE_ID!r}, by which a board remembers that all are paused")
     if len(text.encode()) > MAX_ID:
         raise ValueError(f"a schedule's id must be at most {MAX_ID} bytes of UTF-8: {text!r}")
     return text

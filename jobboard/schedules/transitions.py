@@ -10,14 +10,15 @@ from datetime import datetime
 from functools import lru_cache
 
 from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
+from jobboard.errors import UnreadableSchedule
 from jobboard.events import EventKind
 from jobboard.payload import Payload, pack_payload
 from jobboard.schedules.planning import MICROSECOND, Plan, first_fire_time, next_due
 from jobboard.schedules.progress import FireRecord, Progress
-from jobboard.schedules.schedule import Schedule, pack_schedule
+from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
 from jobboard.schedules.triggers import At
 from jobboard.states import JobPriority
-from jobboard.validation import moment, new_uuid
+from jobboard.validation import check_moment, moment, new_uuid
 
 #: How many bytes of jobs one step posts at most, unless a single one has more.
 _MAX_STEP_BYTES = 500_000
@@ -38,6 +39,31 @@ class Stored:
     def progress(self) -> Progress:
         assert self.schedule.progress is not None
         return self.schedule.progress
+
+
+def readable_of(row: ScheduleRow) -> Schedule:
+    """Return a stored schedule.
+
+    :raises UnreadableSchedule: it can't be decoded.
+    """
+    try:
+        schedule = unpack_schedule(row.id, row.body)
+    except ValueError as error:
+        raise UnreadableSchedule(f"schedule {row.id!r} can't be decoded: {error}") from None
+    if row.next_at is None and schedule.state == "active" and schedule.progress is not None:
+        # Whoever could not decode it took it out of the order of what is due, and left its bytes alone.
+        schedule.progress.fault = "a scheduler of another version could not decode it"
+    return schedule
+
+
+def check_next_run_time(schedule: Schedule, next_run_time: datetime) -> float:
+    """Return a first fire time as seconds since the epoch; it must be within the schedule's start and end."""
+    first = check_moment("next_run_time", next_run_time)
+    if schedule.start is not None and next_run_time < schedule.start:
+        raise ValueError(f"next_run_time {next_run_time} is before the start {schedule.start} of {schedule.id!r}")
+    if schedule.end is not None and next_run_time > schedule.end:
+        raise ValueError(f"next_run_time {next_run_time} is after the end {schedule.end} of {schedule.id!r}")
+    return first
 
 
 def first_progress(schedule: Schedule, now: float, next_run_time: float | None = None) -> Progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from jobboard.testing.contract.all_schedules import AllSchedulesCases
 from jobboard.testing.contract.arguments import ArgumentCases
 from jobboard.testing.contract.attempts import AttemptCases
 from jobboard.testing.contract.audits import AuditRaceCases
@@ -49,7 +50,7 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 955
+CONTRACT_CASES = 956
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 168
@@ -69,7 +70,8 @@ class Contract(
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
-    ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, FiringCases, PoisonCases, NewerCases,
+    ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases, FiringCases,
+    PoisonCases, NewerCases,
     SamplingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""

@@ -243,15 +243,6 @@ class ScheduleCases(Case):
         with pytest.raises(ValueError, match="aware"):
             board.schedules.add(hourly("other"), next_run_time=datetime(2030, 1, 1))
 
-    def test_all_are_removed_at_once(self, board: JobBoard, other: JobBoard) -> None:
-        assert board.schedules.remove_all() == 0
-        for number in range(130):
-            board.schedules.add(hourly(f"report {number}"))
-        job = board.schedules.fire_now("report 7")
-        spoil(board, "report 8")
-        assert (other.schedules.remove_all(), list(board.schedules), board.schedules.unreadable()) == (130, [], [])
-        assert uuids_of(board.iterjobs()) == [job.uuid]
-
     def test_start_and_end_bound_the_fire_times(self, board: JobBoard) -> None:
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         start, end = now + timedelta(hours=5), now + timedelta(hours=7)
