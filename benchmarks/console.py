@@ -58,11 +58,9 @@ def _console(uri: str, name: str) -> Iterator[tuple[subprocess.Popen[str], int]]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.search(r":(\d+)/$", line.strip())
-        if found is None:
-            raise RuntimeError(f"the console does not start: {line}{process.stderr.read()}")
-        yield process, int(found[1])
+        # There may be warnings of the store before it; if the console does not start, its errors end the lines.
+        ports = (re.search(r"^console: .*:(\d+)/$", line) for line in process.stderr)
+        yield process, int(next(filter(None, ports))[1])
     finally:
         process.terminate()
         process.wait(30)
