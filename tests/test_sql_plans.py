@@ -57,6 +57,7 @@ BY_INDEX = {
         "jobboard_ready_by_name (board=? AND state=? AND name=? AND rank>?)",
     ),
     "history": (job_statements.HISTORY, "jobboard_history (job=?)"),
+    "the oldest": (job_statements.OLDEST_UNCLAIMED, "jobboard_ready (board=? AND state=? AND rank=?)"),
     "trimming": (job_statements.TRIM_HISTORY, "jobboard_history (job=?)"),
     "events": (event_statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
     "what is over": (job_statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
@@ -90,6 +91,13 @@ def test_it_is_found_by_an_index_and_nothing_is_scanned_or_sorted(backend: Sqlit
     assert index in plan
     assert "TEMP B-TREE" not in plan
     assert "SCAN jobboard" not in plan
+
+
+def test_what_waits_is_counted_from_an_index_alone(backend: SqliteBackend) -> None:
+    plan = plan_of(backend, job_statements.NUMBERS)
+    assert "COVERING INDEX jobboard_ready_by_name (board=? AND state=?)" in plan
+    # Of the other states, which are few.
+    assert plan.count("TEMP B-TREE") == 1
 
 
 def test_a_plan_that_scans_or_sorts_would_be_seen(backend: SqliteBackend) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    union_all,
     update,
 )
 
@@ -306,12 +307,24 @@ def _pages(code: int, index: str, *of_name: Any) -> Pages:
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
 PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
 COUNT = Statement(select(func.count()).select_from(jobs).where(mine, jobs.c.state < COMPLETE))
+_numbers = select(jobs.c.name, jobs.c.state, func.count()).group_by(jobs.c.name, jobs.c.state)
+# Those that wait are most of a large board, and their names stand together in an index that has all that is asked for.
 NUMBERS = Statement(
-    select(jobs.c.name, jobs.c.state, func.count())
-    .where(mine, one_of(jobs.c.state, DELAYED, UNCLAIMED, CLAIMED, TRASHED))
-    .group_by(jobs.c.name, jobs.c.state)
+    union_all(
+        by_index(_numbers.where(_ready), "jobboard_ready_by_name"),
+        _numbers.where(mine, one_of(jobs.c.state, DELAYED, CLAIMED, TRASHED)),
+    )
 )
-OLDEST_UNCLAIMED = Statement(select(func.min(jobs.c.created_on)).where(_ready))
+# Ids grow with time, so the oldest job is the first one of a rank.
+_oldest_of_ranks = (
+    by_index(select(jobs.c.created_on).where(_ready, jobs.c.rank == literal_column(str(rank))), "jobboard_ready")
+    .order_by(jobs.c.id)
+    .limit(1)
+    .subquery()
+    for rank in range(-5, 0)
+)
+_oldest = union_all(*(select(oldest.c.created_on) for oldest in _oldest_of_ranks)).subquery()
+OLDEST_UNCLAIMED = Statement(select(func.min(_oldest.c.created_on)))
 
 IS_READY = Statement(by_index(select(jobs.c.id).where(_ready).order_by(*_in_order).limit(1), "jobboard_ready"))
 _one_of_name = select(jobs.c.id).limit(1)
