@@ -323,8 +323,8 @@ _oldest_of_ranks = (
     .subquery()
     for rank in range(-5, 0)
 )
-_oldest = union_all(*(select(oldest.c.created_on) for oldest in _oldest_of_ranks)).subquery()
-OLDEST_UNCLAIMED = Statement(select(func.min(_oldest.c.created_on)))
+_firsts = union_all(*(select(oldest.c.created_on) for oldest in _oldest_of_ranks)).subquery()
+OLDEST_UNCLAIMED = Statement(select(func.min(_firsts.c.created_on)))
 
 IS_READY = Statement(by_index(select(jobs.c.id).where(_ready).order_by(*_in_order).limit(1), "jobboard_ready"))
 _one_of_name = select(jobs.c.id).limit(1)
