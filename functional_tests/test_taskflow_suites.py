@@ -1,4 +1,4 @@
-"""TaskFlow's own tests of job boards and conductors, from the installed package, over boards on every store.
+"""TaskFlow's own tests of job boards, conductors and persistence, from the installed package, on every store.
 
 All of its conductors, and ours, run on memory; on the others its threaded one and ours.
 """

@@ -13,9 +13,11 @@ from unittest import mock
 with mock.patch.dict(os.environ, {"TAKSFLOW_TEST_URL": "zookeeper://none"}):
     from taskflow.tests.unit import test_conductors
     from taskflow.tests.unit.jobs import test_redis_job, test_zk_job
+    from taskflow.tests.unit.persistence import base as persistence_base
 
 from taskflow.conductors import backends as conductor_backends
 from taskflow.jobs import backends as job_backends
+from taskflow.persistence import backends as persistence_backends
 from taskflow.persistence.backends import impl_memory
 
 #: Cases of TaskFlow's classes that don't apply, and why; they are skipped, and counted.
@@ -39,7 +41,7 @@ def stubs(names: Mapping[str, str]) -> dict[str, Any]:
 
 
 class Cases(test_redis_job.RedisJobboardTest):  # type: ignore[misc]
-    """The cases of TaskFlow's BoardTestMixin and of its Redis and ZooKeeper classes; see :func:`suite`."""
+    """Boards, conductors and persistence for TaskFlow's cases; see :func:`suite`."""
 
     __test__ = False
     __unittest_skip__ = False
@@ -47,6 +49,7 @@ class Cases(test_redis_job.RedisJobboardTest):  # type: ignore[misc]
     server: Any
     kind: str
     conductor_kwargs: dict[str, Any]
+    _persistence: Any = None
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -64,6 +67,13 @@ class Cases(test_redis_job.RedisJobboardTest):  # type: ignore[misc]
         self.addCleanup(board.close)
         return board, board
 
+    def _get_connection(self) -> Any:
+        if self._persistence is None:
+            conf = {"connection": "jobboard", "uri": self.server.uri, "namespace": f"tf-{uuid.uuid4().hex}"}
+            self._persistence = persistence_backends.fetch(conf)
+            self.addCleanup(self._persistence.close)
+        return self._persistence.get_connection()
+
     def make_components(self) -> Any:
         persistence = impl_memory.MemoryBackend()
         _, board = self.create_board(persistence)
@@ -73,7 +83,7 @@ class Cases(test_redis_job.RedisJobboardTest):  # type: ignore[misc]
 
 
 def suite(make_server: Callable[[], Any], conductors: Sequence[str], sessions: bool = False) -> type:
-    """Return TaskFlow's cases over the boards of one server.
+    """Return TaskFlow's cases of boards, conductors and persistence, over the boards of one server.
 
     :param conductors: of :data:`SCENARIOS`, those in which TaskFlow's ManyConductorTest runs.
     :param sessions: whether claims end with a session.
@@ -82,6 +92,9 @@ def suite(make_server: Callable[[], Any], conductors: Sequence[str], sessions: b
     cases = {name: case for name, case in of_zookeeper.items() if name.startswith("test_")}
     makes_client = [name for name in vars(test_redis_job.RedisJobboardTest) if name.startswith("test__make_client")]
     cases |= stubs({**NOT_APPLICABLE, **dict.fromkeys(makes_client, MAKES_CLIENT), **(SESSIONS if sessions else {})})
+    for name, case in vars(persistence_base.PersistenceTestMixin).items():
+        if name.startswith("test_"):
+            cases[f"{name}__persistence"] = case
     for scenario in conductors:
         for name, case in vars(test_conductors.ManyConductorTest).items():
             if name.startswith("test_"):

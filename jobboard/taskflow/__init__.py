@@ -1,4 +1,4 @@
-"""TaskFlow's jobs, conductors and persistence on a board: ``board: jobboard`` in TaskFlow's own configuration.
+"""TaskFlow's jobs, conductors and persistence on a board, by TaskFlow's own configuration; its flows as handlers.
 
 Needs the extra ``taskflow``. The board knows nothing of this package.
 """
@@ -17,15 +17,29 @@ if find_spec("taskflow") is None:
 if TYPE_CHECKING:
     from jobboard.taskflow.board import TaskFlowBoard
     from jobboard.taskflow.conductors import BlockingConductor, NonBlockingConductor
+    from jobboard.taskflow.errors import LateEngine
+    from jobboard.taskflow.handler import flow_handler
     from jobboard.taskflow.job import TaskFlowJob
+    from jobboard.taskflow.persistence import LogBookBackend
 
-__all__ = ["BlockingConductor", "NonBlockingConductor", "TaskFlowBoard", "TaskFlowJob"]
+__all__ = [
+    "BlockingConductor",
+    "LateEngine",
+    "LogBookBackend",
+    "NonBlockingConductor",
+    "TaskFlowBoard",
+    "TaskFlowJob",
+    "flow_handler",
+]
 
 _MODULES = {
     "BlockingConductor": "conductors",
+    "LateEngine": "errors",
+    "LogBookBackend": "persistence",
     "NonBlockingConductor": "conductors",
     "TaskFlowBoard": "board",
     "TaskFlowJob": "job",
+    "flow_handler": "handler",
 }
 
 

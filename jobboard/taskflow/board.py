@@ -17,10 +17,11 @@ from jobboard.errors import ClaimLost, NotFound, UnclaimableJob
 from jobboard.fetching import fetch
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job
-from jobboard.logbook import LogBook
-from jobboard.states import LIVE, JobState
+from jobboard.logbook import BookRef
+from jobboard.states import LIVE
 from jobboard.taskflow.configuration import configured
 from jobboard.taskflow.errors import translated
+from jobboard.taskflow.holds import HOLDS
 from jobboard.taskflow.job import TaskFlowJob, priority_of
 from jobboard.taskflow.keeper import Keeper
 from jobboard.taskflow.notifying import BoardNotifier
@@ -65,6 +66,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         self._expiry = check_expiry(check_number("expiry", float(wanted.options.pop("expiry", _EXPIRY))))
         self.board = fetch(wanted.name, wanted.uri, expiry=self._expiry, **wanted.options)
         client_of(self.board).tokens = _TOKENS
+        self._place = wanted.place
         self._persistence = persistence
         self._keeper = Keeper(self.board, self._expiry)
         self.notifier = BoardNotifier(self, bool(emit_notifications))
@@ -153,9 +155,10 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
             try:
                 self.board.claim(job.job, who, self._expiry if expiry is None else check_expiry(expiry))
             except UnclaimableJob as error:
-                if self._state_of(job) not in LIVE:
+                if error.state is not None and error.state not in LIVE:
                     raise taskflow_errors.NotFound(f"job {job.uuid} is not on the board any more") from error
                 raise taskflow_errors.UnclaimableJob(str(error)) from error
+        HOLDS.take(self._place, job.job)
         if expiry is None:
             self._keeper.keep(job, who)
 
@@ -167,6 +170,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         if not found:
             return None
         job = self.job_of(found[0])
+        HOLDS.take(self._place, job.job)
         self._keeper.keep(job, who)
         return job
 
@@ -221,6 +225,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
                 end()
             except ClaimLost as lost:
                 raise self._refusal(what, job, who) from lost
+        HOLDS.give_back(job.job)
 
     def _refusal(self, what: str, job: TaskFlowJob, who: str) -> Exception:
         """Say as TaskFlow's boards do why a claim could not be ended."""
@@ -231,12 +236,6 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
             error, why = taskflow_errors.JobFailure, f"it is claimed by {owner}, not under this claim of {who}"
         refusal: Exception = error(f"can't {what} job {job.uuid}: {why}")
         return refusal
-
-    def _state_of(self, job: TaskFlowJob) -> JobState:
-        try:
-            return self.board.get(job.uuid).record.state
-        except NotFound:
-            return JobState.COMPLETE
 
 
 class JobIterator(base.JobBoardIterator):  # type: ignore[misc]
@@ -274,8 +273,6 @@ def _check_who(who: object) -> None:
         raise ValueError("Job applicant must be non-empty")
 
 
-def _reference_to(book: Any) -> LogBook:
+def _reference_to(book: Any) -> BookRef:
     """Return what a job keeps of a logbook that lives in a persistence backend."""
-    reference = LogBook(book.name, book.uuid)
-    reference.version = "elsewhere"
-    return reference
+    return BookRef("taskflow", "taskflow.persistence", book.name, book.uuid)

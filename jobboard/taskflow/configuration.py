@@ -30,6 +30,11 @@ class Configured:
     uri: str
     options: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def place(self) -> str:
+        """What two boards that share their jobs have the same."""
+        return f"{self.name} {self.uri}"
+
 
 def configured(conf: Mapping[str, Any], driver: str = "board") -> Configured:
     """Understand TaskFlow's configuration.

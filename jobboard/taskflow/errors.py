@@ -7,7 +7,27 @@ from contextlib import contextmanager
 
 from taskflow import exceptions as taskflow_errors
 
-from jobboard.errors import JobBoardError, NotFound
+from jobboard.errors import ClaimLost, JobBoardError, NotFound
+
+
+class LateEngine(taskflow_errors.ExecutionFailure):  # type: ignore[misc]
+    """The claim of an engine's job is lost, so that it may change nothing more.
+
+    TaskFlow would try a ``StorageFailure`` again; conductors consume a job after neither.
+    """
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Raise what TaskFlow expects of a persistence backend."""
+    try:
+        yield
+    except NotFound as error:
+        raise taskflow_errors.NotFound(str(error)) from error
+    except ClaimLost as error:
+        raise LateEngine(str(error)) from error
+    except JobBoardError as error:
+        raise taskflow_errors.StorageFailure(str(error)) from error
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""A flow of TaskFlow that survives its engine; see README.rst."""
