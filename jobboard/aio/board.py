@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +12,7 @@ import anyio
 
 from jobboard.aio.events import EventStream
 from jobboard.aio.job import AsyncJob
+from jobboard.aio.keeping import AsyncKeeper
 from jobboard.aio.schedules import AsyncSchedules
 from jobboard.aio.threads import Threads
 from jobboard.aio.twin import Asked, Iteration, Twin, awaited, iterated
@@ -138,6 +139,16 @@ class AsyncJobBoard(Twin):
         It takes a thread meanwhile; a board has 64 for that.
         """
         return Iteration(self, partial(self._sync._wait, timeout, names), waits=True)
+
+    def keep(
+        self, who: str, expiry: float | None = None, on_lost: Callable[[AsyncJob], object] | None = None
+    ) -> AsyncKeeper:
+        """Renew all claims of one owner that are made through this board, for the time of an ``async with`` block.
+
+        :param who: the owner's name. :param expiry: as for :meth:`JobBoard.keep`.
+        :param on_lost: is called in the event loop with a job whose claim is lost, once; a plain function.
+        """
+        return AsyncKeeper(self, self._sync, self._threads, who, expiry, on_lost)
 
     def subscribe(self, kinds: Collection[EventKind] | None = None) -> EventStream:
         """Return later events, whichever client made them, for ``async with`` and ``async for``.

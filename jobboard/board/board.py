@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -11,11 +12,13 @@ from jobboard.backends.rows import Migration
 from jobboard.board.books import Books
 from jobboard.board.consuming import Consuming
 from jobboard.board.handles import JobHandles
+from jobboard.board.keeping import Keeper
 from jobboard.board.operating import Operating
 from jobboard.board.producing import Producing
 from jobboard.board.watching import Watching
 from jobboard.client import BackendClient
-from jobboard.validation import check_number
+from jobboard.job import Job
+from jobboard.validation import check_expiry, check_number, check_text
 
 if TYPE_CHECKING:
     from jobboard.schedules.collection import Schedules
@@ -65,6 +68,21 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         from jobboard.schedules.collection import Schedules
 
         return Schedules(self._client, self._handles.any)
+
+    def keep(self, who: str, expiry: float | None = None, on_lost: Callable[[Job], object] | None = None) -> Keeper:
+        """Renew all claims of one owner that are made through this board, for the time of a ``with`` block.
+
+        One thread renews them, all in one request, three times within their expiry and every 10 seconds at least. A
+        claim that ends is renewed no more, and neither is any after the block.
+
+        :param who: the owner's name, under which the jobs are claimed.
+        :param expiry: seconds that a claim lasts after a renewal; None for the board's default.
+        :param on_lost: is called with a job whose claim is lost, once, from that thread: stop the work on it, and
+            return at once. Also if the store can't be reached until the claim's time is over; not if an end of the
+            claim was sent, which raises :class:`~jobboard.ClaimLost` by itself.
+        """
+        seconds = self._client.expiry if expiry is None else check_expiry(expiry)
+        return Keeper(self, self._client, self._handles, check_text("who", who), seconds, on_lost)
 
     def connect(self, timeout: float = 10.0) -> None:
         """Open the board; nothing happens if it is open. Also after a ``close``, and in a child after a fork.

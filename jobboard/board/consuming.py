@@ -176,6 +176,7 @@ class Consuming:
         data = None if result is None else self._client.encode("result", result)
         end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
+        self._ending(fence)
         verdict, repeated = yield Ask(backend.consume, end, fence.uuid, 0 if data is None else len(data))
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
@@ -200,6 +201,7 @@ class Consuming:
                 fence = self._fence_of(job, who, None)
                 data = None if result is None else self._client.encode("result", result)
                 ends.append((index, Consumption(fence, data, self._client.retention)))
+                self._ending(fence)
             except JobBoardError as error:
                 answers[index] = error
         self._client.check_open()
@@ -241,6 +243,7 @@ class Consuming:
         texts = check_reason(reason), check_reason(error, "error")
         fence = self._fence(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
+        self._ending(fence)
         verdict, repeated = yield Ask(self._backend.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
@@ -268,6 +271,8 @@ class Consuming:
         fence = None if force else self._fence(job, who, token)
         uuid = self._handles.uuid_of(job)
         end = Trashing(uuid, fence, *texts, by=who)
+        if fence is not None:
+            self._ending(fence)
         verdict, repeated = yield Ask(self._backend.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
             self._ended(fence, verdict, repeated, JobState.TRASHED)
@@ -323,6 +328,10 @@ class Consuming:
             raise ClaimLost(f"{who!r} holds no claim of job {uuid} that this board knows of; claim it first")
         return Fence(uuid, who, held)
 
+    def _ending(self, fence: Fence) -> None:
+        for keeper in self._client.keepers.of(fence.who):
+            keeper.ending(fence.uuid, fence.token)
+
     def _end_of(
         self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None
     ) -> ClaimLost | None:
@@ -331,6 +340,8 @@ class Consuming:
         :param ended: the state of a job that was ended so before.
         """
         self._client.tokens.forget(fence.uuid, fence.who, fence.token)
+        for keeper in self._client.keepers.of(fence.who):
+            keeper.ended(fence.uuid, fence.token)
         if answer is Verdict.REPEATED:
             return None if repeated else _claim_lost(fence, ended)
         return _loss(fence, answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -123,6 +124,8 @@ class JobHandles:
                     newer.append(Abandonment(fence, delay, reason=reason, counted=False))
                 else:
                     self._quarantine(row, fence, error)
+        for keeper in self._client.keepers.of(row_of(jobs[0]).owner if jobs else None):
+            keeper.claimed(jobs)
         if telemetry.is_on():
             for job in jobs:
                 telemetry.tell("claimed", self._client.name, job.name, row_of(job).waited)
@@ -130,6 +133,17 @@ class JobHandles:
             # A claim that is lost by then is what we want, too.
             self._client.call(self._client.backend.abandon, newer)
         return jobs, faults
+
+    def held(self, who: str) -> list[Job]:
+        """Return handles on the jobs that this owner has claimed, as far as this client knows and they can be read."""
+        tokens = self._client.tokens.of(who)
+        jobs: list[Job] = []
+        for part in self._client.batches(list(tokens)):
+            for row in self._client.call(self._client.backend.read, part):
+                if row is not None and row.state is JobState.CLAIMED and row.token == tokens[row.uuid]:
+                    with contextlib.suppress(ValueError):
+                        jobs.append(self.readable(row, row.token))
+        return jobs
 
     def _meet(self, row: JobRow, error: NewerFormat) -> None:
         self._client.newer_formats.meet("a job named", row.name, str(error))

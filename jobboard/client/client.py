@@ -17,6 +17,7 @@ from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
+from jobboard.client.keepers import Keepers
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.subscriptions import Callback, Subscriptions
 from jobboard.client.telling import told
@@ -80,6 +81,7 @@ class BackendClient:
         self.least_interval = check_delay(least_interval, "least_interval")
         self.converter = check_converter(converter)
         self.tokens = Tokens()
+        self.keepers = Keepers()
         self.newer_formats = NewerFormats(self.name)
         self._create = create
         self._gather = gather

@@ -23,6 +23,11 @@ class Tokens:
     def recall(self, uuid: str, who: str) -> int | None:
         return self._tokens.get((uuid, who))
 
+    def of(self, who: str) -> dict[str, int]:
+        """Return the tokens of all claims of one owner, by the uuids of their jobs."""
+        with self._lock:
+            return {uuid: token for (uuid, owner), token in self._tokens.items() if owner == who}
+
     def forget(self, uuid: str, who: str, token: int) -> None:
         """Forget exactly this token; a newer one of the same owner stays."""
         with self._lock:

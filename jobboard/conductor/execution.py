@@ -147,6 +147,10 @@ class Execution:
         """The handler is about to end its claim: other threads may see that before they are told."""
         self.completing = True
 
+    def renewed(self, until: float) -> None:
+        """Learn that the claim was renewed."""
+        self.held_until = until
+
     def report(self, report: dict[str, Any]) -> None:
         self.progress = report
         self._listener.reported(self)

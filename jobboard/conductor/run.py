@@ -13,6 +13,7 @@ from typing import Any
 
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
+from jobboard.board.renewer import LeaseRenewer, interval_for
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
@@ -21,7 +22,6 @@ from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
-from jobboard.conductor.renewer import LeaseRenewer, interval_for
 from jobboard.conductor.reporter import Reporter, job_started
 from jobboard.conductor.slots import Slots, StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
@@ -81,7 +81,16 @@ class ConductorRun:
         )
         interval = max(1.0, interval_for(expiry))
         self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, interval, self._obey)
-        self._renewer = LeaseRenewer(board, who, expiry, self.lost, self._cancelled, self._heartbeat)
+        self._renewer = LeaseRenewer(
+            board,
+            who,
+            expiry,
+            self.lost,
+            self._cancelled,
+            self._heartbeat.register_when_due,
+            logger,
+            f"conductor {who}",
+        )
         self._completer = Completer(board, who, self._slots, self._ended)
         self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
         self._claimer = Claimer(

@@ -144,7 +144,7 @@ def _route(original: type, twin: type, twin_of: Callable[[Any], Any]) -> Callabl
                 setattr(kind, name, _through(name, twin_of))
             elif isinstance(ours, property) and not isinstance(theirs, property):
                 setattr(kind, name, _asking(name, twin_of))
-            elif inspect.isfunction(theirs) and name != "subscribe":
+            elif inspect.isfunction(theirs) and name not in ("keep", "subscribe"):
                 setattr(kind, name, _iterating(name, twin_of))
         return kind
 

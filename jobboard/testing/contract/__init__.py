@@ -26,6 +26,7 @@ from jobboard.testing.contract.expiry import ExpiryCases
 from jobboard.testing.contract.fences import FenceCases
 from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.iterating import IteratingCases
+from jobboard.testing.contract.keeping import KeepingCases
 from jobboard.testing.contract.keys import KeyCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
 from jobboard.testing.contract.newer import NewerCases
@@ -50,7 +51,7 @@ from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 956
+CONTRACT_CASES = 958
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 168
@@ -71,8 +72,7 @@ class Contract(
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases, FiringCases,
-    PoisonCases, NewerCases,
-    SamplingCases, Counted,
+    PoisonCases, NewerCases, SamplingCases, KeepingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

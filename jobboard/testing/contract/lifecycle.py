@@ -36,6 +36,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "consume_many": lambda board, job: board.consume_many([job], "alice"),
     "abandon": lambda board, job: board.abandon(job, "alice"),
     "trash": lambda board, job: board.trash(job, "alice"),
+    "keep": lambda board, job: board.keep("alice").__enter__(),
     "checkpoint": lambda board, job: board.checkpoint(job, "alice", 1),
     "wait": lambda board, job: next(iter(board.wait(60)), None),
     "iterjobs": lambda board, job: list(board.iterjobs()),
