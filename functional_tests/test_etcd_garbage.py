@@ -39,7 +39,9 @@ def board(harness: EtcdHarness) -> JobBoard:
         if end is not None:
             getattr(board, end)(job, "alice")
     board.register_entity(Entity("conductor", "a"))
-    board.save_book(LogBook("journal"))
+    book = LogBook("journal")
+    book.named["a"] = 1
+    board.save_book(book)
     board.pause("others")
     board.schedules.add(Schedule("nightly", Cron("0 3 * * *"), "rotate"))
     return board
@@ -61,6 +63,7 @@ PLACES: dict[str, Callable[[bytes], bool]] = {
     "a pause": lambda key: key.startswith(b"paused/"),
     "a participant": lambda key: key.startswith(b"entity/"),
     "a book": lambda key: key.startswith(b"book/"),
+    "an entry of a book": lambda key: key.startswith(b"entry/"),
     "a schedule": lambda key: key.startswith(b"schedule/"),
     "the place of a schedule": lambda key: key.startswith(b"due/"),
     "an event": lambda key: key.startswith(b"watch/event/"),
@@ -175,3 +178,16 @@ def test_what_is_read_is_what_somebody_can_have_written(board: JobBoard) -> None
         for value in altered(msgpack.unpackb(data)):
             with contextlib.suppress(ValueError):
                 read(msgpack.packb(value))
+
+
+def test_entries_without_their_book_are_found_and_removed(board: JobBoard) -> None:
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    book = LogBook("journal")
+    backend.connection.send(Txn(then=[put(backend.keys.entries_of(book.uuid) + b"ea", b"\x01")]))
+    assert [(finding.uuid, finding.repaired) for finding in board.audit()] == [(None, False)]
+    board.save_book(book)
+    assert (board.load_book(book.uuid).named, board.audit()) == ({}, [])
+    backend.connection.send(Txn(then=[put(backend.keys.entries_of(LogBook("other").uuid) + b"ea", b"\x01")]))
+    assert [finding.repaired for finding in board.audit(repair=True)] == [True]
+    assert board.audit() == []

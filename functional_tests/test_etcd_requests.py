@@ -14,7 +14,7 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
-from jobboard import Conductor, EventKind, Every, Handlers, Job, JobBoard, Posting, Schedule
+from jobboard import Conductor, EventKind, Every, Handlers, Job, JobBoard, LogBook, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend, ready_queue
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.board import client_of
@@ -75,6 +75,12 @@ def test_post_and_every_end_is_one_request_and_a_claim_two(server: EtcdServer, b
     assert count(lambda: jobs.extend(board.claim_next("alice", expiry=LONG))) == TWO
     assert count(lambda: board.extend(jobs[0], "alice", LONG)) == ONE
     assert count(lambda: board.checkpoint(jobs[0], "alice", 7)) == ONE
+    book = LogBook("journal", owned=True)
+    assert count(lambda: board.save_book(book, hold=jobs[0])) == TWO
+    book.append(n=1)
+    assert count(lambda: board.save_book(book, hold=jobs[0])) == ONE
+    assert count(lambda: board.load_book(book.uuid)) == TWO
+    assert count(lambda: board.destroy_book(book.uuid)) == ONE
     assert count(lambda: board.consume(jobs[0], "alice", "done")) == ONE
     job = board.post("resize")
     assert count(lambda: board.claim(job, "alice", LONG)) == TWO

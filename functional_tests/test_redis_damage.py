@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+import uuid as uuids
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, Every, JobBoard, JobState, Posting, Schedule
+from jobboard import BoardUnavailable, Every, JobBoard, JobState, LogBook, Posting, Schedule
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
@@ -348,3 +349,24 @@ def test_jobs_of_a_newer_format_stand_in_nobodys_way(board: JobBoard, hand: Hand
     assert board.claim_next("alice", limit=9) == older[2:]
     assert board.claim_next("alice") == []
     assert (board.job_count, hand("ZCARD", "ready:resize")) == (305, 300)
+
+
+# -- logbooks ----------------------------------------------------------------------------------------------------------
+
+
+def test_entries_of_books_are_found_and_mended(board: JobBoard, hand: Hand) -> None:
+    book, other = LogBook("journal"), str(uuids.uuid4())
+    book.named = {"a": 1, "b": 2}
+    board.save_book(book)
+    hand("ZREM", "entry_names", f"{book.uuid}ea")
+    hand("HSET", "book_entries", f"{other}ea", b"\x01")
+    hand("ZADD", "entry_names", 0, f"{other}eb")
+    assert len(board.audit()) == 3
+    assert is_mended(board)
+    assert board.load_book(book.uuid).named == {"a": 1, "b": 2}
+    assert hand("ZCARD", "entry_names") == hand("HLEN", "book_entries") == 2
+    hand("HDEL", "book_entries", f"{book.uuid}ea")
+    with pytest.raises(BoardUnavailable, match="1 of its 2 entries"):
+        board.load_book(book.uuid)
+    board.destroy_book(book.uuid)
+    assert (board.audit(), hand("ZCARD", "entry_names")) == ([], 0)

@@ -15,7 +15,7 @@ from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import At, Conductor, Handlers, JobBoard, JobState, Posting, Schedule, fetch
+from jobboard import At, Conductor, Handlers, JobBoard, JobState, LogBook, Posting, Schedule, fetch
 from jobboard.backends.redis import waiting
 from jobboard.board import client_of
 from jobboard.testing import eventually
@@ -72,6 +72,11 @@ def test_post_claim_next_and_consume_are_one_script_each(server: RedisServer, bo
     assert Requests(server).of(lambda: jobs.extend(board.claim_next("alice", expiry=LONG))) == ONE
     assert Requests(server).of(lambda: board.extend(jobs[0], "alice", LONG)) == ONE
     assert Requests(server).of(lambda: board.checkpoint(jobs[0], "alice", 7)) == ONE
+    book = LogBook("journal", owned=True)
+    assert Requests(server).of(lambda: board.save_book(book, hold=jobs[0])) == ONE
+    assert Requests(server).of(lambda: board.load_book(book.uuid)) == {"evalsha": 2}
+    assert Requests(server).of(lambda: list(board.books())) == {"evalsha": 2}
+    assert Requests(server).of(lambda: board.destroy_book(book.uuid)) == ONE
     assert Requests(server).of(lambda: board.consume(jobs[0], "alice", "done")) == ONE
 
 

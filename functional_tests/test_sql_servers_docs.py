@@ -13,7 +13,7 @@ from harnesses.sql_site import Site
 from servers.base import HOST
 from servers.proxy import Proxy
 
-from jobboard import JobBoard, Posting, backend, fetch
+from jobboard import JobBoard, LogBook, Posting, backend, fetch
 from jobboard.board import client_of
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -67,6 +67,12 @@ def _use_in_every_way(board: JobBoard) -> None:
     jobs = board.claim_next("alice", limit=2, expiry=LONG)
     board.checkpoint(jobs[0], "alice", {"page": 1})
     board.extend(jobs[0], "alice")
+    book = LogBook("journal", owned=True)
+    for number in range(2):
+        book.named = {str(number): number}
+        board.save_book(book, hold=jobs[0])
+    assert board.load_book(book.uuid).named == {"1": 1}
+    board.destroy_book(book.uuid)
     board.consume(jobs[0], "alice")
     board.trash(jobs[1], "alice")
     board.purge(jobs[1].uuid)
@@ -79,6 +85,15 @@ def _use_in_every_way(board: JobBoard) -> None:
 def _hold(board: JobBoard, count: int) -> list[Any]:
     board.post_many([Posting("resize") for _ in range(count)])
     return board.claim_next("alice", limit=count, expiry=LONG)
+
+
+def _hold_a_book(board: JobBoard) -> tuple[LogBook, Any]:
+    """Return a free book of which two entries have changed since it was saved, and a job that is held."""
+    book = LogBook("journal")
+    book.named["first"] = 1
+    board.save_book(book)
+    book.named |= {"first": 2, "second": 3}
+    return book, _hold(board, 1)[0]
 
 
 #: How it is asked, and the most round trips on PostgreSQL and MariaDB that its page says.
@@ -111,6 +126,13 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "extend of 10": (lambda board: _hold(board, 10), lambda board, jobs: board.extend_many(jobs, "alice"), 6, 3),
     "abandon": (lambda board: _hold(board, 1), lambda board, jobs: board.abandon(jobs[0], "alice"), 5, 3),
     "trash": (lambda board: _hold(board, 1), lambda board, jobs: board.trash(jobs[0], "alice"), 5, 3),
+    "save_book": (_hold_a_book, lambda board, held: board.save_book(held[0]), 5, 4),
+    "save_book under a claim": (
+        _hold_a_book, lambda board, held: board.save_book(held[0], hold=held[1]), 6, 5,
+    ),
+    "load_book": (_hold_a_book, lambda board, held: board.load_book(held[0].uuid), 3, 3),
+    "books": (lambda board: None, lambda board, _: list(board.books()), 3, 3),
+    "destroy_book": (_hold_a_book, lambda board, held: board.destroy_book(held[0].uuid), 4, 4),
     "job_count": (lambda board: None, lambda board, _: board.job_count, 3, 3),
     "stats": (lambda board: None, lambda board, _: board.stats(), 4, 4),
 }  # fmt: skip

@@ -175,9 +175,9 @@ def test_the_command_makes_the_tables_for_boards_that_may_not(place: Place, caps
     place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     with pytest.raises(BoardUnavailable, match=r"has the tables of schema 1, .*; run `jobboard migrate`"):
         fetch("jobs", least).connect()
-    place.run("UPDATE jobboard_meta SET value = '3' WHERE name = 'version'")
+    place.run("UPDATE jobboard_meta SET value = '4' WHERE name = 'version'")
     assert run(["migrate", "--board", place.uri]) == UNAVAILABLE
-    assert "made by a newer jobboard (schema 3, this one reads 2); upgrade jobboard" in capsys.readouterr().err
+    assert "made by a newer jobboard (schema 4, this one reads 3); upgrade jobboard" in capsys.readouterr().err
 
 
 # -- several in one database -------------------------------------------------------------------------------------------

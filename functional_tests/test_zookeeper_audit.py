@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import uuid as uuids
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgpack
 import pytest
 from harnesses.fixtures import a_harness, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client
@@ -15,8 +17,9 @@ from kazoo.client import KazooClient
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard import JobBoard, JobState, Posting
+from jobboard import JobBoard, JobState, LogBook, Posting
 from jobboard.backends.zookeeper import audit
+from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
 from jobboard.events import HISTORY_LENGTH
 
@@ -192,3 +195,42 @@ def test_the_oldest_aliases_of_a_job_that_is_replaced_again_and_again_go(
     assert board.post_many([replacement]) == [job]
     assert len(znodes_of(board, operator, "jobs")) == 1 + HISTORY_LENGTH
     assert board.audit() == []
+
+
+def test_what_is_left_of_destroyed_books_is_found_and_removed(
+    harness: ZooKeeperHarness, operator: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    layout = Layout("/jobboard", board.name)
+    kept, gone = LogBook("kept"), LogBook("gone")
+    for book in (kept, gone):
+        book.named = {"a": 1, "b": 2}
+        board.save_book(book)
+    # As a client that is killed within destroy_book leaves it.
+    operator.delete(layout.book(gone.uuid))
+    assert [finding.repaired for finding in board.audit()] == [False]
+    again = LogBook("again", gone.uuid)
+    again.named = {"c": 3}
+    board.save_book(again)
+    assert (board.load_book(gone.uuid).named, len(znodes_of(board, operator, "entries"))) == ({"c": 3}, 3)
+    monkeypatch.setattr("jobboard.backends.zookeeper.books._TIDIES_PER_SWEEP", 1)
+    for _ in layout.entry_buckets:
+        board._backend.maintenance.tidy(100)
+    assert (board.audit(), len(znodes_of(board, operator, "entries"))) == ([], 2)
+    assert (board.load_book(kept.uuid).named, board.load_book(gone.uuid).named) == ({"a": 1, "b": 2}, {"c": 3})
+
+
+def test_a_book_of_an_earlier_version_moves_when_it_is_saved(harness: ZooKeeperHarness, operator: KazooClient) -> None:
+    board, uuid = harness.board(), str(uuids.uuid4())
+    layout = Layout("/jobboard", board.name)
+    body = msgpack.packb({"name": "old", "meta": {}, "entries": [{"n": 1}]})
+    operator.create(layout.old_book(uuid), msgpack.packb(["1", body]))
+    assert [info.uuid for info in board.books()] == [uuid]
+    book = board.load_book(uuid)
+    book.append(n=2)
+    board.save_book(book)
+    assert operator.exists(layout.old_book(uuid)) is None
+    assert [info.uuid for info in board.books()] == [uuid]
+    assert [entry["n"] for entry in board.load_book(uuid)] == [1, 2]
+    board.destroy_book(uuid)
+    assert (list(board.books()), board.audit()) == ([], [])

@@ -66,7 +66,8 @@ class BookInfo:
     """A logbook in a list, without its entries.
 
     ``owner``: the uuid of the job that it belongs to, or None. ``entries``: how many it has, those by name included.
-    ``saved_at`` is None for one that an earlier version saved. ``fault``: why it can't be decoded, or None.
+    ``saved_at`` is by the clock of who saved it, None for one that an earlier version saved. ``fault``: why it can't be
+    decoded, or None.
     """
 
     uuid: str

@@ -98,6 +98,7 @@ class TestSweep:
         monkeypatch.setattr(book_sweeper, "ORPHAN_AGE", -600.0)
         monkeypatch.setattr(book_sweeper, "_INTERVAL", -1.0)
         monkeypatch.setattr(book_sweeper, "_INTERVAL_IF_MANY", -1.0)
+        monkeypatch.setattr(book_sweeper, "_INTERVAL_IF_OWNED", -1.0)
         monkeypatch.setattr(book_sweeper, "_PAGE", 2)
         with fetch("books", f"memory://{uuids.uuid4().hex}") as board:
             job = board.post("resize")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import claim_next, claimed, consumption, opened, post, run_sql
 
-from jobboard.backends.rows import JobRow
+from jobboard.backends.rows import BookSave, JobRow
 from jobboard.backends.sql import SqliteBackend
 from jobboard.states import JobState
 
@@ -98,3 +98,15 @@ def test_another_boards_rows_are_not_looked_at(path: Path, backend: SqliteBacken
         run_sql(path, "UPDATE jobboard_jobs SET owner = 'ghost'")
         assert backend.maintenance.audit(True) == []
         assert len(other.maintenance.audit(False)) == 1
+
+
+def test_entries_of_no_book_are_found_and_dropped(path: Path, backend: SqliteBackend) -> None:
+    for uuid in ("kept", "gone"):
+        backend.books.save(BookSave(uuid, "1", None, b"", {"a": b"1", "b": b"2"}))
+    run_sql(path, "DELETE FROM jobboard_books WHERE uuid = 'gone'")
+    (found,) = backend.maintenance.audit(True)
+    assert (found.uuid, found.problem) == (None, "2 entries belong to no logbook")
+    assert backend.maintenance.audit(False) == []
+    part = backend.books.load("kept", None, 10)
+    assert part is not None
+    assert len(part.entries) == 2

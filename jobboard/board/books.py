@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid as uuids
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -70,7 +71,7 @@ class Books:
         self._check(book, len(entries), changed, removed := [name for name in book._stored if name not in entries])
         written = {entry.name: entry.data for entry in changed} | dict.fromkeys(removed)
         version = str(uuids.uuid4())
-        head = pack_head(book, owner, self._backend.now())
+        head = pack_head(book, owner, time.time())
         step = BookSave(book.uuid, version, book.version, head, written, fence)
         outcome = self._client.call(backend.books.save, step)
         if outcome is SaveOutcome.LOST and fence is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from jobboard.backends.etcd.cache import LruCache
 from jobboard.backends.etcd.codec import BYTES, TEXT, items_of, pack
 from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.job_reader import CACHE_SIZE
 from jobboard.backends.etcd.keys import behind, decoded, encoded
 from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT, ReadModifyWrite
 from jobboard.backends.etcd.txn import (
@@ -32,33 +34,48 @@ class Books(BookStore):
         self._connection = connection
         self._keys = connection.keys
         self._jobs = jobs
+        #: The versions and revisions of the books that this client has saved last.
+        self._saved: LruCache[tuple[str, int]] = LruCache(CACHE_SIZE)
 
     def save(self, step: BookSave) -> SaveOutcome:
         key, entries = self._keys.book(step.uuid), self._keys.entries_of(step.uuid)
         deadline = Deadline(CHANGE_TIMEOUT)
         while True:
-            found, leftovers = self._connection.read([get(key), scan_prefix(entries, 1, keys_only=True)])
-            stored = found.first
-            known = None if stored is None else _row_of(step.uuid, stored).version
-            if known == step.version:
+            version, revision = self._present(step)
+            if version == step.version:
                 return SaveOutcome.SAVED
-            conditions = [modified_at(key, 0 if stored is None else stored.modified)]
+            conditions = [modified_at(key, revision)]
             if step.fence is not None:
                 job = self._jobs.under_fence(step.fence)
                 if job is None:
                     return SaveOutcome.LOST
                 conditions += [*job.unchanged(self._keys), *job.still_held(self._keys)]
-            if known != step.after:
+            if version != step.after:
                 return SaveOutcome.STALE
-            if stored is None and leftovers.first is not None:
-                self._connection.send(Txn([absent(key)], [delete_range(entries, after(entries))]))
             steps = [put(key, pack([step.version, step.body]))]
             steps += [_step_of(entries + encoded(name), data) for name, data in step.entries.items()]
-            if self._connection.send(Txn(conditions, steps)).succeeded:
+            result = self._connection.send(Txn(conditions, steps))
+            if result.succeeded:
+                self._saved.put(step.uuid, (step.version, result.revision))
                 return SaveOutcome.SAVED
+            self._saved.forget(step.uuid)
             if step.fence is not None:
                 self._jobs.forget_claim(step.fence.uuid)
             deadline.check(f"the book {step.uuid} changes all the time")
+
+    def _present(self, step: BookSave) -> tuple[str | None, int]:
+        """Return a book's version and the revision of its key, as this client remembers them or reads them."""
+        saved = self._saved.get(step.uuid)
+        if saved is not None and saved[0] == step.after:
+            return saved
+        key, entries = self._keys.book(step.uuid), self._keys.entries_of(step.uuid)
+        found, leftovers = self._connection.read([get(key), scan_prefix(entries, 1, keys_only=True)])
+        if found.first is not None:
+            return _row_of(step.uuid, found.first).version, found.first.modified
+        if leftovers.first is not None:
+            # An earlier version has destroyed the book, and did not know of its entries.
+            self._connection.send(Txn([absent(key)], [delete_range(entries, after(entries))]))
+        return None, 0
 
     def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
         entries = self._keys.entries_of(uuid)

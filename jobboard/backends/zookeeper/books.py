@@ -72,9 +72,10 @@ class Books(BookStore):
                 request.check(self._layout.job(job.uuid), job.version)
             if known != step.after:
                 return SaveOutcome.STALE
-            self._add_steps(request, step, book, there)
+            generation = self._add_steps(request, step, book, there)
             fault = fault_in(self._connection.write(request))
             if fault is None:
+                self._learn(step.uuid, generation)
                 return SaveOutcome.SAVED
             if fault[1] not in (NO_NODE, NODE_EXISTS, BAD_VERSION):
                 raise refused(self._connection.where, fault[1])
@@ -82,8 +83,11 @@ class Books(BookStore):
                 self._jobs.forget_claim(step.fence.uuid)
         raise BoardUnavailable("others save this book, or change its job, faster than this client can")
 
-    def _add_steps(self, request: Multi, step: BookSave, book: StoredBook | None, there: set[str]) -> None:
-        """Add what writes a book and its entries; one that an earlier version saved moves to its place of today."""
+    def _add_steps(self, request: Multi, step: BookSave, book: StoredBook | None, there: set[str]) -> str:
+        """Add what writes a book and its entries, and return its generation.
+
+        A book that an earlier version saved moves to its place of today.
+        """
         layout, path = self._layout, self._layout.book(step.uuid)
         generation = step.version if book is None or book.generation is None else book.generation
         data = pack([step.version, step.body, generation])
@@ -104,6 +108,7 @@ class Books(BookStore):
                 request.create(entry, pack([name, value]))
             elif name in there:
                 request.delete(entry)
+        return generation
 
     def _read(self, uuid: str, names: Sequence[str] = ()) -> tuple[StoredBook | None, set[str]]:
         """Return a book, and those of these names of entries that it has; if they change meanwhile, a save fails."""
@@ -193,15 +198,14 @@ class Books(BookStore):
 
     def _delete_entries(self, path: str) -> bool:
         """Delete the entries of a generation whose book is gone, to which nobody adds any."""
-        names = self._children([path])[0]
-        for start in range(0, len(names), _MAX_DELETED):
+        paths = [*(f"{path}/{name}" for name in self._children([path])[0]), path]
+        is_done = False
+        for start in range(0, len(paths), _MAX_DELETED):
             request = self._connection.new_write()
-            for name in names[start : start + _MAX_DELETED]:
-                request.delete(f"{path}/{name}")
-            self._connection.write(request)
-        request = self._connection.new_write()
-        request.delete(path)
-        return self._connection.is_written(request)
+            for gone in paths[start : start + _MAX_DELETED]:
+                request.delete(gone)
+            is_done = self._connection.is_written(request)
+        return is_done
 
     def forget(self) -> int:
         """Delete some of the entries whose book is gone, if it is time to look for them; return of how many books."""

@@ -144,7 +144,8 @@ class OwnedBookCases(Case):
     def test_a_book_that_waits_for_its_job_is_not_swept(self, board: JobBoard, lossy: LossyBackend) -> None:
         board.post("resize", LogBook("other", owned=True), uuid=(uuid := "00000000-0000-4000-8000-000000000007"))
         board.cancel(uuid)
-        assert client_of(board).sweep_books() == 0
+        for _ in range(2):
+            assert client_of(board).sweep_books() == 0
 
     def test_books_are_listed_page_by_page_and_destroyed_whole(
         self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
