@@ -51,7 +51,8 @@ def sentinel_at(address: Address, options: dict[str, Any]) -> Topology:
     }
     network = _network_of(address, options, tls=options.pop("ssl", False))
     kept = {key: value for key, value in network.settings.items() if key not in {"username", "password", "db"}}
-    return Sentinel(network, _hosts_of(address, _SENTINEL_PORT), service, {**kept, **credentials})
+    sentinel_network = Network(network.tls, {**kept, **credentials})
+    return Sentinel(network, _hosts_of(address, _SENTINEL_PORT), service, sentinel_network)
 
 
 def cluster_at(address: Address, options: dict[str, Any], key: str) -> Topology:
@@ -75,11 +76,15 @@ def _network_of(address: Address, options: dict[str, Any], *, tls: bool) -> Netw
 
 def _settings_of(address: Address, options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of redis-py's connections."""
+    return {**options, "username": address.username, "password": address.password, **own_settings(options)}
+
+
+def own_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of redis-py's connections that are the same for every board."""
+    timeout = options["socket_timeout"]
     return {
-        **options,
-        "username": address.username,
-        "password": address.password,
-        "socket_connect_timeout": options["socket_timeout"],
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
         "protocol": 2,
         "health_check_interval": 0,
     }

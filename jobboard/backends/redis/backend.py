@@ -9,6 +9,7 @@ from typing import Any
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.options import truth
+from jobboard.backends.redis import program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
 from jobboard.backends.redis.boards import names_of
 from jobboard.backends.redis.books import Books
@@ -53,7 +54,7 @@ _OPEN_PAUSE = 0.1
 
 
 class RedisBackend(Backend):
-    """``redis://HOST:PORT/DB``, ``rediss://`` with TLS, ``unix:///PATH?db=DB``.
+    """``redis://HOST:PORT/DB``, ``rediss://`` with TLS, ``unix:///PATH?db=DB``; ``client=`` takes a client of redis-py.
 
     Every method is one script and one round trip. The server's clock judges claims.
     """
@@ -63,7 +64,7 @@ class RedisBackend(Backend):
     capabilities = Capabilities(
         processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100
     )
-    options = {**OPTIONS, "db": database}
+    options = {**OPTIONS, "db": database, "client": program_client.client}
 
     def __init__(
         self,
@@ -93,7 +94,12 @@ class RedisBackend(Backend):
 
     def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:
         """Return where the server is; ``options`` are those of redis-py's connections, and are completed."""
-        return standalone_at(address, options)
+        client = options.pop("client", None)
+        if client is None:
+            return standalone_at(address, options)
+        if address.hosts or address.path or address.username or set(options) != {"socket_timeout"}:
+            raise ValueError("with client=, the server, the user and the options of a connection are the client's own")
+        return program_client.topology_of(client, self.key, options)
 
     # -- connection ------------------------------------------------------------------------------------------------
 

@@ -98,11 +98,11 @@ class SeedHosts:
 class Sentinel(Topology):
     """The primary that Sentinels name; they are asked for every new connection, because it may have changed."""
 
-    def __init__(self, network: Network, sentinels: list[Host], service: str, settings: dict[str, Any]) -> None:
+    def __init__(self, network: Network, sentinels: list[Host], service: str, sentinel_network: Network) -> None:
         self._network = network
         self._service = service
         self._sentinels = sentinels
-        self._seeds = SeedHosts(Network(network.tls, settings), sentinels)
+        self._seeds = SeedHosts(sentinel_network, sentinels)
 
     def find(self) -> Connection:
         return self._network.connection(self._seeds.ask(("SENTINEL", "MASTERS"), self._primary_of))
