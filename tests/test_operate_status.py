@@ -169,7 +169,7 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
 
     def count(self: BackendClient, primitive: Any, *args: Any, **kwargs: Any) -> Any:
         answer = before(self, primitive, *args, **kwargs)
-        asked.append(primitive.__name__)
+        asked.append(primitive)
         read.extend(getattr(answer[0], "rows", ()))
         return answer
 
