@@ -33,6 +33,7 @@ class Selection:
     :param owner: the beginning of the owner's name, of a complete job that of its last owner.
     :param older_than: at least so many seconds old: since it came into the trash for a trashed job, otherwise since it
         was posted.
+    :param as_of: posted, or trashed, at this moment of the store's clock at the latest, in seconds of the epoch.
     :param reason: a part of its reason.
     :param kind: what its reason has in common with others, as :func:`~jobboard.operate.reasons.kind_of_reason` says.
     :param uuid: the beginning of its uuid.
@@ -47,6 +48,7 @@ class Selection:
     key_prefix: str | None = None
     owner: str | None = None
     older_than: float | None = None
+    as_of: float | None = None
     reason: str | None = None
     schedule: str | None = None
     kind: str | None = None
@@ -81,12 +83,13 @@ class Selection:
 
         :raises BoardUnavailable: the store, which has the clock, can't be reached.
         """
-        before = None
+        before = self.as_of
         if self.older_than is not None:
             from jobboard.board import client_of
 
             client = client_of(board)
-            before = client.call(client.backend.now) - self.older_than
+            since = client.call(client.backend.now) - self.older_than
+            before = since if before is None else min(before, since)
         tests = self._tests(before)
         return lambda job: all(test(job) for test in tests)
 

@@ -24,6 +24,8 @@ MOST = 10_000
 #: Seconds after which no further batch begins; the page says how many are left.
 _BUDGET = 20.0
 _BATCH = 200
+#: Seconds for which a page that was shown can be acted on.
+_MAX_AGE = 86_400.0
 
 
 def show(view: View) -> Response:
@@ -77,12 +79,12 @@ def _as_of(view: View, selection: Selection) -> Selection:
     """Leave out what was posted, or trashed, after the page was shown."""
     client = client_of(view.board)
     try:
-        since = client.call(client.backend.now) - float(view.field("at"))
+        at = float(view.field("at"))
     except ValueError:
         raise HTTPException(400, "the form has lost its fields; look again at what it would change") from None
-    if not 0 <= since < 86_400:
+    if not 0 <= client.call(client.backend.now) - at < _MAX_AGE:
         raise HTTPException(409, "that page is more than a day old; look again at what it would change")
-    return replace(selection, older_than=(selection.older_than or 0.0) + since)
+    return replace(selection, as_of=at)
 
 
 def _shown_number(view: View) -> int:
