@@ -149,8 +149,8 @@ def test_the_loop_of_a_worker_takes_two_requests_for_a_job_and_two_for_a_page(
             board.consume(job, "alice")
             done.append(job)
 
-    # Whether there is a job, and pages of 10 and of 50, for each of them what is paused.
-    assert Requests(server).of(work) == {"evalsha": 1 + 2 * 2 + 2 * 20}
+    # The pages have 10 and 50 jobs, and for each of them it asks what is paused.
+    assert Requests(server).of(work) == {"evalsha": 2 * 2 + 2 * 20}
     assert len(done) == 20
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
 
 from jobboard.backends.base import Backend
 from jobboard.board.books import Books
@@ -110,17 +111,21 @@ class Watching:
         """Wait, as :meth:`wait` does; an interruption ends it as the timeout does."""
         seconds, wanted = check_timeout(timeout), check_names(names)
         deadline = None if seconds is None else time.monotonic() + seconds
-        with wait_limit(seconds), self._client.waiter(wanted) as waiter:
-            interruption.will_call(waiter.interrupt)
+        with wait_limit(seconds), ExitStack() as stack:
             self._client.tidy_when_due()
+            # Most often there is a job, and no waiter is needed.
+            jobs = self._claimable(wanted)
+            if jobs is not None:
+                return jobs
+            waiter = stack.enter_context(self._client.waiter(wanted))
+            interruption.will_call(waiter.interrupt)
             while not interruption.has_come:
                 due = self._client.call(waiter.ready_in)
                 if due is not None and due <= 0:
                     met = self._client.newer_formats.meetings
-                    jobs = self._handles.claimable(wanted)
-                    first = next(jobs, None)
-                    if first is not None:
-                        return itertools.chain([first], jobs)
+                    jobs = self._claimable(wanted)
+                    if jobs is not None:
+                        return jobs
                     if self._client.newer_formats.meetings > met:
                         # What only newer clients can read stays ready, so that the waiter would not block.
                         self._client.sleep(_PAUSE_AFTER_NEWER)
@@ -130,6 +135,11 @@ class Watching:
                 waiter.wait(_soonest(due, left))
                 self._client.check_open()
         return iter(())
+
+    def _claimable(self, names: frozenset[str] | None) -> Iterator[Job] | None:
+        jobs = self._handles.claimable(names)
+        first = next(jobs, None)
+        return None if first is None else itertools.chain([first], jobs)
 
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None
