@@ -42,10 +42,6 @@ class StoredEntry:
     data: bytes
     values: list[tuple[str, Any]]
 
-    @property
-    def digest(self) -> bytes:
-        return digest_of(self.data)
-
 
 def digest_of(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
@@ -69,8 +65,7 @@ def pack_entries(book: LogBook, converter: Converter | None) -> Iterator[StoredE
         yield StoredEntry("m", _packed("book.meta", book.meta, converter), [("book.meta", book.meta)])
     yield from _chunks_of(book.entries, converter)
     for name, value in book.named.items():
-        check_text("an entry's name", name)
-        if len(name.encode()) > _MAX_NAME:
+        if len(check_text("an entry's name", name).encode()) > _MAX_NAME:
             raise ValueError(f"an entry's name must be at most {_MAX_NAME} bytes of UTF-8; got {len(name.encode())}")
         path = f"book.named[{name!r}]"
         yield StoredEntry(f"e{name}", _packed(path, value, converter), [(path, value)])

@@ -15,6 +15,7 @@ from jobboard.book_format import (
     MAX_CHANGES,
     MAX_ENTRIES,
     StoredEntry,
+    digest_of,
     info_of,
     pack_entries,
     pack_head,
@@ -67,7 +68,8 @@ class Books:
                     "an owned book is saved with its job: post it, or give hold=, the job that you claimed"
                 )
         entries = {entry.name: entry for entry in pack_entries(book, self._client.converter)}
-        changed = [entry for entry in entries.values() if book._stored.get(entry.name) != entry.digest]
+        digests = {name: digest_of(entry.data) for name, entry in entries.items()}
+        changed = [entry for name, entry in entries.items() if book._stored.get(name) != digests[name]]
         self._check(book, len(entries), changed, removed := [name for name in book._stored if name not in entries])
         written = {entry.name: entry.data for entry in changed} | dict.fromkeys(removed)
         version = str(uuids.uuid4())
@@ -78,8 +80,7 @@ class Books:
             raise self._lost(book, fence)
         if outcome is SaveOutcome.STALE:
             raise StaleBook(f"{book!r} was saved or destroyed by somebody else since; load it again")
-        book.version, book.owner = version, owner
-        book._stored = {name: entry.digest for name, entry in entries.items()}
+        book.version, book.owner, book._stored = version, owner, digests
 
     def _fence_of(self, hold: Held) -> Fence:
         try:

@@ -87,8 +87,8 @@ class OwnedBookCases(Case):
         assert other.load_book(book.uuid).named == {}
         taken = other.load_book(book.uuid)
         taken.named["atom"] = "SUCCESS"
-        other.extend(owner, "alice", SHORT)
         other.save_book(taken, hold=owner)
+        other.extend(owner, "alice", SHORT)
         eventually(lambda: other.get(owner.uuid).record.state is JobState.UNCLAIMED)
         taken.named["atom"] = "late"
         with pytest.raises(ClaimLost):
