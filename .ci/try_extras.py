@@ -35,7 +35,8 @@ USES = {
     "pydantic": "import pydantic, jobboard",
     "redis": _NO_SERVER.format("redis://localhost:1"),
     "scheduler": "from jobboard import Cron; print(Cron('0 3 * * *', tz='Europe/Berlin'))",
-    "taskflow": "import taskflow, jobboard.taskflow",
+    "taskflow": "from jobboard.taskflow import *; from taskflow.jobs import backends\n"
+    "with backends.backend('b', {'board': 'jobboard', 'uri': 'memory://'}) as b: b.post('a'); assert b.job_count == 1",
     "testing": "import jobboard.testing; jobboard.testing.memory_board",
     "zookeeper": _NO_SERVER.format("zookeeper://localhost:1"),
 }

@@ -17,6 +17,7 @@ pytest_plugins = ("harnesses.example_processes",)
 # Several Python processes start one after the other.
 pytestmark = pytest.mark.timeout(400)
 
+CONDUCTOR = ("jobboard", "conductor", "taskflow_flow.handlers:handlers", "--expiry", "2")
 ORDERS = ("1", "2", "3", "4")
 STEPS = [f"{step} {what}" for step in ("reserve", "charge", "ship") for what in ("begun", "done")]
 #: Seconds, on a machine that is busy elsewhere.
@@ -36,32 +37,54 @@ def board(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobB
     monkeypatch.setenv("JOBBOARD_URI", server.uri)
     monkeypatch.setenv("CLAIM_LASTS", "2")
     monkeypatch.setenv("STEP_TAKES", "0.3")
+    monkeypatch.setenv("JOBBOARD_NAME", "orders")
     with backend("orders", server.uri) as board:
         yield board
 
 
-def test_a_flow_survives_kill_9_and_no_order_is_lost(server: RedisServer, board: JobBoard, run: Run) -> None:
-    client: redis.Redis = server.client(decode_responses=True)
+@pytest.fixture
+def client(server: RedisServer, board: JobBoard) -> Iterator[redis.Redis]:
+    with server.client(decode_responses=True) as client:
+        client.flushall()
+        yield client
 
-    def steps_of(order: str) -> list[str]:
-        return [str(step) for step in client.lrange(f"order:{order}", 0, -1)]
 
+def steps_of(order: str, client: redis.Redis) -> list[str]:
+    return [str(step) for step in client.lrange(f"order:{order}", 0, -1)]
+
+
+def kill_while_it_charges(order: str, conductor: subprocess.Popen[bytes], client: redis.Redis) -> list[str]:
+    assert eventually(lambda: "charge begun" in steps_of(order, client), within=WITHIN, every=0.001)
+    conductor.kill()
+    assert conductor.wait(WITHIN) == -signal.SIGKILL
+    return steps_of(order, client)
+
+
+def is_resumed(done: list[str], steps: list[str]) -> bool:
+    """Whether what the killed one had begun was done once more, unless it had noted down that it was done."""
+    begun = max(index for index, step in enumerate(STEPS) if step in done and step.endswith("begun"))
+    return steps[: len(done)] == done and steps[len(done) :] in (STEPS[begun:], STEPS[begun + 2 :])
+
+
+def test_a_flow_survives_kill_9_and_no_order_is_lost(board: JobBoard, client: redis.Redis, run: Run) -> None:
     first = run("taskflow_flow.conductor", "first")
     assert run("taskflow_flow.poster", *ORDERS).wait(WITHIN) == 0
-    assert eventually(lambda: "charge begun" in steps_of("2"), within=WITHIN, every=0.001)
-    first.kill()
-    assert first.wait(WITHIN) == -signal.SIGKILL
-    done = steps_of("2")
+    done = kill_while_it_charges("2", first, client)
     second = run("taskflow_flow.conductor", "second")
     assert eventually(lambda: not list(board.iterjobs()), within=WITHIN)
     second.send_signal(signal.SIGTERM)
     assert second.wait(WITHIN) == 0
-    assert [steps_of(order) for order in ("1", "3", "4")] == [STEPS] * 3
-    # What the killed one had begun is done once more, unless it noted down that it is done.
-    begun = max(index for index, step in enumerate(STEPS) if step in done and step.endswith("begun"))
-    assert steps_of("2")[: len(done)] == done
-    assert steps_of("2")[len(done) :] in (STEPS[begun:], STEPS[begun + 2 :])
-    assert {job.name for job in board.iterjobs(states={JobState.COMPLETE})} == {"order"}
+    assert [steps_of(order, client) for order in ("1", "3", "4")] == [STEPS] * 3
+    assert is_resumed(done, steps_of("2", client))
     # The logbooks go with the records of their jobs.
-    assert {book.owner for book in board.books()} == {job.uuid for job in board.iterjobs(states={JobState.COMPLETE})}
-    client.close()
+    complete = {job.uuid for job in board.iterjobs(states={JobState.COMPLETE})}
+    assert len(complete) == len(ORDERS)
+    assert {book.owner for book in board.books()} == complete
+
+
+def test_a_flow_as_a_handler_survives_kill_9(board: JobBoard, client: redis.Redis, run: Run) -> None:
+    job = board.post("order", details={"order": 7})
+    done = kill_while_it_charges("7", run(*CONDUCTOR), client)
+    run(*CONDUCTOR)
+    assert job.wait(WITHIN)
+    assert is_resumed(done, steps_of("7", client))
