@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from jobboard.backends.rows import Verdict
@@ -9,6 +10,8 @@ from jobboard.board import JobBoard
 from jobboard.errors import JobBoardError
 from jobboard.heartbeat import Heartbeat
 from jobboard.taskflow.job import TaskFlowJob
+
+logger = logging.getLogger("jobboard.taskflow")
 
 #: Seconds between two renewals at most.
 _MAX_INTERVAL = 10.0
@@ -67,24 +70,33 @@ class Keeper:
             heartbeat.leave()
 
     def _ensure_thread(self) -> None:
-        if self._thread is None and not self._closed.is_set():
+        # It is not alive in a child after a fork.
+        if (self._thread is None or not self._thread.is_alive()) and not self._closed.is_set():
             self._thread = threading.Thread(target=self._run, name="jobboard-keeper", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
         while not self._closed.wait(self._interval):
-            with self._lock:
-                claims, heartbeats = list(self._jobs.values()), list(self._heartbeats)
-            for who in {who for who, _ in claims}:
-                self._renew(who, [job for owner, job in claims if owner == who])
-            for heartbeat in heartbeats:
-                heartbeat.register_when_due()
+            try:
+                self._renew_all()
+            except Exception:
+                # Without this thread all claims would expire, so it survives any fault.
+                logger.exception("board %s met a fault while renewing", self._board.name)
+
+    def _renew_all(self) -> None:
+        with self._lock:
+            claims, heartbeats = list(self._jobs.values()), list(self._heartbeats)
+        for who in {who for who, _ in claims}:
+            self._renew(who, [job for owner, job in claims if owner == who])
+        for heartbeat in heartbeats:
+            heartbeat.register_when_due()
 
     def _renew(self, who: str, jobs: list[TaskFlowJob]) -> None:
         try:
             verdicts = self._board.extend_many([job.job for job in jobs], who, self._expiry)
-        except JobBoardError:
+        except JobBoardError as error:
             # A claim outlives two renewals that fail.
+            logger.warning("board %s can't renew the claims of %s: %s", self._board.name, who, error)
             return
         for job, verdict in zip(jobs, verdicts, strict=True):
             if verdict is Verdict.LOST:
