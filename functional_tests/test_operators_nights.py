@@ -12,6 +12,8 @@ from harnesses.operator import Operator
 from servers.redis_servers import RedisServer
 
 from jobboard import Every, Job, JobBoard, JobState, Schedule, fetch
+from jobboard.operate.status import status
+from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -45,8 +47,10 @@ def is_complete(job: Job) -> bool:
     return job.state is JobState.COMPLETE
 
 
-def eventually_well(operator: Operator) -> None:
-    eventually(lambda: operator.look_again("jobboard status")[0] == 0, within=60)
+def eventually_well(operator: Operator, board: JobBoard) -> None:
+    # A command costs the start of a process, so it is asked when it will probably say so.
+    eventually(lambda: status(board)["verdict"] == "WELL", within=60, every=0.2)
+    eventually(lambda: operator.look_again("jobboard status")[0] == 0, within=60, every=1.0)
 
 
 def test_a_handler_hangs(start: Start, board: JobBoard, uri: str) -> None:
@@ -59,8 +63,9 @@ def test_a_handler_hangs(start: Start, board: JobBoard, uri: str) -> None:
     looks = "jobboard status --max-run 5m"
     operator.left.remove(looks)
     short = looks.replace("5m", "0.5s")  # five minutes are long for a test
-    status, told = eventually(lambda: look if (look := operator.look_again(short))[0] else None, within=60)
-    assert (status, "runs 'resize' for" in told, f"(job {hung.uuid})" in told) == (1, True, True)
+    eventually(lambda: status(board, Limits(run=0.5))["findings"], within=60, every=0.2)
+    verdict, told = eventually(lambda: look if (look := operator.look_again(short))[0] else None, within=60, every=1.0)
+    assert (verdict, "runs 'resize' for" in told, f"(job {hung.uuid})" in told) == (1, True, True)
     this = {"3f2a": hung.uuid[:8], "4711": str(process.pid)}
     why = operator.run("jobboard why 3f2a", this)
     assert "conductor@" in why
@@ -75,7 +80,7 @@ def test_a_handler_hangs(start: Start, board: JobBoard, uri: str) -> None:
     assert behind.wait(60)
     operator.run("jobboard restore 3f2a", this)
     assert hung.wait(60)
-    eventually_well(operator)
+    eventually_well(operator, board)
     assert operator.left == []
 
 
@@ -119,7 +124,7 @@ def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> Non
     operator.run("jobboard run-now --job-name invoice --yes")
     assert all(job.wait(60) for job in [*invoices, waiting])
     assert all(map(is_complete, [*invoices, waiting]))
-    eventually_well(operator)
+    eventually_well(operator, board)
     assert operator.left == []
 
 
@@ -141,7 +146,7 @@ def test_nothing_fires(start: Start, board: JobBoard, uri: str) -> None:
         "2026-11-22T06:00:00Z": _iso(now - timedelta(seconds=60)),
     }
     assert "jobs posted" in operator.run(backfill, times)
-    eventually_well(operator)
+    eventually_well(operator, board)
     assert operator.left == []
 
 
@@ -172,5 +177,5 @@ def test_the_store_is_dead(start: Start) -> None:
         assert later.wait(60), "conductors go on by themselves"
         assert "all records agree" in operator.run("jobboard check")
         operator.left.remove("jobboard status")
-        eventually_well(operator)
+        eventually_well(operator, board)
         assert operator.left == []
