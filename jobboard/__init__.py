@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         RunAgain,
         RunningJob,
     )
+    from jobboard.configuration import connect
     from jobboard.converter import Converter
     from jobboard.entity import Entity
     from jobboard.errors import (
@@ -112,6 +113,7 @@ __all__ = [
     "UnreadableRecord",
     "UnreadableSchedule",
     "backend",
+    "connect",
     "fetch",
     "trigger_from_plain",
 ]
@@ -128,6 +130,7 @@ _NAMES = {
         "UnreadableSchedule"
     ),
     "events": "EventKind HistoryEntry JobEvent",
+    "configuration": "connect",
     "fetching": "backend fetch",
     "job": "Job Posting Record Undecodable",
     "logbook": "BookInfo BookRef LogBook",

@@ -82,6 +82,12 @@ def backend(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> Iterator
         yield board
 
 
+def options_of(uri: str) -> set[str]:
+    """Return the options that a board at this URI can have."""
+    kind = _load(_without_driver(uri.partition(":")[0]))
+    return {*kind.options, *_BOARD_OPTIONS}
+
+
 def _without_driver(scheme: str) -> str:
     store, _, driver = scheme.partition("+")
     return store if driver in _SQLALCHEMY_DRIVERS.get(store, ()) else scheme

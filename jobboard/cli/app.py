@@ -24,6 +24,7 @@ _EPILOG = """\b
 Environment:
   JOBBOARD_URI    the board's URI, such as sqlite:///jobs.db
   JOBBOARD_NAME   the board's name, its namespace in the store (default: jobs)
+  JOBBOARD_CONFIG the file of named boards (default: the nearest jobboard.toml)
   NO_COLOR        no colours
   JOBBOARD_DEBUG  the whole traceback of what is a bug
 \b
@@ -44,16 +45,24 @@ _SCHEDULE_EXAMPLES = """\
 @click.group(
     "jobboard", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
-@click.option("--board", "uri", envvar="JOBBOARD_URI", metavar="URI", help="Where the board is: sqlite:///jobs.db, ...")
-@click.option("--name", envvar="JOBBOARD_NAME", default="jobs", show_default=True, help="The board's name.")
+@click.option(
+    "--board",
+    "uri",
+    envvar="JOBBOARD_URI",
+    metavar="URI|NAME",
+    help="Where the board is: sqlite:///jobs.db, ..., or its name in jobboard.toml.",
+)
+@click.option("--name", envvar="JOBBOARD_NAME", show_default="jobs, or as jobboard.toml says", help="The board's name.")
+@click.option("--config", metavar="FILE", help="Named boards; by default the nearest jobboard.toml, upwards from here.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of a table.")
 @click.version_option(package_name="jobboard")
 @click.pass_context
-def cli(context: click.Context, uri: str | None, name: str, as_json: bool) -> None:
+def cli(context: click.Context, uri: str | None, name: str | None, config: str | None, as_json: bool) -> None:
     """Post jobs on a board, look at them, operate it, and work on it."""
     output: Output = context.obj
     output.json = as_json
     context.obj = Session(uri, name, output)
+    context.obj.config = config
 
 
 class ScheduleGroup(click.Group):

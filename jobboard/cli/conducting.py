@@ -43,7 +43,7 @@ def _label_option(default: str) -> Callable[[Function], Function]:
     "jobboard conductor mywork.jobs:handlers --concurrency 8 --executor process --drain 60",
     "jobboard conductor mywork.jobs:handlers --processes 4 --with-scheduler",
 )
-@click.argument("handlers", metavar="MODULE:HANDLERS")
+@click.argument("handlers", metavar="[MODULE:HANDLERS]", required=False)
 @_label_option("conductor")
 @click.option(
     "--concurrency",
@@ -125,7 +125,7 @@ def _label_option(default: str) -> Callable[[Function], Function]:
 def conductor(
     session: Session,
     /,
-    handlers: str,
+    handlers: str | None,
     label: str,
     drain: float,
     processes: int,
@@ -148,7 +148,7 @@ def conductor(
     child = _supervised(processes, {"--until-eof": until_eof, "--reload": reload})
     reloader = Reloader() if reload else None
     with reloader.waiting_for_repair() if reloader else nullcontext():
-        found = load_handlers(handlers)
+        found = load_handlers(handlers or _configured_handlers(session))
         made = None if converter is None else _load(converter, jobboard.Converter, "mywork.jobs:converter")
     board = session.board(create=True, converter=made)
     clock = jobboard.Scheduler(board, label) if with_scheduler and (child is None or child.number == 0) else None
@@ -238,6 +238,13 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
     stop()
+
+
+def _configured_handlers(session: Session) -> str:
+    settings = session.settings()
+    if settings is None or settings.handlers is None:
+        raise click.UsageError("name the handlers: MODULE:HANDLERS, or handlers of the board in jobboard.toml")
+    return settings.handlers
 
 
 def load_handlers(text: str) -> jobboard.Handlers:

@@ -148,7 +148,10 @@ def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[
     given: Sequence[str | Mapping[str, Any] | None] = uris or [session.uri]
     for uri in given:
         named = _NAMED.fullmatch(uri) if isinstance(uri, str) else None
-        of_board = Session(named[2] if named else uri, named[1] if named else name or session.name, session.output)
+        of_board = Session(
+            named[2] if named else uri, named[1] if named else name or session.given_name, session.output
+        )
+        of_board.config = session.config
         board = of_board.closed_board(create=False)
         try:
             click.get_current_context().call_on_close(board.close)

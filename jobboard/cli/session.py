@@ -18,7 +18,11 @@ from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
+    from jobboard.configuration import BoardSettings
 
+
+#: The namespace of a board that nobody named.
+DEFAULT_NAME = "jobs"
 
 #: A command's function, also with some of its options.
 Function = Callable[..., Any]
@@ -30,10 +34,31 @@ class Session:
     :param uri: where the board is, or all that :func:`jobboard.fetch` takes beside the name.
     """
 
-    def __init__(self, uri: str | Mapping[str, Any] | None, name: str, output: Output) -> None:
+    def __init__(self, uri: str | Mapping[str, Any] | None, name: str | None, output: Output) -> None:
         self.uri = uri
-        self.name = name
+        #: As it was given; None takes that of the configuration, or the default.
+        self.given_name = name
+        self.config: str | None = None
         self.output = output
+
+    @property
+    def name(self) -> str:
+        settings = self.settings() if self.given_name is None else None
+        return self.given_name or (settings.name if settings is not None else DEFAULT_NAME)
+
+    def settings(self) -> BoardSettings | None:
+        """Return what the configuration says of the board; None for a URI or a store's name, or without a file.
+
+        :raises NotFound: the file has no such board.
+        """
+        from jobboard.configuration import configuration
+
+        if isinstance(self.uri, Mapping) or (self.uri is not None and ":" in self.uri):
+            return None
+        found = configuration(self.config)
+        if found is None or (self.uri is not None and self.uri not in found.boards and self.uri in _stores()):
+            return None
+        return found.board(self.uri)
 
     def board(self, *, create: bool = False, **options: Any) -> JobBoard:
         """Open the board of ``--board`` and ``--name``; it is closed when the command ends.
@@ -47,15 +72,27 @@ class Session:
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""
-        if self.uri is None:
-            raise click.UsageError("name the board: --board URI, or JOBBOARD_URI in the environment")
-        board = jobboard.fetch(self.name, self.uri, **options)
+        settings = self.settings()
+        if settings is not None:
+            board = settings.fetch(self.given_name, **options)
+        elif self.uri is None:
+            raise click.UsageError(
+                "name the board: --board URI, JOBBOARD_URI in the environment, or boards in a file jobboard.toml"
+            )
+        else:
+            board = jobboard.fetch(self.name, self.uri, **options)
         if not board.capabilities.processes:
             raise click.UsageError(
                 f"a {board.store} board lives within one process, and would end with this command; "
                 "use one that processes share, such as sqlite:///jobs.db"
             )
         return board
+
+
+def _stores() -> list[str]:
+    from jobboard.plugins import plugin_names
+
+    return plugin_names("jobboard.backends")
 
 
 def _session_of(context: click.Context) -> Session:
@@ -71,7 +108,7 @@ def _take_board(context: click.Context, _parameter: click.Parameter, value: str 
 
 def _take_name(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None and not context.resilient_parsing:
-        _session_of(context).name = value
+        _session_of(context).given_name = value
 
 
 def _take_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -87,7 +124,7 @@ def options(*each: Callable[[Function], Function]) -> Callable[[Function], Funct
 #: Every command takes the global options, too.
 _global_options = options(
     click.option(
-        "--board", "board_uri", metavar="URI", expose_value=False, callback=_take_board, help="Where the board is."
+        "--board", "board_uri", metavar="URI|NAME", expose_value=False, callback=_take_board, help="Where the board is."
     ),
     click.option("--name", "board_name", expose_value=False, callback=_take_name, help="The board's name."),
     click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_take_json, help="Write JSON."),

@@ -1,0 +1,124 @@
+"""Named boards in a file ``jobboard.toml``, for programs and for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.command_line import as_json
+
+from jobboard import NotFound, connect
+from jobboard.cli.app import OK, REFUSED, USAGE, run
+from jobboard.configuration import configuration
+
+Write = Callable[[str], Path]
+
+BOARDS = """
+default = "orders"
+
+[defaults]
+retention = 60
+
+[boards.orders]
+uri = "sqlite:///{folder}/${{STORE}}.db"
+name = "shop"
+expiry = 7
+
+[boards.mail]
+uri = "sqlite:///{folder}/mail.db"
+retention = 5
+handlers = "helpers.chores:handlers"
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a configuration into the working folder's parent."""
+    for variable in ("JOBBOARD_URI", "JOBBOARD_NAME", "JOBBOARD_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "deep" / "er")
+    monkeypatch.setenv("STORE", "one")
+
+    def write(text: str) -> Path:
+        path = tmp_path / "jobboard.toml"
+        path.write_text(text.format(folder=tmp_path))
+        return path
+
+    return write
+
+
+def test_a_program_connects_by_name(write: Write, tmp_path: Path) -> None:
+    write(BOARDS)
+    with connect() as orders, connect("mail", expiry=3) as mail:
+        assert (orders.name, mail.name) == ("shop", "mail")
+        assert ((tmp_path / "one.db").is_file(), (tmp_path / "mail.db").is_file()) == (True, True)
+    settings = configuration()
+    assert settings is not None
+    assert settings.board().options == {"retention": 60, "expiry": 7}
+    assert (settings.board("mail").options, settings.board("mail").handlers) == (
+        {"retention": 5},
+        "helpers.chores:handlers",
+    )
+
+
+def test_the_command_line_takes_a_name(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(BOARDS)
+
+    def call(*arguments: str, status: int = OK) -> str:
+        capsys.readouterr()
+        assert run(list(arguments)) == status, capsys.readouterr().err
+        out, err = capsys.readouterr()
+        return out if status == OK else err
+
+    call("post", "resize")
+    call("--board", "mail", "post", "send")
+    call("post", "write", "--board", "mail", "--name", "other")
+    call("--board", f"sqlite:///{tmp_path}/plain.db", "post", "plain")
+    for name, board, job in (("orders", "shop", "resize"), ("mail", "mail", "send")):
+        assert [row["name"] for row in as_json(call("--board", name, "ls", "--json"))] == [job]
+        with connect(name) as connected:
+            assert (connected.name, connected.job_count) == (board, 1)
+    assert "did you mean 'mail'" in call("--board", "mali", "ls", status=REFUSED)
+    monkeypatch.chdir("/")
+    assert "jobboard.toml" in call("ls", status=USAGE)
+    assert "resize" in call("--config", str(path), "ls")
+    monkeypatch.setenv("JOBBOARD_CONFIG", str(path))
+    assert "send" in call("--board", "mail", "ls")
+    assert "name the handlers" in call("conductor", status=USAGE)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("boards = 3", "boards must be a table"),
+        ("[board.a]\nuri = 'memory'", "unknown key board; did you mean 'boards'"),
+        ("[boards.a]\nuri = 'memory'\nretentoin = 3", "unknown key boards.a.retentoin; did you mean 'retention'"),
+        ("[boards.a]\nname = 'a'", "boards.a.uri must be a text"),
+        ("[boards.a]\nuri = 3", "boards.a.uri must be a text"),
+        ("[boards.a]\nuri = 'memory'\nname = 3", "boards.a.name must be a text"),
+        ("default = 'b'\n[boards.a]\nuri = 'memory'", "default names no board: 'b'"),
+        ("[defaults]\nuri = 'memory'", "uri and name belong to a board"),
+        ("[boards.a]\nuri = 'redsi://x'", "did you mean redis"),
+        ("[boards.a]\nuri = 'memory://${{NONE}}'", "a.uri: there is no NONE in the environment"),
+        ("[boards", "is no TOML"),
+    ],
+)
+def test_a_wrong_file_says_where_it_is_wrong(write: Write, text: str, fault: str) -> None:
+    write(text)
+    with pytest.raises(Exception, match=fault):
+        connect("a")
+
+
+def test_one_board_is_the_default_and_of_several_one_must_be_named(write: Write) -> None:
+    with pytest.raises(NotFound, match=r"there is no jobboard\.toml"):
+        connect()
+    write("[boards.a]\nuri = 'memory://$${{x'")
+    with connect() as board:
+        assert board.name == "a"
+    write("[boards.a]\nuri = 'memory'\n[boards.b]\nuri = 'memory'")
+    with pytest.raises(NotFound, match="name one of a, b"):
+        connect()
