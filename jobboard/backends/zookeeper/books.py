@@ -183,18 +183,26 @@ class Books(BookStore):
         for _ in range(MAX_RETRIES):
             there = list(self._data(places))
             if not there:
+                # An earlier try may have deleted it, and lost the reply.
+                self._delete_known_entries(uuid)
                 return False
             path, data = there[0]
+            generation = _generation_of(data)
+            if generation is not None:
+                self._learn(uuid, generation)
             request = self._connection.new_write()
             request.delete(path, data.stat.version)
             if self._connection.is_written(request):
-                generation = _generation_of(data)
-                if generation is not None:
-                    # What is left is deleted by and by.
-                    with contextlib.suppress(BoardUnavailable):
-                        self._delete_entries(self._layout.entries_of(uuid, generation))
+                self._delete_known_entries(uuid)
                 return True
         raise BoardUnavailable("others save this book faster than this client can destroy it")
+
+    def _delete_known_entries(self, uuid: str) -> None:
+        """Delete the entries of a book that is gone, as far as that works; what is left is deleted by and by."""
+        generation = self._generations.pop(uuid, None)
+        if generation is not None:
+            with contextlib.suppress(BoardUnavailable):
+                self._delete_entries(self._layout.entries_of(uuid, generation))
 
     def _delete_entries(self, path: str) -> bool:
         """Delete the entries of a generation whose book is gone, to which nobody adds any."""
