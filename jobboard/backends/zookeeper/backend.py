@@ -263,6 +263,9 @@ class ZooKeeperBackend(Backend):
     ) -> Page:
         return self._begin(self._reader).page(states, names, cursor, size)
 
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        return self._begin(self._reader).claimable(names, cursor, size)
+
     def stats(self) -> BoardStats:
         return self._begin(self._reader).stats()
 

@@ -160,10 +160,15 @@ class Listing:
             heapq.heappush(self.remembered, (now, uuid))
 
     def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, after: int | None, size: int
+        self,
+        states: Collection[JobState],
+        names: frozenset[str] | None,
+        after: int | None,
+        size: int,
+        paused: frozenset[str | None] = frozenset(),
     ) -> dict[int, str]:
-        """Return the places and uuids of the next jobs in these states, in claim order."""
-        orders = [order for state in states for order in self.indexes[state].orders(names)]
+        """Return the places and uuids of the next jobs in these states, in claim order; not of paused names."""
+        orders = [order for state in states for order in self.indexes[state].orders(names, paused)]
         return {place: self.by_place[place].uuid for place in islice(walk(orders, after), size)}
 
     def due(self, now: float, limit: int | None = None) -> list[str]:

@@ -73,11 +73,27 @@ class BoardReader:
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
+        self._upkeep.catch_up()
+        return self._page(states, names, cursor, size, frozenset())
+
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        """The listing knows what is paused as of its last look."""
+        self._upkeep.catch_up()
+        paused = self._listing.paused
+        return Page([], None) if None in paused else self._page({JobState.UNCLAIMED}, names, cursor, size, paused)
+
+    def _page(
+        self,
+        states: Collection[JobState],
+        names: frozenset[str] | None,
+        cursor: object | None,
+        size: int,
+        paused: frozenset[str | None],
+    ) -> Page:
         if cursor is not None and not isinstance(cursor, int):
             raise TypeError(f"not a cursor of this backend: {cursor!r}")
-        self._upkeep.catch_up()
         with self._listing.lock:
-            listed = self._listing.page(states, names, cursor, size)
+            listed = self._listing.page(states, names, cursor, size, paused)
         jobs = self._jobs.current(list(listed.values()))
         for uuid, job in zip(listed.values(), jobs, strict=True):
             if job is None:
