@@ -16,6 +16,7 @@ from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
 from jobboard.console.charting import SPANS
 from jobboard.operate.sampling import Bucket, Figures, Sampler
+from jobboard.testing import eventually
 
 MARKUP = "<img src=x onerror=alert(1)>"
 
@@ -170,3 +171,20 @@ def test_a_console_whose_store_is_down_at_first_says_so_and_recovers(monkeypatch
     finally:
         sampler.stop(20)
         board.close()
+
+
+@pytest.mark.parametrize("rates", [True, False])
+def test_without_rates_a_console_listens_to_no_events(
+    rates: bool, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners: list[object] = []
+    subscribe = JobBoard.subscribe
+
+    def counted(self: JobBoard, tell: Any, *args: Any) -> Callable[[], None]:
+        listeners.append(tell)
+        return subscribe(self, tell, *args)
+
+    monkeypatch.setattr(JobBoard, "subscribe", counted)
+    with served({"shop": board}, rates=rates) as url:
+        assert httpx.get(f"{url}/b/shop/", timeout=60).status_code == 200
+        eventually(lambda: len(listeners) == int(rates), 20)

@@ -50,6 +50,12 @@ _where = options(
     click.option("--name", "board_name", help="The name of boards that have none."),
     click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
     click.option("--port", type=click.IntRange(0, 65535), default=8910, show_default=True, help="0: any free one."),
+    click.option(
+        "--rates/--no-rates",
+        default=True,
+        show_default=True,
+        help="Listen to events, for numbers a minute and percentiles; on Redis posts and ends then take twice as long.",
+    ),
     click.option("--root-path", default="", metavar="PATH", help="The path that a proxy has removed, such as /jobs."),
 )
 _who = options(
@@ -85,6 +91,7 @@ def serve(
     board_name: str | None,
     host: str,
     port: int,
+    rates: bool,
     root_path: str,
     allow: str,
     auth: Path | None,
@@ -110,7 +117,7 @@ def serve(
         raise click.UsageError(f"--allow: {error}") from error
     names = {*LOOPBACK, *hosts, f"[{host}]" if ":" in host else host}
     who = _forwarded_user if behind_proxy else None
-    app = console(boards, access=access, who=who, hosts=names)
+    app = console(boards, access=access, who=who, hosts=names, rates=rates)
     if users is not None:
         from jobboard.console.basic_auth import BasicAuth
 

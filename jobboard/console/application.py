@@ -45,6 +45,7 @@ def app(
     who: Callable[[Request], str] | None = None,
     format_details: Callable[[Job], Any] | None = None,
     hosts: Collection[str] = LOOPBACK,
+    rates: bool = True,
 ) -> ASGIApp:
     """Return the console of one or several boards, an ASGI app to be served or mounted; read-only by default.
 
@@ -60,6 +61,8 @@ def app(
         passwords; it gets the :class:`~jobboard.Job`. None: all of them.
     :param hosts: the host names, without ports, under which it may be asked for; ``["*"]`` for any, where another part
         of the app checks them.
+    :param rates: False: it does not listen to the board's events, which costs some stores much (see "Monitoring"), and
+        knows neither how many jobs are posted, finished and failed a minute, nor how long they wait and run.
     :raises TypeError, ValueError: names the argument at fault.
     """
     given = {"access": access, "on_action": on_action, "who": who, "format_details": format_details}
@@ -68,7 +71,9 @@ def app(
             raise TypeError(f"{name} must be callable, not {type(function).__name__}")
     if isinstance(hosts, str) or not all(isinstance(host, str) and host for host in hosts):
         raise TypeError("hosts must be a list of names")
-    settings = Settings(console_boards(boards), access or allow(), who or _user_of, on_action, format_details)
+    settings = Settings(
+        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, bool(rates)
+    )
     dispatcher = _Dispatcher(settings)
     routes = [
         Route("/", dispatcher.endpoint(_boards)),

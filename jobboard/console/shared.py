@@ -53,7 +53,11 @@ class SharedAnswers:
 
 def sampler_of(view: View) -> Sampler:
     """Return what knows how the board is and was."""
-    return view.part(Sampler)
+    return view.part(Sampler if view.settings.rates else _sampler_without_rates)
+
+
+def _sampler_without_rates(board: JobBoard) -> Sampler:
+    return Sampler(board, listen=False)
 
 
 def checked(check: Callable[..., Answer], *value: object) -> Answer:

@@ -41,6 +41,7 @@ class Settings:
     who: Callable[[Request], str]
     on_action: OnAction | None
     format_details: Callable[[Job], Any] | None
+    rates: bool
 
 
 @dataclass(frozen=True, slots=True)
