@@ -6,11 +6,16 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 import jobboard
 import jobboard.aio
 from jobboard import EventKind, JobBoard, errors
+from jobboard.fetching import _BOARD_OPTIONS
+from jobboard.plugins import load_plugin, plugin_names
 
-REFERENCE = Path(__file__).parent.parent / "doc/reference"
+DOC = Path(__file__).parent.parent / "doc"
+REFERENCE = DOC / "reference"
 
 
 def named(page: str) -> set[str]:
@@ -39,3 +44,16 @@ def test_every_error_has_its_cause_and_its_cure() -> None:
 def test_every_event_is_explained() -> None:
     rows = re.findall(r"^   \* - (``.*)$", (REFERENCE / "events.rst").read_text(), re.MULTILINE)
     assert {kind for row in rows for kind in re.findall(r"``(\w+)``", row)} == {kind.value for kind in EventKind}
+
+
+@pytest.mark.parametrize("scheme", plugin_names("jobboard.backends"))
+def test_every_option_of_a_store_is_on_its_page(scheme: str) -> None:
+    kind = load_plugin("jobboard.backends", scheme)
+    folder = kind.__module__.removeprefix("jobboard.backends.").removeprefix("sql.").partition(".")[0]
+    page = (DOC / f"backends/{folder}.rst").read_text()
+    assert [option for option in kind.options if f"``{option}``" not in page] == []
+
+
+def test_every_option_of_a_board_is_in_the_guide() -> None:
+    guide = (DOC / "guides/producers.rst").read_text()
+    assert [option for option in _BOARD_OPTIONS if f"\n``{option}``" not in guide] == []
