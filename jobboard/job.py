@@ -51,7 +51,9 @@ class Undecodable:
 class Record:
     """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
 
-    A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
+    ``progress`` is what the handler reported last: ``{"done": 5, "total": 10, "text": "..."}``, with what it gave of
+    these; or None. ``reason`` and ``last_error`` are of the last attempt that failed, also of a job that is complete
+    since. A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
     """
 
     state: JobState

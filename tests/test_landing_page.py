@@ -51,14 +51,18 @@ def conductor(blocks: list[tuple[str, str]], directory: Path) -> Iterator[subpro
 def test_the_five_minutes(
     blocks: list[tuple[str, str]], directory: Path, conductor: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install, _, _, look, post = blocks
+    install, _, _, look, mend, post = blocks
     assert install[1].splitlines()[-1] == "pip install 'jobboard[cli]'"
     monkeypatch.chdir(directory)
     *lines, status = look[1].splitlines()
     subprocess.run(["bash", "-ec", "\n".join(lines)], env=_environment(), check=True, timeout=120)
     with backend("first", "sqlite:///jobs.db") as board:
-        assert _find("alice", directory)["state"] == JobState.COMPLETE.name
-        eventually(lambda: [job.key for job in board.trashed()] == ["nobody"], 120)
+        assert _find("mywork", directory)["result"] == len((directory / "mywork.py").read_text().split())
+        eventually(lambda: [job.key for job in board.trashed()] == ["later"], 120)
+        subprocess.run(
+            ["bash", "-ec", f"{_preparation(lines)}\n{mend[1]}"], env=_environment(), check=True, timeout=120
+        )
+        assert _find("later", directory)["result"] == 4
     assert conductor.poll() is None
     known = subprocess.run(
         ["bash", "-ec", f"{_preparation(lines)}\n{status}"], env=_environment(), check=False, timeout=60
@@ -72,7 +76,7 @@ def _find(key: str, directory: Path) -> dict[str, object]:
     found: dict[str, object] = {}
 
     def is_complete() -> bool:
-        script = f". jobs/bin/activate\njobboard --board sqlite:///jobs.db --name first show greet:{key} --json"
+        script = f". jobs/bin/activate\njobboard --board sqlite:///jobs.db --name first show count:{key} --json"
         done = subprocess.run(
             ["bash", "-ec", script], cwd=directory, env=_environment(), capture_output=True, check=True
         )

@@ -206,7 +206,8 @@ class Producing:
     def _payload_of(self, posting: Posting, uuid: str) -> tuple[bytes, Payload]:
         book = posting.book
         if book is not None and not isinstance(book, (LogBook, BookRef)):
-            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}")
+            hint = "; did you mean details=?" if isinstance(book, dict) else ""
+            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}{hint}")
         if isinstance(book, LogBook) and book.owned:
             _check_owned(book, posting, uuid)
         trace = telemetry.trace_of_post(self._client.name, posting.name) if telemetry.is_on() else None

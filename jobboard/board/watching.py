@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from uuid import UUID
 
 from jobboard.backends.base import Backend
 from jobboard.board.books import Books
@@ -33,10 +34,12 @@ class Watching:
     _handles: JobHandles
     _books: Books
 
-    def get(self, uuid: str) -> Job:
+    def get(self, uuid: str | UUID) -> Job:
         """Return a job in any state, with its record and history as they are now; two requests.
 
+        :param uuid: the tracking id, as text or as a ``uuid.UUID``.
         :raises NotFound: there is no such job, or its retention is over.
+        :raises ValueError: it is no UUID.
         """
         return self._handles.get(check_uuid(uuid))
 
