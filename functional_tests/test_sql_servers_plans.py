@@ -183,7 +183,8 @@ def test_a_long_journal_is_read_without_worker_processes(site: Site) -> None:
         "parallel_tuple_cost",
     )
     _, done = _generic_plan(site.harness.board(), EVENTS, *(f"SET {name} = 0" for name in free))
-    assert done == {"Limit", "Nested Loop", "Index Scan"}
+    # Whether names are looked up once each is up to what the server knows of the table.
+    assert done - {"Memoize"} == {"Limit", "Nested Loop", "Index Scan"}
 
 
 def _generic_plan(board: JobBoard, statement: Statement, *settings: str) -> tuple[list[str], set[str]]:

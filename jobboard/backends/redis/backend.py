@@ -214,6 +214,9 @@ class RedisBackend(Backend):
     ) -> Page:
         return self._jobs.page(states, names, cursor, size)
 
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        return self._jobs.claimable(names, cursor, size)
+
     def stats(self) -> BoardStats:
         return self._jobs.stats()
 

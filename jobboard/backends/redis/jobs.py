@@ -164,11 +164,18 @@ class Jobs:
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
+        return self._page("page", [[state.value for state in states]], names, cursor, size)
+
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        return self._page("claimable", [], names, cursor, size)
+
+    def _page(
+        self, script: str, which: list[Any], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
         if cursor is not None and not isinstance(cursor, bytes):
             raise TypeError(f"not a cursor of this backend: {cursor!r}")
         wanted = None if names is None else list(names)
-        request = pack([[state.value for state in states], wanted, cursor, size])
-        _, last, parts = self._client.call_until_current("page", request)
+        _, last, parts = self._client.call_until_current(script, pack([*which, wanted, cursor, size]))
         return Page(rows_of(parts), last or None)
 
     def stats(self) -> BoardStats:
