@@ -11,11 +11,12 @@ import pytest
 from helpers.console import Asking, asking, links_of, served, text_of
 from helpers.memory_seam import fresh_name
 
-from jobboard import BoardUnavailable, JobBoard, Posting, fetch
+from jobboard import BoardUnavailable, Entity, JobBoard, Posting, fetch
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
 from jobboard.console.charting import SPANS
 from jobboard.operate.sampling import Bucket, Figures, Sampler
+from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -188,3 +189,17 @@ def test_without_rates_a_console_listens_to_no_events(
     with served({"shop": board}, rates=rates) as url:
         assert httpx.get(f"{url}/b/shop/", timeout=60).status_code == 200
         eventually(lambda: len(listeners) == int(rates), 20)
+
+
+@pytest.mark.parametrize(("limits", "is_well"), [(None, True), (Limits(wait=0.0), False)])
+def test_how_long_jobs_may_wait_is_an_option(limits: Limits | None, is_well: bool, board: JobBoard) -> None:
+    board.post("mail")
+    board.register_entity(Entity("conductor", "worker", {"names": ["mail"], "concurrency": 1}, ttl=600.0))
+    with served({"shop": board}, limits=limits) as url:
+        said = text_of(httpx.get(f"{url}/b/shop/", timeout=60).text)
+    assert ("It wants attention" not in said) is is_well
+
+
+def test_limits_of_another_type_are_refused(board: JobBoard) -> None:
+    with pytest.raises(TypeError, match="limits must be Limits"):
+        asking(board, limits=60)

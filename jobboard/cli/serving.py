@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.cli.session import Session, options, pass_session
+from jobboard.cli.values import SPAN
 from jobboard.errors import BoardUnavailable
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ _where = options(
         show_default=True,
         help="Listen to events, for numbers a minute and percentiles; on Redis posts and ends then take twice as long.",
     ),
+    click.option(
+        "--max-wait", type=SPAN, default="15m", show_default=True, help="A job that waits longer wants attention."
+    ),
+    click.option(
+        "--max-run", type=SPAN, default="1h", show_default=True, help="A handler that runs longer wants attention."
+    ),
     click.option("--root-path", default="", metavar="PATH", help="The path that a proxy has removed, such as /jobs."),
 )
 _who = options(
@@ -92,6 +99,8 @@ def serve(
     host: str,
     port: int,
     rates: bool,
+    max_wait: float,
+    max_run: float,
     root_path: str,
     allow: str,
     auth: Path | None,
@@ -106,6 +115,7 @@ def serve(
     from jobboard.console import allow as allowing
     from jobboard.console import app as console
     from jobboard.console.guard import LOOPBACK
+    from jobboard.operate.verdict import Limits
 
     users = _users_of(auth)
     _check_address(host, users is not None or behind_proxy)
@@ -117,7 +127,7 @@ def serve(
         raise click.UsageError(f"--allow: {error}") from error
     names = {*LOOPBACK, *hosts, f"[{host}]" if ":" in host else host}
     who = _forwarded_user if behind_proxy else None
-    app = console(boards, access=access, who=who, hosts=names, rates=rates)
+    app = console(boards, access=access, who=who, hosts=names, rates=rates, limits=Limits(max_wait, max_run))
     if users is not None:
         from jobboard.console.basic_auth import BasicAuth
 

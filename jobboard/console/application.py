@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
@@ -29,6 +30,8 @@ from jobboard.console.static_files import answer_with_file
 from jobboard.console.view import OnAction, Settings, View
 from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
 from jobboard.job import Job
+from jobboard.operate.sampling import Sampler
+from jobboard.operate.verdict import Limits
 
 #: Threads that ask the store of a board, and as many that ask for users. A store that hangs must not take those of
 #: other boards, nor of the app that this one is mounted in.
@@ -46,6 +49,7 @@ def app(
     format_details: Callable[[Job], Any] | None = None,
     hosts: Collection[str] = LOOPBACK,
     rates: bool = True,
+    limits: Limits | None = None,
 ) -> ASGIApp:
     """Return the console of one or several boards, an ASGI app to be served or mounted; read-only by default.
 
@@ -63,6 +67,8 @@ def app(
         of the app checks them.
     :param rates: False: it does not listen to the board's events, which costs some stores much (see "Monitoring"), and
         knows neither how many jobs are posted, finished and failed a minute, nor how long they wait and run.
+    :param limits: what the boards may do and still be well, :class:`jobboard.operate.verdict.Limits`; None for those of
+        ``jobboard status``. Of several consoles of a board those of one count.
     :raises TypeError, ValueError: names the argument at fault.
     """
     given = {"access": access, "on_action": on_action, "who": who, "format_details": format_details}
@@ -71,8 +77,11 @@ def app(
             raise TypeError(f"{name} must be callable, not {type(function).__name__}")
     if isinstance(hosts, str) or not all(isinstance(host, str) and host for host in hosts):
         raise TypeError("hosts must be a list of names")
+    if limits is not None and not isinstance(limits, Limits):
+        raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
+    make_sampler = functools.partial(Sampler, listen=bool(rates), limits=limits)
     settings = Settings(
-        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, bool(rates)
+        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, make_sampler
     )
     dispatcher = _Dispatcher(settings)
     routes = [

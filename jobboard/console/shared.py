@@ -53,11 +53,7 @@ class SharedAnswers:
 
 def sampler_of(view: View) -> Sampler:
     """Return what knows how the board is and was."""
-    return view.part(Sampler if view.settings.rates else _sampler_without_rates)
-
-
-def _sampler_without_rates(board: JobBoard) -> Sampler:
-    return Sampler(board, listen=False)
+    return view.part(view.settings.make_sampler)
 
 
 def checked(check: Callable[..., Answer], *value: object) -> Answer:

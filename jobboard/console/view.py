@@ -23,6 +23,7 @@ from jobboard.console.templating import environment
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
+    from jobboard.operate.sampling import Sampler
 
 Part = TypeVar("Part")
 
@@ -41,7 +42,8 @@ class Settings:
     who: Callable[[Request], str]
     on_action: OnAction | None
     format_details: Callable[[Job], Any] | None
-    rates: bool
+    #: Always the same object, since each board makes its parts once by what makes them.
+    make_sampler: Callable[[JobBoard], Sampler]
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
         waits = (overview.stats.oldest_unclaimed or 0.0) if name.next_waits is None else name.next_waits
         if not name.conductors:
             verdict = Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION
-            text = f"{_waiting(name)}, and no conductor that is alive claims that name."
+            text = f"{_waiting(name)}, and no conductor that is alive claims that name. Start one, or trash them."
             yield Finding(verdict, "no_conductor", name.name, text)
         elif name.next_waits is not None and name.next_waits > limits.wait:
             yield Finding(Verdict.ATTENTION, "waits_long", name.name, f"{_waiting(name)}.")

@@ -18,6 +18,7 @@ from jobboard.operate.sampling.history import History, Period, levels
 from jobboard.operate.sampling.lease import Lease
 from jobboard.operate.sampling.samples import bounded, gauges_of
 from jobboard.operate.status import status, status_without
+from jobboard.operate.verdict import Limits
 from jobboard.validation import check_count, check_timeout
 
 logger = logging.getLogger("jobboard.sampling")
@@ -41,6 +42,7 @@ class Sampler:
     :param days: for how long ten minutes each are kept; minutes are kept for a day.
     :param listen: whether to listen to events while it holds the lease, for the numbers of posted, finished and failed
         jobs and how long they took.
+    :param limits: what a board may do and still be well; those of the one that holds the lease count.
     """
 
     def __init__(
@@ -49,12 +51,13 @@ class Sampler:
         *,
         days: int = 14,
         listen: bool = True,
+        limits: Limits | None = None,
         interval: float = INTERVAL,
         patience: float = PATIENCE,
     ) -> None:
         self._board = board
         self._interval = interval
-        self._listens = listen
+        self._listens, self._limits = listen, limits
         self._lease = Lease(board, worker_id("sampler"), patience)
         self._minutes, self._tens = (History(board, level) for level in levels(check_count("days", days)))
         self._counts = EventCounts()
@@ -171,7 +174,7 @@ class Sampler:
 
     def _look_for_all(self) -> bool:
         """Look at the board; False if another was first to take the lease."""
-        seen = status(self._board)
+        seen = status(self._board, self._limits)
         if "at" not in seen:
             self._status = seen
             return True
