@@ -15,6 +15,7 @@ expire_and_promote('50')
 local function trash_by_force(item)
   local job = expire_or_promote(load(item[1]))
   if not job or not is_live(job) then
+    job = load_any(item[1])
     return job and job.state == 'TRASHED' and 'REPEATED' or lost(job)
   end
   set_reason(job, item[4], item[5], true)

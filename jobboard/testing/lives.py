@@ -35,6 +35,7 @@ ENDINGS = [
     for part in (
         "claim consume", "claim consume consume", "claim cancel abandon cancel", "claim cancel shorten cancel",
         "claim cancel release", "cancel cancel post", "force purge purge", "trash", "consume", "extend",
+        "claim consume force", "claim cancel abandon force",
     )
 ]  # fmt: skip
 
