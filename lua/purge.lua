@@ -7,14 +7,16 @@
 -- A repeat finds nothing, and answers MISSING.
 --
 -- include: expire_and_promote
+-- include: items
 -- include: writeback
 
 expire_and_promote('50')
 
 local uuids = cmsgpack.unpack(ARGV[1])
 fetch(uuids)
-if first_newer(uuids) then
-  return {'NEWER', first_newer(uuids)}
+local unknown = first_newer(uuids)
+if unknown then
+  return {'NEWER', unknown}
 end
 local answers = {}
 for index, uuid in ipairs(uuids) do

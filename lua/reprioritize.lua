@@ -7,16 +7,13 @@
 -- A repeat finds a live job that has this priority.
 --
 -- include: expire_and_promote
+-- include: items
 
 expire_and_promote('50')
 
-local items, uuids = cmsgpack.unpack(ARGV[1]), {}
-for index, item in ipairs(items) do
-  uuids[index] = item[1]
-end
-fetch(uuids)
-if first_newer(uuids) then
-  return {'NEWER', first_newer(uuids)}
+local items, unknown = load_items(ARGV[1])
+if unknown then
+  return {'NEWER', unknown}
 end
 local answers = {}
 for index, item in ipairs(items) do

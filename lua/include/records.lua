@@ -99,15 +99,6 @@ local function load(uuid)
   return jobs[uuid]
 end
 
--- The first of these loaded jobs that has a newer format, and so must not be changed.
-local function first_newer(uuids)
-  for _, uuid in ipairs(uuids) do
-    if newer[uuid] then
-      return uuid
-    end
-  end
-end
-
 -- Load one job, on the board or finished.
 local function load_any(uuid)
   fetch({uuid})
