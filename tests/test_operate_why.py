@@ -90,8 +90,11 @@ def test_a_claim_and_its_owner(board: JobBoard) -> None:
     assert "attempt 1 of 3, token" in text(job)
     register(board)
     assert kinds(job) == ["claimed"]
+    assert f"cancel {job.uuid}" in text(job)
     board.cancel(job)
     assert kinds(job) == ["claimed", "cancel_asked"]
+    assert f"cancel {job.uuid}" not in text(job)
+    assert f"trash {job.uuid}, or release {job.uuid}" in text(job)
 
 
 def test_a_dead_owner(board: JobBoard) -> None:

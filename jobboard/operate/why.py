@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 #: The jobs before this one are counted up to here.
 MAX_AHEAD = 1000
 
+_CANCEL_ASKED = (
+    "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: trash {uuid}, or "
+    "release {uuid} for another attempt"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -66,8 +71,9 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
     attempt = _attempt(job)
     since = next((line.at for line in reversed(record.history) if line.kind is EventKind.CLAIMED), None)
     claimed = f"It is claimed by {record.owner}{f' since {_when(since)}' if since else ''}"
-    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).")]
     owner = next((entity for entity in board.entities() if entity.name == record.owner), None)
+    ask = f" Ask its owner to stop with: cancel {job.uuid}" if owner and owner.alive and not record.cancel_asked else ""
+    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).{ask}")]
     if owner is None:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
     elif not owner.alive:
@@ -75,7 +81,7 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
         text = f"That owner {seen}; the job comes back when its claim ends, or now with: release {job.uuid}"
         reasons.append(Reason("owner_gone", text))
     if record.cancel_asked:
-        reasons.append(Reason("cancel_asked", "Its cancel was asked for; its owner has been told."))
+        reasons.append(Reason("cancel_asked", _CANCEL_ASKED.format(uuid=job.uuid)))
     return reasons
 
 
