@@ -1,8 +1,9 @@
 """``python -m benchmarks``: measures every store (or those named), prints a JSON line per figure, then a table.
 
-``python -m benchmarks peers STORE`` measures other libraries on the same store instead, ``python -m benchmarks loops
-STORE`` the loop of one worker on TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of
-this checkout, or of two. ``python -m benchmarks aio`` is short for ``--only aio``.
+``python -m benchmarks goals`` tells which of the project's goals for speed are met. ``python -m benchmarks peers
+STORE`` measures other libraries on the same store, ``python -m benchmarks loops STORE`` the loop of one worker on
+TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of this checkout, or of two.
+``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
 from __future__ import annotations
@@ -13,44 +14,36 @@ import sqlite3
 import sys
 from dataclasses import replace
 
-from benchmarks.aio import measure_aio
-from benchmarks.boards import measure_backlog, measure_rates
-from benchmarks.conductors import measure_drain, measure_pickup, measure_sleepers
-from benchmarks.console import measure_console
+from benchmarks.catalogue import Catalogue
 from benchmarks.figures import Figure, print_json, print_table
+from benchmarks.goals.__main__ import main as measure_goals
 from benchmarks.house import main as measure_house
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.loops import main as measure_loops
-from benchmarks.processes import measure_processes
-from benchmarks.schedules import measure_schedules
 from benchmarks.stores import STORES
-from benchmarks.telemetry import measure_telemetry
 
-_GROUPS = {
-    "rates": measure_rates,
-    "backlog": measure_backlog,
-    "drain": measure_drain,
-    "processes": measure_processes,
-    "sleepers": measure_sleepers,
-    "pickup": measure_pickup,
-    "schedules": measure_schedules,
-    "telemetry": measure_telemetry,
-    "aio": measure_aio,
-    "console": measure_console,
-}
+_GROUPS = Catalogue(
+    {
+        "rates": ("benchmarks.boards:measure_rates", ""),
+        "backlog": ("benchmarks.boards:measure_backlog", ""),
+        "drain": ("benchmarks.conductors:measure_drain", ""),
+        "processes": ("benchmarks.processes:measure_processes", ""),
+        "sleepers": ("benchmarks.conductors:measure_sleepers", ""),
+        "pickup": ("benchmarks.conductors:measure_pickup", ""),
+        "schedules": ("benchmarks.schedules:measure_schedules", "dev"),
+        "telemetry": ("benchmarks.telemetry:measure_telemetry", "prometheus"),
+        "aio": ("benchmarks.aio:measure_aio", "aio"),
+        "console": ("benchmarks.console:measure_console", "dev"),
+    }
+)
 #: Takes minutes on most stores, so it is measured only when it is named.
 _ON_REQUEST = {"console"}
+_COMMANDS = {"goals": measure_goals, "peers": measure_peers, "loops": measure_loops, "house": measure_house}
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["peers"]:
-        measure_peers(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["loops"]:
-        measure_loops(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["house"]:
-        measure_house(sys.argv[2:])
+    if (measure_others := _COMMANDS.get(" ".join(sys.argv[1:2]))) is not None:
+        measure_others(sys.argv[2:])
         return
     if sys.argv[1:2] == ["aio"]:
         sys.argv[1:2] = ["--only", "aio"]
@@ -63,15 +56,17 @@ def main() -> None:
     if unknown:
         parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
     print(f"# Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.platform()}")
-    for name in arguments.stores or STORES:
-        if (version := STORES[name].version) is not None:
-            print(f"# {version()}")
+    stores = STORES.load(arguments.stores, STORES)
+    groups = _GROUPS.load(arguments.only or (), (group for group in _GROUPS if group not in _ON_REQUEST))
+    for store in stores.values():
+        if store.version is not None:
+            print(f"# {store.version()}")
     figures: list[Figure] = []
-    for name in arguments.stores or STORES:
-        for group in arguments.only or (group for group in _GROUPS if group not in _ON_REQUEST):
-            with STORES[name].space() as space:
-                for figure in _GROUPS[group](name, space, arguments.scale):
-                    figures.append(replace(figure, goal=STORES[name].goals.get(figure.what, "")))
+    for name, store in stores.items():
+        for measure in groups.values():
+            with store.space() as space:
+                for figure in measure(name, space, arguments.scale):
+                    figures.append(replace(figure, goal=store.goals.get(figure.what, "")))
                     print_json(figures[-1])
     print_table(figures)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
@@ -47,29 +46,46 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def print_json(figure: Figure, stream: TextIO = sys.stdout) -> None:
+def print_json(figure: Figure, stream: TextIO | None = None) -> None:
     told = {name: value for name, value in asdict(figure).items() if value not in (None, "")}
     print(json.dumps(told), file=stream, flush=True)
 
 
-def print_table(figures: list[Figure], stream: TextIO = sys.stdout) -> None:
+def print_table(figures: list[Figure], stream: TextIO | None = None) -> None:
     rows = [("store", "what", "value", "unit", "beside", "ratio", "goal")]
     rows += [
         (
             figure.store,
             figure.what,
-            _short(figure.value),
+            short(figure.value),
             figure.unit,
-            f"{figure.beside} {_short(figure.limit)}" if figure.limit is not None else "",
+            f"{figure.beside} {short(figure.limit)}" if figure.limit is not None else "",
             "" if figure.ratio is None else f"{figure.ratio:.2f}",
             figure.goal,
         )
         for figure in figures
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    print_rows(rows, stream)
+
+
+def print_rows(rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=stream)
 
 
-def _short(value: float) -> str:
+def quartiles_of(values: Iterable[float]) -> tuple[float, float, float]:
+    """Return the lower quartile, the median and the upper quartile."""
+    ordered = sorted(values)
+    lower, median, upper = statistics.quantiles(ordered * 2 if len(ordered) == 1 else ordered, method="inclusive")
+    return lower, median, upper
+
+
+def with_quartiles(values: Iterable[float]) -> str:
+    """Return the median, and the quartiles in brackets unless they are the same."""
+    lower, median, upper = map(short, quartiles_of(values))
+    return median if lower == upper else f"{median} ({lower} to {upper})"
+
+
+def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

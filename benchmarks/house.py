@@ -22,6 +22,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import print_rows
+
 _ROOT = Path(__file__).parent.parent
 _FIELDS = ("cancel_asked", "max_attempts", "checkpoint")
 _RUNS = 7
@@ -273,7 +275,7 @@ def _traced(folder: Path) -> Figures:
     return figures
 
 
-_COMMANDS = {
+COMMANDS = {
     "an empty interpreter": ["-c", "pass"],
     "import jobboard": ["-c", "import jobboard"],
     "jobboard --help": ["-m", "jobboard", "--help"],
@@ -282,13 +284,13 @@ _COMMANDS = {
 
 def _cpu(folders: list[Path]) -> list[Figures]:
     """Measure each command in each folder in turn, since the machine's speed drifts, after one turn that compiles."""
-    spent: dict[tuple[Path, str], list[float]] = {(folder, name): [] for folder in folders for name in _COMMANDS}
+    spent: dict[tuple[Path, str], list[float]] = {(folder, name): [] for folder in folders for name in COMMANDS}
     for _ in range(_RUNS + 1):
         for folder, name in spent:
-            spent[folder, name].append(_cpu_of(_COMMANDS[name], folder))
+            spent[folder, name].append(cpu_of(COMMANDS[name], folder))
     figures = []
     for folder in folders:
-        medians = {name: 1000 * statistics.median(spent[folder, name][1:]) for name in _COMMANDS}
+        medians = {name: 1000 * statistics.median(spent[folder, name][1:]) for name in COMMANDS}
         empty = medians.pop("an empty interpreter")
         figure: Figures = {
             f"CPU of {name}, ms above an empty interpreter": round(value - empty, 1) for name, value in medians.items()
@@ -298,7 +300,8 @@ def _cpu(folders: list[Path]) -> list[Figures]:
     return figures
 
 
-def _cpu_of(arguments: list[str], folder: Path) -> float:
+def cpu_of(arguments: list[str], folder: Path) -> float:
+    """Return the seconds of CPU of an interpreter that imports from this folder first."""
     command = [sys.executable, "-P", *arguments]
     child = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
@@ -309,7 +312,7 @@ def _cpu_of(arguments: list[str], folder: Path) -> float:
 
 
 def _imports_sqlalchemy(name: str, folder: Path) -> str:
-    command = [sys.executable, "-P", "-X", "importtime", *_COMMANDS[name]]
+    command = [sys.executable, "-P", "-X", "importtime", *COMMANDS[name]]
     told = subprocess.run(command, env=_environment(folder), capture_output=True, text=True, check=True).stderr
     return "yes" if re.search(r"\| +sqlalchemy$", told, re.MULTILINE) else "no"
 
@@ -333,9 +336,7 @@ def print_table(columns: list[Figures]) -> None:
     """Print a line per figure; what only one column has stays empty in the others."""
     names = list(dict.fromkeys(name for figures in columns for name in figures))
     rows = [[name, *(_cell(figures.get(name, "")) for figures in columns)] for name in names]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_rows(rows)
 
 
 def _cell(value: Any) -> str:

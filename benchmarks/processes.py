@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
-from itertools import count as numbers
 
 from benchmarks.boards import post
 from benchmarks.figures import Figure, compare
@@ -34,36 +34,38 @@ def measure_processes(store: str, space: Space, scale: float) -> Iterator[Figure
     """From the word to go until the board is empty; up to 20,000 no-op jobs."""
     if space.uri is None:
         return
-    uri, count, round_number = space.uri, int(min(20_000, space.largest_backlog / 50) * scale), numbers(1)
-
-    def drain_by(processes: int) -> float:
-        with space.open(f"processes-{next(round_number)}") as board:
-            post(board, count, 1000)
-            conductors = [
-                subprocess.Popen(
-                    [sys.executable, "-c", _CONDUCTOR, uri, board.name],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    text=True,
-                )
-                for _ in range(processes)
-            ]
-            try:
-                for conductor in conductors:
-                    assert conductor.stdout is not None
-                    conductor.stdout.readline()
-                begin = time.perf_counter()
-                for conductor in conductors:
-                    assert conductor.stdin is not None
-                    conductor.stdin.write("go\n")
-                    conductor.stdin.flush()
-                while board.job_count:
-                    time.sleep(_LOOK_EVERY)
-                return count / (time.perf_counter() - begin)
-            finally:
-                for conductor in conductors:
-                    conductor.communicate(timeout=30)
-
-    two, one, ratio = compare(lambda: drain_by(2), lambda: drain_by(1), _ROUNDS)
+    two, one, ratio = compare(lambda: drain_by(2, space, scale), lambda: drain_by(1, space, scale), _ROUNDS)
     yield Figure(store, "drain by 2 processes", two, "/s", "by 1", one, ratio)
+
+
+def drain_by(processes: int, space: Space, scale: float) -> float:
+    """Return the jobs a second by so many processes of 64 slots each."""
+    assert space.uri is not None
+    count = int(min(20_000, space.largest_backlog / 50) * scale)
+    with space.open(f"processes-{uuid.uuid4()}") as board:
+        post(board, count, 1000)
+        conductors = [
+            subprocess.Popen(
+                [sys.executable, "-c", _CONDUCTOR, space.uri, board.name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            for _ in range(processes)
+        ]
+        try:
+            for conductor in conductors:
+                assert conductor.stdout is not None
+                conductor.stdout.readline()
+            begin = time.perf_counter()
+            for conductor in conductors:
+                assert conductor.stdin is not None
+                conductor.stdin.write("go\n")
+                conductor.stdin.flush()
+            while board.job_count:
+                time.sleep(_LOOK_EVERY)
+            return count / (time.perf_counter() - begin)
+        finally:
+            for conductor in conductors:
+                conductor.communicate(timeout=30)

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import JOBBOARD, Peer
 
 _INSTALL_TIMEOUT = 600
 _HERE = Path(__file__).parent
@@ -23,6 +24,11 @@ def cache_folder() -> Path:
     """Return where environments are kept; ``JOBBOARD_BENCH_CACHE`` says another place than the user's cache."""
     given = os.environ.get("JOBBOARD_BENCH_CACHE")
     return Path(given) if given else Path.home() / ".cache" / "jobboard-benchmarks"
+
+
+def board_of(folder: Path, extra: str) -> Peer:
+    """Return the board of another checkout, as a peer with an environment of its own."""
+    return replace(JOBBOARD, name="before", requirements=("-e", f"{folder.resolve()}[{extra}]"), is_board=False)
 
 
 def python_of(peer: Peer, store: str) -> str:

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from itertools import count as numbers
+from typing import Any
 
 _REPORTS, _COUNT = "BENCH_REPORTS", "BENCH_COUNT"
 _LONGEST = 120.0
@@ -34,6 +35,8 @@ class System:
     version: str
     #: Whether :meth:`post_many` is there.
     has_batches = False
+    #: Whether :meth:`claim_and_consume` is there.
+    has_pairs = False
 
     def clean(self) -> None:
         """Leave nothing behind of earlier measurements."""
@@ -45,6 +48,10 @@ class System:
 
     def post_many(self, count: int) -> None:
         """Post that many no-ops in batches of 100, by what the library has for that."""
+        raise NotImplementedError
+
+    def claim_and_consume(self, count: int, batch: int) -> None:
+        """Claim that many no-ops and end them, in batches of that size, by what a worker calls."""
         raise NotImplementedError
 
     def ping(self, at: float) -> None:
@@ -158,17 +165,29 @@ def rate_of(work: Callable[[int], None], count: int) -> float:
 
 
 def measure(system: System, count: int, pings: int) -> None:
-    """Post one by one and in batches, drain what was posted by one worker process, and pick up in an idle one."""
+    """Measure rates with that many jobs, and that many pick-ups in an idle worker process; none of what is 0."""
     tell("version", system.version)
     system.clean()
+    if count:
+        measure_rates(system, count)
+        system.clean()
+    if pings:
+        measure_pickup(system, pings)
+        system.clean()
+
+
+def measure_rates(system: System, count: int) -> None:
+    """Post and end by batches and one by one, and drain by one worker process what was posted one by one."""
     if system.has_batches:
         tell("post in batches of 100", rate_of(system.post_many, count), "/s")
+        if system.has_pairs:
+            singles = max(1, count // 10)
+            tell("claim and consume one by one", rate_of(lambda many: system.claim_and_consume(many, 1), singles), "/s")
+            rest = count - singles
+            tell("claim and consume in 100s", rate_of(lambda many: system.claim_and_consume(many, 100), rest), "/s")
         system.clean()
     tell("post one by one", rate_of(system.post, count), "/s")
     measure_drain(system, count)
-    system.clean()
-    measure_pickup(system, pings)
-    system.clean()
 
 
 def measure_loops(system: System, count: int) -> None:
@@ -207,6 +226,21 @@ def measure_pickup(system: System, pings: int) -> None:
     kept = sorted(latencies[_WARM_UP:])
     tell("pick-up p50", statistics.median(kept) * 1e3, "ms")
     tell("pick-up p99", kept[min(len(kept) - 1, int(len(kept) * 0.99))] * 1e3, "ms")
+
+
+def main(
+    make: Callable[[str], System], work: Callable[..., None], more: Callable[[Any], None] = lambda _system: None
+) -> None:
+    """Be a peer's script: work as its worker, or measure the loops, or everything and then ``more``."""
+    if sys.argv[1] == "work":
+        work(*sys.argv[2:])
+    elif sys.argv[1] == "loop":
+        measure_loops(make(sys.argv[2]), int(sys.argv[3]))
+    else:
+        uri, count, pings = arguments()
+        system = make(uri)
+        measure(system, count, pings)
+        more(system)
 
 
 def arguments() -> tuple[str, int, int]:

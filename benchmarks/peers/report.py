@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from benchmarks.figures import print_rows, quartiles_of, with_quartiles
 from benchmarks.peers.peer import Peer
 
 #: What is measured -> how the table calls it. The other things that a script tells follow below the table.
@@ -28,13 +28,8 @@ class Results:
 
     def quartiles(self, what: str) -> tuple[float, float, float] | None:
         """Return the lower quartile, the median and the upper quartile; None if there is no value."""
-        values = sorted(self.values.get(what, ()))
-        if not values:
-            return None
-        if len(values) == 1:
-            return values[0], values[0], values[0]
-        lower, median, upper = statistics.quantiles(values, method="inclusive")
-        return lower, median, upper
+        values = self.values.get(what)
+        return quartiles_of(values) if values else None
 
 
 Table = dict[Peer, Results]
@@ -46,11 +41,11 @@ def print_table(table: Table) -> None:
     for peer, results in table.items():
         version = results.version + (f" ({results.fault})" if results.fault else "")
         rows.append((peer.name, *(_cell(results, what) for what in COLUMNS), version, peer.setting))
-    _print_rows(rows)
+    print_rows(rows)
     print_figures(table)
     print()
     promises = [(peer.name, peer.promises.ends, peer.promises.posts, peer.promises.crash) for peer in table]
-    _print_rows([("peer", "a late end", "a repeated post leaves", "a job whose worker dies"), *promises])
+    print_rows([("peer", "a late end", "a repeated post leaves", "a job whose worker dies"), *promises])
 
 
 def print_figures(table: Table) -> None:
@@ -63,19 +58,6 @@ def print_figures(table: Table) -> None:
                 print(f"{peer.name}, {results.version}: {what}: {_cell(results, what)}")
 
 
-def _print_rows(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def _cell(results: Results, what: str) -> str:
-    quartiles = results.quartiles(what)
-    if quartiles is None:
-        return "-"
-    lower, median, upper = map(_short, quartiles)
-    return median if lower == upper else f"{median} ({lower} to {upper})"
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    values = results.values.get(what)
+    return with_quartiles(values) if values else "-"

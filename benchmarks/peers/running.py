@@ -24,7 +24,7 @@ def run_script(peer: Peer, store: str, words: list[str], core: str | None, resul
         results.fault = f"not installed: {error}"
         print(json.dumps({"peer": peer.name, "fault": results.fault}), flush=True)
         return
-    command = [python, str(_HERE / f"on_{store}" / peer.script), *words]
+    command = [python, os.path.normpath(_HERE / f"on_{store}" / peer.script), *words]
     if core is not None:
         taskset = shutil.which("taskset")
         if taskset is None:

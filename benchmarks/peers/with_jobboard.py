@@ -6,7 +6,7 @@ import importlib.metadata
 import sys
 from itertools import islice
 
-from measuring import System, arguments, measure, measure_loops, picked_up, ran
+from measuring import System, main, picked_up, ran
 
 import jobboard
 
@@ -16,7 +16,7 @@ _WHO = "bench"
 
 class Jobboard(System):
     version = f"jobboard {importlib.metadata.version('jobboard')}"
-    has_batches = True
+    has_batches = has_pairs = True
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -42,6 +42,16 @@ class Jobboard(System):
     def post_many(self, count: int) -> None:
         for _ in range(0, count, 100):
             self.board.post_many([jobboard.Posting("no-op") for _ in range(100)])
+
+    def claim_and_consume(self, count: int, batch: int) -> None:
+        done = 0
+        while done < count:
+            jobs = self.board.claim_next(_WHO, limit=min(batch, count - done))
+            if batch == 1:
+                self.board.consume(jobs[0], _WHO)
+            else:
+                self.board.consume_many(jobs, _WHO)
+            done += len(jobs)
 
     def ping(self, at: float) -> None:
         self.board.post("ping", details={"at": at})
@@ -70,10 +80,4 @@ def work(name: str, uri: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(*sys.argv[2:])
-    elif sys.argv[1] == "loop":
-        measure_loops(Jobboard(sys.argv[2]), int(sys.argv[3]))
-    else:
-        uri, count, pings = arguments()
-        measure(Jobboard(uri), count, pings)
+    main(Jobboard, work)

@@ -8,7 +8,7 @@ from typing import Any
 
 from backlogs import measure_backlog
 from etcd3gw.client import Etcd3Client
-from measuring import arguments, measure, measure_loops
+from measuring import main
 from taskflow.jobs.backends.impl_etcd import EtcdJobBoard
 from taskflows import TaskFlow, work_through
 
@@ -51,16 +51,7 @@ def work(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(sys.argv[2])
-    else:
-        if sys.argv[1] == "loop":
-            measure_loops(OnEtcd(sys.argv[2]), int(sys.argv[3]))
-        else:
-            uri, count, pings = arguments()
-            taskflow = OnEtcd(uri)
-            measure(taskflow, count, pings)
-            measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
-        sys.stdout.flush()
-        # Its watcher threads outlive a close.
-        os._exit(0)
+    main(OnEtcd, work, measure_backlog)
+    sys.stdout.flush()
+    # Its watcher threads outlive a close.
+    os._exit(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import sys
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -14,14 +15,14 @@ from measuring import System, arguments, measure, picked_up, ran
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
-from pgqueuer.queries import Queries
+from pgqueuer.queries import EntrypointExecutionParameter, Queries
 
 _BATCH = 100
 
 
 class Pgqueuer(System):
     version = f"pgqueuer {importlib.metadata.version('pgqueuer')}"
-    has_batches = True
+    has_batches = has_pairs = True
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -47,6 +48,16 @@ class Pgqueuer(System):
                 await self._queries.enqueue(["no_op"] * 100, [None] * 100, [0] * 100)
 
         self._loop.run_until_complete(post())
+
+    def claim_and_consume(self, count: int, batch: int) -> None:
+        async def work() -> None:
+            wanted, manager, left = {"no_op": EntrypointExecutionParameter(0)}, uuid.uuid4(), count
+            while left:
+                jobs = await self._queries.dequeue(min(batch, left), wanted, manager, None, timedelta(seconds=30))
+                await self._queries.log_jobs([(job, "successful", None) for job in jobs])
+                left -= len(jobs)
+
+        self._loop.run_until_complete(work())
 
     def ping(self, at: float) -> None:
         self._loop.run_until_complete(self._queries.enqueue("ping", repr(at).encode()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 from backlogs import measure_backlog
-from measuring import arguments, measure, measure_loops
+from measuring import main
 from taskflow.jobs.backends.impl_redis import RedisJobBoard
 from taskflows import TaskFlow, work_through
 
@@ -39,12 +39,4 @@ def work(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(sys.argv[2])
-    elif sys.argv[1] == "loop":
-        measure_loops(OnRedis(sys.argv[2]), int(sys.argv[3]))
-    else:
-        uri, count, pings = arguments()
-        taskflow = OnRedis(uri)
-        measure(taskflow, count, pings)
-        measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
+    main(OnRedis, work, measure_backlog)

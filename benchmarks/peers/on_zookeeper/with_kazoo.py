@@ -8,7 +8,7 @@ import kazoo.version
 from backlogs import measure_backlog
 from kazoo.client import KazooClient
 from kazoo.recipe.queue import LockingQueue
-from measuring import System, arguments, measure, picked_up, ran
+from measuring import System, main, picked_up, ran
 
 
 def queue_on(client: KazooClient, path: str) -> LockingQueue:
@@ -68,10 +68,4 @@ def work(uri: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(*sys.argv[2:])
-    else:
-        uri, count, pings = arguments()
-        system = Kazoo(uri)
-        measure(system, count, pings)
-        measure_backlog(system, system.claim, system.give_back)
+    main(Kazoo, work, measure_backlog)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from backlogs import measure_backlog
-from measuring import arguments, measure, measure_loops
+from measuring import main
 from taskflow.jobs.backends.impl_zookeeper import ZookeeperJobBoard
 from taskflows import TaskFlow, work_through
 
@@ -38,12 +38,4 @@ def work(uri: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(*sys.argv[2:])
-    elif sys.argv[1] == "loop":
-        measure_loops(OnZooKeeper(sys.argv[2]), int(sys.argv[3]))
-    else:
-        uri, count, pings = arguments()
-        taskflow = OnZooKeeper(uri)
-        measure(taskflow, count, pings)
-        measure_backlog(taskflow, taskflow.claim, taskflow.give_back)
+    main(OnZooKeeper, work, measure_backlog)

@@ -1,0 +1,120 @@
+"""Sixteen clients that post to PostgreSQL: by boards, and by pgbench, which spends less CPU on a client."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+from jobboard import fetch
+from jobboard.backends.sql.postgresql.fast_path import POST
+
+_CLIENTS, _PROCESSES = 16, 4
+
+#: The same rows as a post writes, with the same line of the journal.
+BARE = """
+WITH posted AS (
+    INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token, last_modified,
+        cancel_asked)
+    VALUES (:board, gen_random_uuid()::text, 'no-op', -3, 1.7e9, '\\x80', 1, 0, 0, 1.7e9, 0) RETURNING id, created_on
+) INSERT INTO jobboard_journal (board, job, kind, at) SELECT :board, id, 'POSTED', created_on FROM posted;
+"""
+_GIVEN = {
+    "uuids": "gen_random_uuid()::text",
+    "names": "'no-op'",
+    "keys": "NULL",
+    "ranks": "-3",
+    "bodies": "'\\x80'",
+    "max_attempts": "NULL",
+    "run_ats": "NULL",
+    "delays": "NULL",
+}
+#: What a board sends for a post, with the values in its text.
+STATEMENT = re.sub(
+    r":(\w+) AS (\w+\[\])", lambda match: f"ARRAY[{_GIVEN[match[1]]}] AS {match[2]}", str(POST.clause).strip() + ";\n"
+)
+
+#: Says how many posts it made by four threads, in the seconds after its line of input.
+_POSTER = """
+import sys, threading, time, jobboard
+uri, name, threads, seconds = sys.argv[1:]
+counts = []
+def post():
+    count, end = 0, time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        board.post("no-op")
+        count += 1
+    counts.append(count)
+with jobboard.backend(name, uri) as board:
+    workers = [threading.Thread(target=post) for _ in range(int(threads))]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+    print(sum(counts))
+"""
+
+
+class Posters:
+    """Clients of one server.
+
+    :param seconds: how long each measurement posts.
+    """
+
+    def __init__(self, uri: str, seconds: float) -> None:
+        self._uri = uri
+        self._seconds = max(1, round(seconds))
+        with fetch("posters", uri) as board:
+            board.connect()
+            board.post("no-op")
+
+    def by_boards(self) -> float:
+        """Return the posts a second by 16 threads in 4 processes."""
+        words = [self._uri, "posters", str(_CLIENTS // _PROCESSES), str(self._seconds)]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", _POSTER, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(_PROCESSES)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        return sum(int(process.communicate(timeout=60)[0]) for process in processes) / self._seconds
+
+    def by_pgbench(self, statement: str) -> float:
+        """Return how often a second 16 clients of pgbench run a statement."""
+        with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+            script.write(f"\\set board {self._board()}\n{statement}")
+            script.flush()
+            said = subprocess.run(
+                [_pgbench(), "-n", "-M", "prepared", "-c", str(_CLIENTS), "-j", "2", "-T", str(self._seconds), "-f",
+                 script.name, self._uri],
+                capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+        match = re.search(r"^tps = ([\d.]+)", said.stdout, re.MULTILINE)
+        if match is None:
+            raise SystemExit(f"pgbench failed: {said.stderr}")
+        return float(match[1])
+
+    def _board(self) -> int:
+        with psycopg.connect(self._uri) as client:
+            row = client.execute("SELECT board FROM jobboard_jobs LIMIT 1").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def _pgbench() -> str:
+    found = shutil.which("pgbench") or max(map(str, Path("/").glob("usr/lib/postgresql/*/bin/pgbench")), default=None)
+    if found is None:
+        raise SystemExit("pgbench is missing; install the package postgresql")
+    return found

@@ -1,0 +1,83 @@
+"""What most goals are measured by: the peers' scripts, rates of batches, and conductors that have nothing to do."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+
+from benchmarks.goals.goal import Setting, Sides
+from benchmarks.peers.environments import board_of
+from benchmarks.peers.peer import JOBBOARD, Peer
+from benchmarks.peers.report import Results
+from benchmarks.peers.running import run_script
+from benchmarks.space import Space
+from benchmarks.stores import STORES
+from jobboard import Conductor, Handlers, JobEvent
+
+#: Conductors look more often just after they have started.
+_SETTLE = 5.0
+
+
+def scripts(
+    store: str, extra: str, count: int, pings: int, peers: dict[str, float] | None = None
+) -> Callable[[Setting], AbstractContextManager[Sides]]:
+    """Measure as ``python -m benchmarks peers`` does: the board, these peers, and the board of another checkout.
+
+    :param count: how many jobs; 0 measures no rates.
+    :param pings: how many jobs are picked up; 0 measures no pick-ups.
+    :param peers: what share of the jobs each gets.
+    """
+
+    @contextmanager
+    def sides(setting: Setting) -> Iterator[Sides]:
+        measured = [JOBBOARD, *_peers_of(store, peers)] if peers else [JOBBOARD]
+        if setting.against is not None:
+            measured.append(board_of(setting.against, extra))
+        with STORES[store].space() as space:
+
+            def side(peer: Peer) -> Callable[[Results], None]:
+                sizes = [str(setting.scaled(int(size)) if size else 0) for size in (count * peer.share, pings)]
+                return partial(run_script, peer, store, [space.uri, *sizes], setting.core)
+
+            yield {peer.name: side(peer) for peer in measured}
+
+    return sides
+
+
+def _peers_of(store: str, shares: dict[str, float]) -> Iterator[Peer]:
+    for peer in importlib.import_module(f"benchmarks.peers.on_{store}").PEERS:
+        if peer.name in shares:
+            yield replace(peer, share=shares[peer.name])
+
+
+def telling(what: str, measure: Callable[[], float]) -> Callable[[Results], None]:
+    """Return a side of one figure."""
+    return lambda results: results.values[what].append(measure())
+
+
+@contextmanager
+def idle_conductors(space: Space, count: int, listener: Callable[[JobEvent], None] | None = None) -> Iterator[None]:
+    """Keep so many conductors waiting; their boards' events go to the listener."""
+    handlers = Handlers()
+    handlers.add("ping", lambda _job: None)
+    with ExitStack() as stack:
+        for number in range(count):
+            board = stack.enter_context(space.open("idle"))
+            if listener is not None:
+                board.subscribe(listener)
+            conductor = Conductor(f"idle-{number}", board, handlers)
+            conductor.start()
+            stack.callback(conductor.stop, drain=False)
+        time.sleep(_SETTLE)
+        yield
+
+
+def a_second(read: Callable[[], float], seconds: float) -> float:
+    """Return by how much a counter grows in a second, from a look at it for so long."""
+    before, began = read(), time.monotonic()
+    time.sleep(seconds)
+    return (read() - before) / (time.monotonic() - began)
