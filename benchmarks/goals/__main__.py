@@ -55,15 +55,25 @@ def main(words: list[str]) -> None:
 
 def measure(store: str, part: Part, setting: Setting) -> Iterator[Outcome]:
     """Let the sides of a part take turns, and say what became of each goal."""
+    try:
+        with redirect_stdout(sys.stderr):
+            found = _rounds(store, part, setting)
+    except SystemExit as error:
+        # A program is missing, or a server did not start.
+        yield from (Outcome(store, goal, fault=str(error)) for goal in part.goals)
+    else:
+        yield from (outcome_of(store, goal, found) for goal in part.goals)
+
+
+def _rounds(store: str, part: Part, setting: Setting) -> dict[str, Results]:
     began = time.monotonic()
-    with redirect_stdout(sys.stderr), part.sides(setting) as sides:
+    with part.sides(setting) as sides:
         found = {name: Results() for name in sides}
         for number in range(1, setting.rounds + 1):
             print(f"# {store}, {part.name}: round {number} of {setting.rounds}, after {time.monotonic() - began:.0f} s")
             for name, measure_round in sides.items():
                 measure_round(found[name])
-    for goal in part.goals:
-        yield outcome_of(store, goal, found)
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,7 +29,7 @@ def _idle(setting: Setting) -> Iterator[Sides]:
             return float(row[0]) - next(asked)
 
         with idle_conductors(space, 1, lambda _event: None):
-            yield {"jobboard": telling(_IDLE, lambda: a_second(requests, 12 * setting.scale))}
+            yield {"jobboard": telling(_IDLE, lambda: a_second(requests, 10 * setting.scale))}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from benchmarks.goals.goal import Setting, Sides
+from benchmarks.goals.goal import BEFORE, Setting, Sides
 from benchmarks.peers.environments import board_of
 from benchmarks.peers.peer import JOBBOARD, Peer
 from benchmarks.peers.report import Results
@@ -19,7 +19,7 @@ from benchmarks.stores import STORES
 from jobboard import Conductor, Handlers, JobEvent
 
 #: Conductors look more often just after they have started.
-_SETTLE = 5.0
+_SETTLE = 15.0
 
 
 def scripts(
@@ -34,16 +34,20 @@ def scripts(
 
     @contextmanager
     def sides(setting: Setting) -> Iterator[Sides]:
-        measured = [JOBBOARD, *_peers_of(store, peers)] if peers else [JOBBOARD]
-        if setting.against is not None:
-            measured.append(board_of(setting.against, extra))
-        with STORES[store].space() as space:
+        with ExitStack() as stack:
+            uri = stack.enter_context(STORES[store].space()).uri
 
-            def side(peer: Peer) -> Callable[[Results], None]:
+            def side(peer: Peer, uri: str) -> Callable[[Results], None]:
                 sizes = [str(setting.scaled(int(size)) if size else 0) for size in (count * peer.share, pings)]
-                return partial(run_script, peer, store, [space.uri, *sizes], setting.core)
+                return partial(run_script, peer, store, [uri, *sizes], setting.core)
 
-            yield {peer.name: side(peer) for peer in measured}
+            measured = [JOBBOARD, *_peers_of(store, peers)] if peers else [JOBBOARD]
+            found = {peer.name: side(peer, uri) for peer in measured}
+            if setting.against is not None:
+                # It may not read what this checkout writes.
+                own = stack.enter_context(STORES[store].space()).uri
+                found[BEFORE] = side(board_of(setting.against, extra), own)
+            yield found
 
     return sides
 
