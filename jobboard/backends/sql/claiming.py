@@ -55,29 +55,31 @@ class Claiming:
                 "due_at": lifecycle.end_of_claim(claim.expiry, transaction.now),
             }
             if names is None and not status.is_any_paused:
-                return _record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))
+                return self._record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))
             wanted = claimable_names(transaction, names, paused_names(transaction))
             heads = [transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=limit) for name in wanted]
             best = heapq.nsmallest(limit, (head for found in heads for head in found))
             if not best:
                 return []
             ids = transaction.list_of(number for _, number in best)
-            return _record(transaction, transaction.change(job_statements.CLAIM_IDS, ids=ids, **claimed))
+            return self._record(transaction, transaction.change(job_statements.CLAIM_IDS, ids=ids, **claimed))
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             return [job_of(row) for row in transaction.rows(job_statements.CLAIMED_UNDER, claim_id=claim_id)]
 
+    def _record(self, transaction: Transaction, rows: list[Row]) -> list[JobRow]:
+        """Write claims into the journal; rows that an UPDATE returns have no order of their own."""
+        rows.sort(key=position_of)
+        jobs = [job_of(row) for row in rows]
+        self._write_history(transaction, jobs)
+        return jobs
 
-def _record(transaction: Transaction, rows: list[Row]) -> list[JobRow]:
-    """Write claims into the journal; rows that an UPDATE returns have no order of their own."""
-    rows.sort(key=position_of)
-    jobs = [job_of(row) for row in rows]
-    notes = [Note(EventKind.CLAIMED, job.owner, transaction.now, job.token) for job in jobs]
-    lines = [journal_line(job.sequence, note) for job, note in zip(jobs, notes, strict=True)]
-    transaction.run_many(job_statements.WRITE_HISTORY, lines)
-    return jobs
+    def _write_history(self, transaction: Transaction, jobs: list[JobRow]) -> None:
+        notes = [Note(EventKind.CLAIMED, job.owner, transaction.now, job.token) for job in jobs]
+        lines = [journal_line(job.sequence, note) for job, note in zip(jobs, notes, strict=True)]
+        transaction.run_many(job_statements.WRITE_HISTORY, lines)
 
 
 def _status_of(transaction: Transaction) -> BoardStatus:

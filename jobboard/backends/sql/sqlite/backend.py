@@ -13,8 +13,9 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Capabilities
 from jobboard.backends.rows import Migration
 from jobboard.backends.sql import schema
-from jobboard.backends.sql.backend import SqlBackend
+from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names
+from jobboard.backends.sql.sqlite.fast_path import SqliteClaimedJobs, SqliteClaiming, SqlitePosting
 from jobboard.validation import check_number
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
@@ -86,6 +87,13 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         if self._mode is not None:
             _make_with_mode(self._path, self._mode)
         return SqliteDatabase(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
+
+    def _operations_on(self, database: SqliteDatabase) -> Operations:
+        operations = Operations(database)
+        operations.posting = SqlitePosting(database)
+        operations.claiming = SqliteClaiming(database)
+        operations.claimed_jobs = SqliteClaimedJobs(database)
+        return operations
 
     def migrate(self, timeout: float) -> Migration:
         file = self._connect(timeout)

@@ -26,6 +26,7 @@ from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
 from jobboard.backends.sql.sqlite.notifications import NotificationSender
+from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.sqlite.user_connection import AdaptedAiosqliteConnection, SqliteUserConnection
 from jobboard.backends.sql.statement import json_list
 from jobboard.backends.sql.transaction import Transaction
@@ -98,7 +99,7 @@ class SqliteDatabase(Database):
             self._reader.close()
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self) -> Iterator[SqliteTransaction]:
         """One transaction that has the file's write lock from its beginning."""
         self._check_process()
         if not self.process_notifier.writing.acquire(timeout=seconds_left(max(self._busy_timeout, MIN_QUEUE_TIMEOUT))):
@@ -108,7 +109,7 @@ class SqliteDatabase(Database):
             cursor = connection.cursor()
             self._lock_file(cursor)
             try:
-                transaction = Transaction(cursor, DIALECT, self.board, time.time())
+                transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
                 yield transaction
                 self._commit(cursor)
                 if transaction.notifies:
