@@ -143,6 +143,9 @@ class ChangeNotifier:
                 self._interrupted.set()
             elif self._users:
                 poller.wait(self._interrupted, bool(self._listeners))
+                if poller.was_notified:
+                    # They are on their way while it is asked what has changed.
+                    self._notify_waiters()
             else:
                 self._interrupted.wait(IDLE_TTL)
 

@@ -56,7 +56,8 @@ class Claiming:
             }
             if names is None and not status.is_any_paused:
                 return self._record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))
-            wanted = claimable_names(transaction, names, paused_names(transaction))
+            paused: frozenset[str | None] = paused_names(transaction) if status.is_any_paused else frozenset()
+            wanted = claimable_names(transaction, names, paused)
             heads = [transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=limit) for name in wanted]
             best = heapq.nsmallest(limit, (head for found in heads for head in found))
             if not best:

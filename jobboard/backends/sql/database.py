@@ -32,6 +32,11 @@ class ChangePoller(abc.ABC):
         :param has_listeners: whether somebody listens to events.
         """
 
+    @property
+    def was_notified(self) -> bool:
+        """Whether the last wait ended because somebody has committed what others may wait for."""
+        return False
+
     def interrupt(self) -> None:  # noqa: B027, the event is enough where the poller waits for it
         """End the wait; called from other threads, after ``interrupted`` was set."""
 

@@ -45,9 +45,13 @@ class SqliteChangePoller(ChangePoller):
         self._poll = select.poll()
         self._poll.register(self._here, select.POLLIN)
         self._fd: int | None = None
+        self._was_notified = False
         self._renew()
 
     def has_changed(self) -> bool:
+        # Before it asks: later commits notify again.
+        if self._was_notified or time.monotonic() - self._renewed > RENEWAL_INTERVAL:
+            self._renew()
         # Of one connection only: a fork in between may have opened another.
         with self._ready() as connection:
             (number,) = connection.execute("PRAGMA data_version").fetchone()
@@ -60,14 +64,17 @@ class SqliteChangePoller(ChangePoller):
         # The event is set before the socket is written to, so one of them is always seen here.
         seconds = POLL_INTERVAL if self._fd is None else NOTIFIED_POLL_INTERVAL
         found = [] if interrupted.is_set() else self._poll.poll(seconds * 1000)
-        is_notified = any(fd == self._fd for fd, _ in found)
-        if is_notified or time.monotonic() - self._renewed > RENEWAL_INTERVAL:
-            self._renew()
-        if len(found) > is_notified:
+        self._was_notified = any(fd == self._fd for fd, _ in found)
+        if len(found) > self._was_notified:
             with contextlib.suppress(BlockingIOError):
                 self._here.recv(1024)
 
+    @property
+    def was_notified(self) -> bool:
+        return self._was_notified
+
     def _renew(self) -> None:
+        self._was_notified = False
         if self._fd is not None:
             self._poll.unregister(self._fd)
         self._fd, self._renewed = self._notifications.renew(), time.monotonic()

@@ -8,6 +8,7 @@ holds these statements to ``jobboard.backends.lifecycle``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import text
 
@@ -64,12 +65,16 @@ class _LongPath(Exception):
 
 
 class SqlitePosting(Posting):
-    """Posts without looking for uuids and keys before; replacements go the long way, since they repeat by an alias."""
+    """Posts without looking for uuids and keys before.
+
+    Replacements go the long way, since they repeat by an alias; so does a lone posting with a key, which often meets a
+    live job.
+    """
 
     _transactions: SqliteDatabase
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        if not rows or any(new.if_exists is IfExists.REPLACE for new in rows):
+        if not rows or (len(rows) == 1 and rows[0].key) or any(new.if_exists is IfExists.REPLACE for new in rows):
             return super().post(rows)
         try:
             return self._post(rows)
@@ -79,18 +84,11 @@ class SqlitePosting(Posting):
     def _post(self, rows: Sequence[NewJob]) -> list[Posted]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
-            now, board = transaction.now, transaction.board
+            now = transaction.now
             jobs = [JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key) for new in rows]
             for job, new in zip(jobs, rows, strict=True):
                 lifecycle.post(job, new, now)
-            values = (
-                (
-                    board, job.uuid, job.name, job.key, -job.priority, job.body, stored_integer(job.max_attempts),
-                    CODES[job.state], job.run_at if job.state is JobState.DELAYED else None, job.run_at, now, now,
-                )
-                for job in jobs
-            )  # fmt: skip
-            if transaction.run_each(POST, values) != len(jobs):
+            if transaction.run_each(POST, [_values_of(job, transaction.board) for job in jobs]) != len(jobs):
                 raise _LongPath
             # Without other writers their numbers follow one another.
             ((last,),) = transaction.rows(LAST_POSTED)
@@ -100,6 +98,15 @@ class SqlitePosting(Posting):
             transaction.run(POST_LINES, first=first, last=last)
             transaction.notifies = True
             return [Posted(PostOutcome.POSTED, job) for job in jobs]
+
+
+def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
+    """Return a new job in the order of ``POST``."""
+    due_at = job.run_at if job.state is JobState.DELAYED else None
+    return (
+        board, job.uuid, job.name, job.key, -job.priority, job.body, stored_integer(job.max_attempts),
+        CODES[job.state], due_at, job.run_at, job.created_on, job.last_modified,
+    )  # fmt: skip
 
 
 class SqliteClaiming(Claiming):
