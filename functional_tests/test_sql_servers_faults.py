@@ -123,8 +123,12 @@ def test_connections_that_are_killed_in_the_midst_of_work_cost_nothing(site: Sit
     killer = threading.Thread(target=kill)
     killer.start()
     with workers:
-        posted = [insist(lambda: producer.post("resize", key=str(n))).uuid for n in range(120)]  # noqa: B023
-        eventually(lambda: len(workers.consumed) >= 120, within=90)
+        posted = []
+        for number in range(5000):
+            posted.append(insist(lambda: producer.post("resize", key=str(number))).uuid)  # noqa: B023
+            if number >= 120 and killed["connections"] > 20:
+                break
+        eventually(lambda: len(workers.consumed) >= len(posted), within=90)
         ended.set()
         killer.join(30)
     assert killed["connections"] > 20

@@ -19,6 +19,11 @@ def next_token(row: int, token: int) -> int:
     return (token or row * _CLAIMS) + 1
 
 
+def row_of(token: int) -> int:
+    """Return the row that has a token; rows of an older version may have others."""
+    return token // _CLAIMS
+
+
 def number_of_claims(token: int) -> int:
     """Return how often a job was claimed, by its last token."""
     # An SQLite file may hold anything anywhere.

@@ -12,8 +12,9 @@ from jobboard.backends.address import Address
 from jobboard.backends.sql.backend import Operations
 from jobboard.backends.sql.dialect import TableNames
 from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.mysql.driver import Connect, MysqlDriver, connector
-from jobboard.backends.sql.mysql.fast_path import MysqlClaimedJobs, MysqlClaiming
+from jobboard.backends.sql.mysql.connection import Connect, connector
+from jobboard.backends.sql.mysql.driver import MysqlDriver
+from jobboard.backends.sql.mysql.fast_path import MysqlClaimedJobs, MysqlClaiming, MysqlPosting
 from jobboard.backends.sql.mysql.tls import OPTIONS as TLS_OPTIONS
 from jobboard.backends.sql.mysql.tls import context_of
 from jobboard.backends.sql.server_backend import ServerBackend
@@ -52,6 +53,7 @@ class MysqlBackend(ServerBackend):
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
         operations = Operations(database)
+        operations.posting = MysqlPosting(database)
         operations.claiming = MysqlClaiming(database)
         operations.claimed_jobs = MysqlClaimedJobs(database)
         return operations

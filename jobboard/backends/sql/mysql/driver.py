@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 import select
-import ssl
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import pymysql
-from pymysql.constants import CLIENT, SERVER_STATUS
+from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
 from jobboard.backends.sql import admin_statements, schema
@@ -21,16 +19,15 @@ from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import found_version
 from jobboard.backends.sql.mysql import errors as mysql_errors
 from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
+from jobboard.backends.sql.mysql.connection import Connect
 from jobboard.backends.sql.mysql.tables import statements_of_mysql
-from jobboard.backends.sql.mysql.transaction import MysqlTransaction, say
+from jobboard.backends.sql.mysql.transaction import MysqlTransaction, answers, is_mariadb, say
 from jobboard.backends.sql.mysql.user_connections import NOW, AdaptedAsyncConnection, MysqlclientConnection
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, StepwiseTransaction, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection
 from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
-
-Connect = Callable[[float], Any]
 
 #: The first with SKIP LOCKED.
 MIN_MARIADB, MIN_MYSQL = (10, 6), (8, 0)
@@ -120,8 +117,7 @@ class MysqlDriver(Driver):
         return self._begin(cursor, _BEGIN_READ, board)
 
     def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, BoardStatus]:
-        say(cursor, *kind, SET_NOW, self._status.format(board=board))
-        now, due_at, is_any_paused = cursor.fetchone()
+        [[(now, due_at, is_any_paused)]] = answers(cursor, *kind, SET_NOW, self._status.format(board=board))
         return float(now), BoardStatus(due_at is not None, bool(is_any_paused))
 
     def now(self, cursor: Any) -> float:
@@ -130,7 +126,7 @@ class MysqlDriver(Driver):
 
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         assert isinstance(transaction, MysqlTransaction)
-        say(cursor, *transaction.take_waiting(), "COMMIT")
+        transaction.commit()
 
     @property
     def user_connections(self) -> Sequence[UserConnection]:
@@ -175,7 +171,7 @@ class MysqlDriver(Driver):
             raise BoardUnavailable(f"{self._where} is being upgraded by another process for more than a minute")
         try:
             found = found_version(self, self.read_version(connection))
-            for statement in statements_of_mysql(found, self.dialect, _is_mariadb(connection)):
+            for statement in statements_of_mysql(found, self.dialect, is_mariadb(connection)):
                 _make(cursor, statement)
             transaction = StepwiseTransaction(cursor, self.dialect, 0, 0.0)
             transaction.run(
@@ -190,54 +186,6 @@ class MysqlDriver(Driver):
         return MysqlChangePoller(connection, self.dialect, self.explain)
 
 
-class _Connection(pymysql.connections.Connection):
-    """If no option asks for TLS, PyMySQL uses TLS where the server has it, and verifies no certificate.
-
-    The context for that is made once: reading the system's authorities takes longer than the rest of connecting.
-    """
-
-    _preferred: ClassVar[ssl.SSLContext | None] = None
-    _reply_timeout: float
-
-    @property
-    def _read_timeout(self) -> float:
-        """The timeout of each part of a reply; in whole seconds, so that the socket's timeout seldom changes."""
-        left = seconds_left(self._reply_timeout)
-        return math.ceil(left) if left > 1 else left
-
-    @_read_timeout.setter
-    def _read_timeout(self, seconds: float) -> None:
-        self._reply_timeout = seconds
-
-    _write_timeout = _read_timeout
-
-    def _create_ssl_ctx(self, sslp: Any) -> Any:
-        if isinstance(sslp, ssl.SSLContext):
-            return sslp
-        if _Connection._preferred is None:
-            _Connection._preferred = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
-        return _Connection._preferred
-
-
-def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
-    """Return what connects by PyMySQL's parameters.
-
-    :param reply_timeout: seconds after which a server that does not reply is given up.
-    """
-
-    def connect(timeout: float) -> Any:
-        return _Connection(
-            **parameters,
-            connect_timeout=timeout,
-            read_timeout=reply_timeout,
-            write_timeout=reply_timeout,
-            charset="utf8mb4",
-            client_flag=CLIENT.MULTI_STATEMENTS,
-        )
-
-    return connect
-
-
 def _make(cursor: Any, statement: str) -> None:
     try:
         cursor.execute(statement)
@@ -246,13 +194,9 @@ def _make(cursor: Any, statement: str) -> None:
             raise
 
 
-def _is_mariadb(connection: Any) -> bool:
-    return "mariadb" in connection.get_server_info().lower()
-
-
 def _check(connection: Any, where: str) -> None:
     said = connection.get_server_info()
-    kind, oldest = ("MariaDB", MIN_MARIADB) if _is_mariadb(connection) else ("MySQL", MIN_MYSQL)
+    kind, oldest = ("MariaDB", MIN_MARIADB) if is_mariadb(connection) else ("MySQL", MIN_MYSQL)
     # MariaDB may put 5.5.5- before its version, for clients that expect a first number of one digit.
     found = re.search(r"(\d+)\.(\d+)", said.removeprefix("5.5.5-"))
     if found is None or (int(found[1]), int(found[2])) < oldest:

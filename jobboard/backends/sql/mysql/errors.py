@@ -5,8 +5,10 @@ from __future__ import annotations
 from jobboard.backends.sql.retries import TransactionUndone
 from jobboard.errors import BoardUnavailable, ReplyLost
 
+NO_NULL, DUPLICATE, LOCK_TIMEOUT = 1048, 1062, 1205
+
 #: Deadlocks, rows that changed since the snapshot, and keys that somebody else inserted meanwhile.
-_RETRYABLE = {1213, 1020, 1062}
+_RETRYABLE = {1213, 1020, DUPLICATE}
 #: The connection is gone: lost, killed, or the server was shut down. PyMySQL has 0 for one that it closed itself.
 _CUT = {0, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031}
 
@@ -23,7 +25,7 @@ _BY_CODE = {
     1046: "needs the name of a database: mysql://HOST/DATABASE",
     1146: "has lost a table; restore it from a backup",
     1054: "has lost a column; restore it from a backup",
-    1205: "had a row locked by another transaction for longer than innodb_lock_wait_timeout",
+    LOCK_TIMEOUT: "had a row locked by another transaction for longer than innodb_lock_wait_timeout",
     1290: _READ_ONLY,
     1792: _READ_ONLY,
     1836: _READ_ONLY,
@@ -55,8 +57,8 @@ def unreachable(error: Exception, where: str) -> BoardUnavailable:
     return BoardUnavailable(_explanation(error, where, "can't be reached"))
 
 
-def code_of(error: Exception) -> int | None:
-    code = error.args[0] if error.args else None
+def code_of(error: BaseException | None) -> int | None:
+    code = error.args[0] if error is not None and error.args else None
     return code if isinstance(code, int) else None
 
 

@@ -16,51 +16,44 @@ from jobboard.backends.sql.transaction import StepwiseTransaction
 MAX_TEXT = 1_000_000
 
 
+class SqlText(str):
+    """A part of a statement, which is not a value."""
+
+    __slots__ = ()
+
+
 class MysqlTransaction(StepwiseTransaction):
     """Sends changes together with what is asked after them, or with the commit: each round trip saved is time saved.
 
     Changes that fail are told by what they are sent with, and the transaction is undone all the same.
     """
 
-    __slots__ = ("_defers", "_size", "_waiting")
+    __slots__ = ("_size", "_waiting", "answer", "board")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._defers = takes_several(self._cursor)
         self._waiting: list[str] = []
         self._size = 0
+        self.board = int(self._bound["board"])
+        #: Once committed: the rows of the last question that was sent with the commit.
+        self.answer: Sequence[Row] = ()
 
     def begin_with_next(self, *texts: str) -> None:
         """Begin by these statements, together with the first that is asked."""
-        if self._defers:
-            self._waiting += texts
-        else:
-            say(self._cursor, *texts)
+        self._waiting += texts
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        self._execute(statement, parameters)
-        return list(self._cursor.fetchall())
+        return self.rows_of_each(statement, [parameters])
 
     def rows_of_each(self, statement: Statement, many: Sequence[Mapping[str, Any]]) -> list[Row]:
         """Ask the same with each of these parameters, in one round trip where the connection can; return all rows."""
         sql, constants = statement.on(self._dialect)
-        texts = [self._cursor.mogrify(sql, {**constants, **self._bound, **parameters}) for parameters in many]
-        rows: list[Row] = []
-        for number, text in enumerate(texts):
-            if not self._defers:
-                say(self._cursor, text)
-            elif number:
-                self._cursor.nextset()
-            else:
-                waiting = self.take_waiting()
-                self._cursor.execute("; ".join([*waiting, *texts]))
-                for _ in waiting:
-                    self._cursor.nextset()
-            rows += self._cursor.fetchall()
-        return rows
+        texts = [self.write(sql, {**constants, **self._bound, **parameters}) for parameters in many]
+        return [row for rows in answers(self._cursor, *self.take_waiting(), *texts) for row in rows]
 
     def run(self, statement: Statement, **parameters: Any) -> int:
-        self._execute(statement, parameters)
+        sql, constants = statement.on(self._dialect)
+        say(self._cursor, *self.take_waiting(), self.write(sql, {**constants, **self._bound, **parameters}))
         count: int = self._cursor.rowcount
         self.changed = self.changed or count > 0
         return count
@@ -69,22 +62,26 @@ class MysqlTransaction(StepwiseTransaction):
         self.run_many(statement, [parameters])
 
     def run_many(self, statement: Statement, many: Sequence[Mapping[str, Any]]) -> None:
-        if not self._defers:
-            super().run_many(statement, many)
-            return
         self.changed = self.changed or bool(many)
         sql, constants = statement.on(self._dialect)
         fixed = {**constants, **self._bound}
         for text in self._texts(sql, [{**fixed, **parameters} for parameters in many]):
-            self._waiting.append(text)
-            self._size += len(text)
-            if self._size > MAX_TEXT:
-                self.finish()
+            self.do_with_next(text)
+
+    def do_with_next(self, text: str) -> None:
+        """Do what a text says, together with what is asked next, or with the commit."""
+        self._waiting.append(text)
+        self._size += len(text)
+        if self._size > MAX_TEXT:
+            self.finish()
+
+    def commit(self) -> None:
+        """Commit, together with what is not done yet."""
+        self.answer = next(reversed(answers(self._cursor, *self.take_waiting(), "COMMIT")), self.answer)
 
     def finish(self) -> None:
         if self._waiting:
-            *before, last = self.take_waiting()
-            say(self._cursor, *before, last)
+            say(self._cursor, *self.take_waiting())
 
     def take_waiting(self) -> list[str]:
         """Return the changes that are not done yet, to be sent with something else."""
@@ -103,25 +100,33 @@ class MysqlTransaction(StepwiseTransaction):
                 raise
             self.finish()
 
-    def _execute(self, statement: Statement, parameters: Mapping[str, Any]) -> None:
-        sql, constants = statement.on(self._dialect)
-        values = {**constants, **self._bound, **parameters}
-        if self._waiting:
-            say(self._cursor, *self.take_waiting(), self._cursor.mogrify(sql, values))
-        else:
-            self._cursor.execute(sql, values)
+    def write(self, sql: str, values: Mapping[str, Any]) -> str:
+        """Return a statement with its parameters written into it; those that are SqlText stand as they are."""
+        literal = self.literal
+        return sql % {name: literal(value) for name, value in values.items()}
+
+    def literal(self, value: Any) -> str:
+        """Return how a value stands in a statement; PyMySQL takes several times as long for numbers and lists."""
+        if value is None:
+            return "NULL"
+        if type(value) is int:
+            return str(value)
+        if type(value) is tuple:
+            return f"({','.join(map(self.literal, value))})"
+        text: str = value if type(value) is SqlText else self._cursor.connection.escape(value)
+        return text
 
     def _texts(self, sql: str, many: list[dict[str, Any]]) -> Iterator[str]:
         """One text for each change, but only one for all rows of an insert that ends with its values."""
         head, values, row = sql.partition(" VALUES ")
         is_plain = sql.startswith("INSERT INTO") and " ON DUPLICATE KEY " not in sql
         if not values or len(many) == 1 or not is_plain:
-            yield from (self._cursor.mogrify(sql, parameters) for parameters in many)
+            yield from (self.write(sql, parameters) for parameters in many)
             return
         rows: list[str] = []
         size = 0
         for parameters in many:
-            rows.append(self._cursor.mogrify(row, parameters))
+            rows.append(self.write(row, parameters))
             size += len(rows[-1])
             if size > MAX_TEXT:
                 yield f"{head} VALUES {', '.join(rows)}"
@@ -135,8 +140,27 @@ def takes_several(cursor: Any) -> bool:
     return bool(cursor.connection.client_flag & CLIENT.MULTI_STATEMENTS)
 
 
+def answers(cursor: Any, *statements: str) -> list[Sequence[Row]]:
+    """Run statements, in one round trip where the connection can; return the rows of each that has a result set."""
+    if len(statements) > 1 and is_mariadb(cursor.connection):
+        # A server sends the reply to each statement by itself, but not that to each part of a compound one.
+        return list(_result_sets(cursor, f"BEGIN NOT ATOMIC {'; '.join(statements)}; END"))
+    texts = ["; ".join(statements)] if takes_several(cursor) else statements
+    return [rows for text in texts for rows in _result_sets(cursor, text)]
+
+
+def _result_sets(cursor: Any, text: str) -> Iterator[Sequence[Row]]:
+    cursor.execute(text)
+    # A reply has one result for each statement that was sent, or fewer, and one more of a compound statement.
+    for _ in range(text.count(";") + 2):
+        if cursor.description is not None:
+            yield cursor.fetchall()
+        if not cursor.nextset():
+            return
+
+
 def say(cursor: Any, *statements: str) -> None:
-    """Run statements, in one round trip where the connection can; the cursor is left at the last one's rows."""
+    """Run statements, in one round trip where the connection can; the cursor is left at what the last one returned."""
     if takes_several(cursor):
         cursor.execute("; ".join(statements))
         for _ in statements[1:]:
@@ -144,3 +168,7 @@ def say(cursor: Any, *statements: str) -> None:
     else:
         for statement in statements:
             cursor.execute(statement)
+
+
+def is_mariadb(connection: Any) -> bool:
+    return "mariadb" in connection.get_server_info().lower()
