@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from jobboard.backends.base import Waiter
 from jobboard.board import JobBoard, client_of
@@ -24,7 +24,7 @@ _FULL_CLAIMS = 2
 
 
 class Claimer:
-    """One thread that claims as many jobs as there are free slots.
+    """Claims as many jobs as there are free slots, in turns that one thread at a time takes.
 
     :param prefetch: claim also for slots that will soon be free, while the board has jobs enough.
     :param names: returns the names that may be claimed now; :meth:`refresh_names` says that they have changed.
@@ -60,18 +60,15 @@ class Claimer:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._waiter: Waiter | None = None
-        self._thread = threading.Thread(target=self._run, name="jobboard-claimer", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._ended = threading.Event()
 
     def stop(self, timeout: float) -> None:
         """Claim no more, and wait up to ``timeout`` seconds; ``on_claimed`` still gets what is being claimed."""
         self.request_stop()
-        self._thread.join(timeout)
+        self._ended.wait(timeout)
 
     def request_stop(self) -> None:
-        """Let the thread end; returns at once."""
+        """Let the turns end; returns at once."""
         self._stopping.set()
         self._slots.close()
         self._interrupt_waiter()
@@ -90,7 +87,14 @@ class Claimer:
     def stopping(self) -> bool:
         return self._stopping.is_set()
 
-    def _run(self) -> None:
+    def turns(self) -> Iterator[bool]:
+        """Claim until there is a stop; yields after each claim whether it got a single job that this had waited for."""
+        try:
+            yield from self._turns()
+        finally:
+            self._ended.set()
+
+    def _turns(self) -> Iterator[bool]:
         while not self._stopping.is_set():
             self._names_changed = False
             names = self._names()
@@ -101,8 +105,10 @@ class Claimer:
                 with client_of(self._board).waiter(names) as waiter:
                     with self._lock:
                         self._waiter = waiter
-                    self._claim_until_stopped(waiter, names)
+                    yield from self._claim_until_stopped(waiter, names)
             except Exception as error:
+                # What was submitted before the fault must not wait for the end of the pause.
+                yield False
                 self._pause_after(error)
             finally:
                 with self._lock:
@@ -114,7 +120,7 @@ class Claimer:
         self._slots.set_idle(False)
 
     def _pause_after(self, error: Exception) -> None:
-        """Pause longer after each failure; no error may end this thread, or the conductor would claim no more."""
+        """Pause longer after each failure; no error may end the turns, or the conductor would claim no more."""
         if not isinstance(error, BoardUnavailable):
             logger.error("conductor %s met a fault while claiming", self._who, exc_info=error)
         elif self._pause == _MIN_PAUSE:
@@ -124,18 +130,22 @@ class Claimer:
         self._idle_for(self._pause)
         self._pause = min(self._pause * 2, _MAX_PAUSE)
 
-    def _claim_until_stopped(self, waiter: Waiter, names: frozenset[str]) -> None:
+    def _claim_until_stopped(self, waiter: Waiter, names: frozenset[str]) -> Iterator[bool]:
         """Claim until there is a stop, or the names have changed."""
+        has_waited = False
         while (free := self._slots.wait_for_free(ahead=self._may_prefetch())) and not self._stopping.is_set():
             if self._names_changed or self._names() != names:
                 return
             jobs = self._claim(free, names)
+            yield has_waited and len(jobs) == 1
+            has_waited = False
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
                 due = waiter.ready_in()
                 if due is None or due > 0 or not self._stopping.wait(_RETRY_DELAY):
                     self._slots.set_idle(True)
                     waiter.wait(due)
                     self._slots.set_idle(False)
+                    has_waited = True
 
     def _may_prefetch(self) -> bool:
         """Whether the board probably has more jobs.

@@ -53,7 +53,7 @@ class ConductorRun:
 
     Each part has one thread, which calls this class when something happens:
 
-    - claimer: claims as many jobs as there are free slots (:meth:`_claimed`).
+    - claimer: claims as many jobs as there are free slots (:meth:`_claimed`), in a thread of the executor.
     - executor, with threads of its own: runs the handlers (:meth:`began`, :meth:`reported`, :meth:`_finished`).
     - completer: sends the ends of the claims (:meth:`_ended`).
     - renewer: renews the claims and the heartbeat (:meth:`lost`, :meth:`_cancelled`).
@@ -112,7 +112,7 @@ class ConductorRun:
         self._completer.start()
         self._renewer.start()
         self._deadlines.start()
-        self._claimer.start()
+        self._executor.run_claimer(self._claimer.turns())
         self._reporter.conductor_started(self._all_names, self._options.executor, self._options.concurrency)
 
     @property

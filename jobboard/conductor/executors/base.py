@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.handlers import Handlers
@@ -44,6 +45,15 @@ class Executor(abc.ABC):
     def submit(self, execution: Execution) -> None:
         """Run an execution in a free slot; returns at once."""
 
+    def run_claimer(self, turns: Iterator[bool]) -> None:
+        """Take the claimer's turns, one after the other, until there are no more; called once, after the start.
+
+        :param turns: each submits what it has claimed, and says whether that is a single job on an idle board: then the
+            thread that took the turn may run its handler itself, without a wake-up of another, if that other takes the
+            next turn. The turns may be taken in any threads.
+        """
+        threading.Thread(target=_exhaust, args=(turns,), name="jobboard-claimer", daemon=True).start()
+
     def submit_many(self, executions: Sequence[Execution]) -> None:
         """Run executions, each in a free slot; returns at once."""
         for execution in executions:
@@ -79,3 +89,8 @@ class Executor(abc.ABC):
     @abc.abstractmethod
     def stop(self, timeout: float) -> None:
         """End idle workers within ``timeout`` seconds, and busy ones as far as possible."""
+
+
+def _exhaust(turns: Iterator[bool]) -> None:
+    for _ in turns:
+        pass

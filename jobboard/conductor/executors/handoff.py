@@ -39,10 +39,13 @@ class HandoffQueue(Generic[T]):
             except IndexError:
                 self._sleep()
                 continue
-            # A thread that was woken and has not come here yet wakes the next one itself.
-            if self._items and not self._is_waking:
-                self.wake_one()
+            self.wake_for_rest()
             return item
+
+    def wake_for_rest(self) -> None:
+        """Wake a thread if there are items; one that was woken and has not come yet will wake the next one itself."""
+        if self._items and not self._is_waking:
+            self.wake_one()
 
     def _sleep(self) -> None:
         lock = threading.Lock()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
@@ -23,16 +24,26 @@ class ThreadExecutor(Executor):
 
     A handler that timed out or lost its claim sees ``job.lost``. If it does not return, another thread replaces its
     thread. The threads are daemons, so a handler that never returns does not keep the process alive.
+
+    One thread more takes the claimer's turns. When a turn has claimed a single job after a wait, its thread runs the
+    handler, and wakes another one for the next turn: so no wake-up lies between the claim and the handler.
     """
 
     def start(self) -> None:
-        self._queue: HandoffQueue[Execution | None] = HandoffQueue()
+        self._queue: HandoffQueue[Execution | Iterator[bool] | None] = HandoffQueue()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._threads: dict[threading.Thread, Execution | None] = {}
         self._replaced: set[Execution] = set()
+        self._claiming: threading.Thread | None = None
         for _ in range(self._slots):
             self._start_thread()
+
+    def run_claimer(self, turns: Iterator[bool]) -> None:
+        # Handlers leave in their threads' contexts what they like.
+        self._claimer_context = contextvars.copy_context()
+        self._start_thread()
+        self._queue.put([turns])
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._run, name=f"jobboard-slot-{next(self._numbers)}", daemon=True)
@@ -74,13 +85,17 @@ class ThreadExecutor(Executor):
         self._queue.put([None] * len(threads))
         deadline = time.monotonic() + timeout
         for thread, execution in threads.items():
-            if execution is None or not execution.stuck:
+            # The conductor has waited for the claimer before, as long as it may.
+            if thread is not self._claiming and (execution is None or not execution.stuck):
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         thread = threading.current_thread()
         is_wanted = True
         while is_wanted and (execution := self._queue.get()) is not None:
+            if not isinstance(execution, Execution):
+                self._take_turns(execution)
+                continue
             with self._lock:
                 self._threads[thread] = execution
             self._finish(execution, Dropped() if execution.outcome is not None else outcome_of_call(execution.call))
@@ -91,6 +106,21 @@ class ThreadExecutor(Executor):
         with self._lock:
             del self._threads[thread]
         self._queue.wake_one()
+
+    def _take_turns(self, turns: Iterator[bool]) -> None:
+        """Take the claimer's turns until there are no more, or one has claimed what this thread comes for."""
+        self._claiming = threading.current_thread()
+        is_single = self._claimer_context.run(self._claim_until_single, turns)
+        self._claiming = None
+        if is_single:
+            self._queue.put([turns], wake=False)
+
+    def _claim_until_single(self, turns: Iterator[bool]) -> bool:
+        for is_single in turns:
+            if is_single:
+                return True
+            self._queue.wake_for_rest()
+        return False
 
 
 def stack_of_thread(thread: threading.Thread) -> str:
