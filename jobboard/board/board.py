@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -136,3 +136,10 @@ def client_of(board: JobBoard) -> BackendClient:
 def handles_of(board: JobBoard) -> JobHandles:
     """Return what makes handles of a board's rows, likewise."""
     return board._handles
+
+
+def claims_for(
+    board: JobBoard, who: str, names: Collection[str] | None, expiry: float | None
+) -> Callable[[int], list[Job]]:
+    """Return a board's ``claim_next`` for one owner, likewise: its argument is the limit, and the rest is checked."""
+    return board._claims_for(who, names, expiry)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import uuid as uuids
-from collections.abc import Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -100,20 +100,26 @@ class Consuming:
         :param expiry: as for :meth:`claim`.
         :returns: handles with their tokens, best first; [] if there is no job to claim.
         """
-        wanted, most = check_names(names), check_count("limit", limit)
-        claim = self._claim_request(who, expiry)
-        self._client.check_open()
-        jobs: list[Job] = []
-        largest = self._backend.capabilities.largest_batch
-        for _ in range(_MAX_UNREADABLE + most // largest):
-            size = min(most - len(jobs), largest)
-            rows = self._claim_batch(claim, wanted, size)
-            jobs += self._handles.claimed(rows)[0]
-            if len(rows) < size or len(jobs) >= most:
-                break
-            claim = self._claim_request(who, expiry)
-        # A later batch may hold better jobs, posted or abandoned since the first one.
-        return sorted(jobs)
+        return self._claims_for(who, names, expiry)(check_count("limit", limit))
+
+    def _claims_for(self, who: str, names: Collection[str] | None, expiry: float | None) -> Callable[[int], list[Job]]:
+        """Return :meth:`claim_next` for one owner, who claims many times: its arguments are checked once."""
+        wanted, owner, seconds = check_names(names), check_text("who", who), self._expiry_of(expiry)
+
+        def claim_next(most: int) -> list[Job]:
+            self._client.check_open()
+            jobs: list[Job] = []
+            largest = self._backend.capabilities.largest_batch
+            for _ in range(_MAX_UNREADABLE + most // largest):
+                size = min(most - len(jobs), largest)
+                rows = self._claim_batch(ClaimRequest(owner, _claim_id(), seconds), wanted, size)
+                jobs += self._handles.claimed(rows)[0]
+                if len(rows) < size or len(jobs) >= most:
+                    break
+            # A later batch may hold better jobs, posted or abandoned since the first one.
+            return sorted(jobs)
+
+        return claim_next
 
     @asks_once
     def extend(
@@ -296,7 +302,7 @@ class Consuming:
         return self._client.expiry if expiry is None else check_expiry(expiry)
 
     def _claim_request(self, who: str, expiry: float | None) -> ClaimRequest:
-        return ClaimRequest(check_text("who", who), uuids.uuid4().hex, self._expiry_of(expiry))
+        return ClaimRequest(check_text("who", who), _claim_id(), self._expiry_of(expiry))
 
     def _claim_batch(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:
         """After a lost reply, look for what was claimed before claiming any more."""
@@ -356,6 +362,10 @@ class Consuming:
         if error is not None:
             self._client.tokens.forget(fence.uuid, fence.who, fence.token)
             raise error
+
+
+def _claim_id() -> str:
+    return os.urandom(16).hex()
 
 
 def _loss(fence: Fence, answer: ClaimAnswer) -> ClaimLost | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from jobboard.backends.base import Waiter
-from jobboard.board import JobBoard, client_of
+from jobboard.board import JobBoard, claims_for, client_of
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
 from jobboard.errors import BoardUnavailable, ClaimLost
@@ -132,11 +132,12 @@ class Claimer:
 
     def _claim_until_stopped(self, waiter: Waiter, names: frozenset[str]) -> Iterator[bool]:
         """Claim until there is a stop, or the names have changed."""
+        claim_next = claims_for(self._board, self._who, names, self._expiry)
         has_waited = False
         while (free := self._slots.wait_for_free(ahead=self._may_prefetch())) and not self._stopping.is_set():
             if self._names_changed or self._names() != names:
                 return
-            jobs = self._claim(free, names)
+            jobs = self._claim(free, names, claim_next)
             yield has_waited and len(jobs) == 1
             has_waited = False
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
@@ -155,12 +156,12 @@ class Claimer:
         """
         return self._prefetch and self._full_claims >= _FULL_CLAIMS
 
-    def _claim(self, free: int, names: frozenset[str]) -> list[Job]:
+    def _claim(self, free: int, names: frozenset[str], claim_next: Callable[[int], list[Job]]) -> list[Job]:
         if self._unanswered:
             self._abandon_unknown(self._unanswered)
         self._unanswered = names
         sent = time.monotonic()
-        jobs = self._board.claim_next(self._who, names, free, self._expiry)
+        jobs = claim_next(free)
         self._unanswered = frozenset()
         self._full_claims = self._full_claims + 1 if len(jobs) == free else 0
         self._pause = _MIN_PAUSE

@@ -84,7 +84,8 @@ class Slots:
         """Note whether the claimer waits, since there is nothing to claim."""
         with self._lock:
             self._idle = idle
-            self._filled.notify_all()
+            if idle:
+                self._filled.notify_all()
 
     def yield_to_claimer(self, timeout: float) -> None:
         """Block while the claimer has a slot to fill; the ends that come in meanwhile make a larger batch."""
