@@ -107,7 +107,6 @@ class Consuming:
         wanted, owner, seconds = check_names(names), check_text("who", who), self._expiry_of(expiry)
 
         def claim_next(most: int) -> list[Job]:
-            self._client.check_open()
             jobs: list[Job] = []
             largest = self._backend.capabilities.largest_batch
             for _ in range(_MAX_UNREADABLE + most // largest):
