@@ -54,7 +54,7 @@ def test_it_runs_a_job_in_the_thread_that_claimed_it(board: JobBoard, claims: _C
         for number in range(1, 4):
             _wait_until_idle(conductor)
             board.post("quick")
-            eventually(lambda number=number: len(ran) == number)
+            eventually(lambda number=number: len(ran) == number)  # type: ignore[misc]
     assert ran == claims.threads
 
 
@@ -88,5 +88,5 @@ def test_claims_see_nothing_that_handlers_left_in_their_contexts(board: JobBoard
         for number in range(1, 5):
             _wait_until_idle(conductor)
             board.post("quick")
-            eventually(lambda number=number: len(claims.left) == number)
+            eventually(lambda number=number: len(claims.left) == number)  # type: ignore[misc]
     assert claims.left == [""] * 4
