@@ -15,7 +15,7 @@ import redis
 
 from benchmarks.space import Bare, Space, Store
 from jobboard import fetch
-from jobboard.backends.redis.codec import pack, rows_of
+from jobboard.backends.redis.codec import pack, pack_each, rows_of
 from jobboard.backends.redis.scripts import load_scripts
 
 _HOST = "127.0.0.1"
@@ -117,8 +117,10 @@ class SameScripts:
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            items = [[str(uuid.uuid4()), "bench", 3, None, "raise", None, None, None] for _ in range(batch)]
-            self._client.evalsha(self._post, 1, self._key, pack(items), *[b"\x80"] * batch)
+            parts = [
+                part for _ in range(batch) for part in (str(uuid.uuid4()), "bench", 3, None, "raise", None, None, None)
+            ]
+            self._client.evalsha(self._post, 1, self._key, pack_each(parts), *[b"\x80"] * batch)
         return count
 
     def claim_and_consume(self, count: int, batch: int) -> int:

@@ -2,17 +2,19 @@
 -- Post a batch, or nothing of it.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, max_attempts or nil],
---       ...]
+-- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and
+--       max_attempts or nil, all one after the other
 --       2.. the payloads, one for each
--- Returns: OK or TAKEN; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with
---       an outcome, in order
+-- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
+--       OK or TAKEN; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with an
+--       outcome, in order
 -- A repeat finds the uuids, also those of jobs that ended (`done:<uuid>`) and of replacements (`alias:<uuid>`), and
 -- changes nothing.
 --
 -- include: post_plainly
 
-local answer = post_plainly(cmsgpack.unpack(ARGV[1]))
+local sent = {cmsgpack.unpack(ARGV[1])}
+local answer = post_plainly(sent)
 if answer then
   return answer
 end
@@ -21,7 +23,10 @@ end
 
 expire_and_promote('50')
 
-local items = cmsgpack.unpack(ARGV[1])
+local items = {}
+for index = 1, #ARGV - 1 do
+  items[index] = {unpack(sent, POSTING_PARTS * (index - 1) + 1, POSTING_PARTS * index)}
+end
 local outcomes, found, taken = post_jobs(items, {unpack(ARGV, 2)})
 write_back()
 

@@ -6,7 +6,7 @@
 
 -- Whether claims or delays are over, or somebody listens to events of this kind.
 local function is_busy(kind)
-  return #redis.call('ZRANGEBYSCORE', key('leases'), '-inf', now_text, 'LIMIT', '0', '1') > 0
-    or #redis.call('ZRANGEBYSCORE', key('delayed'), '-inf', now_text, 'LIMIT', '0', '1') > 0
+  return redis.call('ZCOUNT', key('leases'), '-inf', now_text) > 0
+    or redis.call('ZCOUNT', key('delayed'), '-inf', now_text) > 0
     or redis.call('PUBSUB', 'SHARDNUMSUB', key('events', kind))[2] > 0
 end

@@ -1,13 +1,17 @@
 -- include: plain
 -- include: waiters
--- The plain case of post_jobs.lua: new jobs of one name, without keys and delays.
+-- The plain case of post_jobs.lua: new jobs of one name, without keys and delays. `sent` has the parts of all items,
+-- one after the other.
 
-local function post_plainly(items)
+local POSTING_PARTS = 8
+
+local function post_plainly(sent)
   -- luacheck: ignore 311
-  local name, uuids, seen, done = items[1][2], {}, {}, {}
-  for index, item in ipairs(items) do
-    local uuid = item[1]
-    if item[2] ~= name or item[4] or item[6] or item[7] or seen[uuid] then
+  local count, name, uuids, seen, done = #ARGV - 1, sent[2], {}, {}, {}
+  for index = 1, count do
+    local at = POSTING_PARTS * index
+    local uuid = sent[at - 7]
+    if sent[at - 6] ~= name or sent[at - 4] or sent[at - 2] or sent[at - 1] or seen[uuid] then
       return
     end
     uuids[index], seen[uuid], done[index] = uuid, true, key('done', uuid)
@@ -21,32 +25,43 @@ local function post_plainly(items)
     end
   end
 
-  local count = #items
+  -- Each field as it is packed: false is the byte 194, and a small number is the byte of that number. To pack a value
+  -- costs more than to join it.
+  local pack = cmsgpack.pack
   local
     -- each field, by ",": its_FIELD
     =
-    -- each field, by ",": false
-  its_name, its_created, its_modified, its_state = name, now, now, 'UNCLAIMED'
-  its_attempts, its_token, its_history_length = 0, 0, 1
-  its_sequence = redis.call('HINCRBY', key('counters'), 'sequence', count) - count
-  local entry = cmsgpack.pack('POSTED', now, false, false, false)
-  local records, postings, places, sequences, best = {}, {}, {}, {}, math.huge
-  for index, item in ipairs(items) do
-    its_uuid, its_priority, its_sequence, its_max_attempts = item[1], item[3], its_sequence + 1, item[8] or false
-    local spot, at = its_sequence - its_priority * PLACES_OF_PRIORITY, 2 * index
-    its_place, best = string.format('%.0f', spot), math.min(best, spot)
-    records[at - 1], records[at] = its_uuid, RECORD_HEAD .. cmsgpack.pack(
-      -- each field, by ",": its_FIELD
-    ) .. entry
-    postings[at - 1], postings[at] = its_uuid, ARGV[index + 1]
-    places[at - 1], places[at] = its_place, its_uuid
-    sequences[index] = its_sequence
+    -- each field, by ",": '\194'
+  its_name, its_created, its_state, its_attempts, its_token = pack(name), pack(now), '\169UNCLAIMED', '\0', '\0'
+  its_modified, its_history_length = its_created, '\1'
+  local entry = '\166POSTED' .. its_created .. '\194\194\194'
+  local sequence = redis.call('HINCRBY', key('counters'), 'sequence', count) - count
+  -- With room for one job: to make room later costs as much as a small command.
+  local records, postings, places, best, head = {0, 0}, {0, 0}, {0, 0}, math.huge, nil
+  for index = 1, count do
+    local at, from = 2 * index, POSTING_PARTS * (index - 1)
+    local uuid, priority = sent[from + 1], sent[from + 3]
+    sequence = sequence + 1
+    local spot = sequence - priority * PLACES_OF_PRIORITY
+    local place = string.format('%.0f', spot)
+    if spot < best then
+      best, head = spot, place
+    end
+    its_uuid, its_priority, its_sequence, its_place = pack(uuid), pack(priority), pack(sequence), pack(place)
+    its_max_attempts = pack(sent[from + 8] or false)
+    records[at - 1], records[at] = uuid, RECORD_HEAD
+      -- each field: .. its_FIELD
+      .. entry
+    postings[at - 1], postings[at] = uuid, ARGV[index + 1]
+    places[at - 1], places[at] = place, uuid
   end
   redis.call('HSET', key('records'), unpack(records))
   redis.call('HSET', key('listings'), unpack(postings))
   redis.call('ZADD', state_index('UNCLAIMED', name), unpack(places))
-  redis.call('ZADD', key('names'), 'NX', '0', name)
-  redis.call('ZADD', key('heads'), 'LT', string.format('%.0f', best), name)
+  if redis.call('ZADD', key('heads'), 'LT', head, name) > 0 then
+    -- The name of a head is known already.
+    redis.call('ZADD', key('names'), 'NX', '0', name)
+  end
   wake_waiters({[name] = count}, {})
-  return {'OK', now, sequences, {}}
+  return {now, sequence}
 end

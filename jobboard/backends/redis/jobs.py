@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
-from jobboard.backends.redis.codec import MAX_TOKEN, fence_parts, history_of, micros, pack, rows_of, span, text_of
+from jobboard.backends.redis.codec import (
+    MAX_TOKEN,
+    fence_parts,
+    history_of,
+    micros,
+    pack,
+    pack_each,
+    rows_of,
+    span,
+    text_of,
+)
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -49,8 +59,13 @@ class Jobs:
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         if not rows:
             return []
-        items = pack([posting_parts(new) for new in rows])
-        _, now, codes, parts = self._client.change("post", items, *[new.body for new in rows])
+        values = pack_each([value for new in rows for value in posting_parts(new)])
+        reply = self._client.change("post", values, *[new.body for new in rows])
+        if len(reply) == 2:
+            now, last = reply
+            first = last - len(rows) + 1
+            return [Posted(PostOutcome.POSTED, _new_row(new, first + at, now)) for at, new in enumerate(rows)]
+        _, now, codes, parts = reply
         others = iter(rows_of(parts))
         return [
             Posted(PostOutcome.POSTED, _new_row(new, code, now))
