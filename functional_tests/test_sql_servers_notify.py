@@ -17,6 +17,7 @@ from harnesses.sql_harness import PostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import JobBoard, backend
+from jobboard.backends.sql.postgresql.change_poller import READ_INTERVAL
 from jobboard.backends.sql.server_database import NOTIFY_INTERVAL, ServerDatabase
 from jobboard.board import client_of
 from jobboard.testing import eventually
@@ -119,3 +120,29 @@ def test_a_server_that_refuses_the_connection_for_notifications_fails_no_post(
 
             eventually(post_until_notified)
         client.execute("DROP DATABASE refusing WITH (FORCE)")
+
+
+def test_lines_that_every_job_causes_are_read_only_for_who_listens_to_them(
+    postgresql: PostgresqlServer, board: JobBoard
+) -> None:
+    database = _database_of(board)
+    journal = database.driver.dialect.table_names.table("journal")
+    line = f"INSERT INTO {journal} (board, kind, name, at) VALUES ({database.board}, 'PAUSED', 'late', 0) RETURNING id"
+    with closing(database.change_poller()) as poller, closing(postgresql.client()) as connection:
+
+        def kinds(*wants_common: bool) -> list[str]:
+            asked = iter(wants_common)
+            return [row[1] for row in poller.events(number - 1, lambda: next(asked)).rows]
+
+        connection.autocommit = False
+        [(number,)] = connection.execute(line)
+        board.post("resize")
+        [job] = board.claim_next("me")
+        board.consume(job, "me")
+        board.cancel(board.post("resize"))
+        assert kinds(False, False) == ["CANCELLED"]
+        connection.commit()
+        board.post("resize")
+        time.sleep(READ_INTERVAL)
+        # Somebody begins to listen to posts while the lines are read.
+        assert kinds(False, True) == ["PAUSED", "POSTED"]

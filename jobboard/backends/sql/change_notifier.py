@@ -106,7 +106,8 @@ class ChangeNotifier:
     def _on_own_commit(self) -> None:
         if self._users:
             self._notify_waiters()
-            if self._listeners:
+            poller = self._poller
+            if self._listeners and (poller is None or not poller.notices_own):
                 self._interrupt()
 
     def _notify_waiters(self) -> None:
@@ -142,7 +143,7 @@ class ChangeNotifier:
             if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):
                 self._interrupted.set()
             elif self._users:
-                poller.wait(self._interrupted, bool(self._listeners))
+                poller.wait(self._interrupted, bool(self._listeners), self._wants_common())
                 if poller.was_notified:
                     # They are on their way while it is asked what has changed.
                     self._notify_waiters()
@@ -197,7 +198,7 @@ class ChangeNotifier:
             if not self._listeners:
                 return True
             last = self._last_event
-        rows = poller.events(last)
+        rows, is_end = poller.events(last, self._wants_common)
         with self._telling:
             # A conductor listens to what is rare, and reads the lines of all its own claims: those are left out first.
             wanted = {kind.value for listener in self._listeners for kind in listener.kinds}
@@ -205,7 +206,11 @@ class ChangeNotifier:
                 self._last_event = max(self._last_event, row[0])
                 if row[1] in wanted and row[6] == self._database.board:
                     self._tell(row)
-            return len(rows) < event_statements.MAX_EVENTS
+            return is_end
+
+    def _wants_common(self) -> bool:
+        with self._telling:
+            return any(not listener.kinds.isdisjoint(event_statements.COMMON_KINDS) for listener in self._listeners)
 
     def _tell(self, row: Row) -> None:
         try:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import abc
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
-from jobboard.backends.sql.event_statements import EVENTS
+from jobboard.backends.sql.event_statements import EVENTS, MAX_EVENTS
 from jobboard.backends.sql.process_notifier import ProcessNotifier
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
+
+
+class Lines(NamedTuple):
+    """Some lines of the journal, and whether they were the last ones."""
+
+    rows: list[Row]
+    is_end: bool
 
 
 class ChangePoller(abc.ABC):
@@ -19,17 +27,20 @@ class ChangePoller(abc.ABC):
 
     #: Whether :meth:`has_changed` notices every change; if not, only those that somebody may wait for.
     notices_all = True
+    #: Whether it notices what this process commits, so that nobody has to interrupt it for that.
+    notices_own = False
 
     @abc.abstractmethod
     def has_changed(self) -> bool:
         """Whether anything was committed since it was last asked; True the first time. Costs next to nothing."""
 
     @abc.abstractmethod
-    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+    def wait(self, interrupted: threading.Event, has_listeners: bool, wants_common: bool) -> None:
         """Wait until it is worth asking again, or until it is interrupted.
 
         :param interrupted: set by whoever interrupts, before :meth:`interrupt` is called.
         :param has_listeners: whether somebody listens to events.
+        :param wants_common: whether somebody listens to ``COMMON_KINDS``.
         """
 
     @property
@@ -43,9 +54,13 @@ class ChangePoller(abc.ABC):
     def poll_soon(self) -> None:  # noqa: B027, for pollers that ask less often the longer nothing happens
         """Ask often again, since somebody new listens; called from other threads."""
 
-    def events(self, after: int) -> list[Row]:
-        """Return lines of the journal that were not returned yet."""
-        return self.rows(EVENTS, last=after)
+    def events(self, after: int, wants_common: Callable[[], bool]) -> Lines:
+        """Return lines of the journal that were not returned yet.
+
+        :param wants_common: as for :meth:`wait`; until it returns True, lines of ``COMMON_KINDS`` may be left out.
+        """
+        rows = self.rows(EVENTS, last=after)
+        return Lines(rows, len(rows) < MAX_EVENTS)
 
     @abc.abstractmethod
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from jobboard.backends.sql.schema import jobs, journal
 from jobboard.backends.sql.statement import Statement, in_list, p
+from jobboard.events import EventKind
+
+#: What happens to every job, or often.
+COMMON_KINDS = frozenset(
+    kind.value
+    for kind in (
+        EventKind.POSTED,
+        EventKind.CLAIMED,
+        EventKind.CONSUMED,
+        EventKind.EXTENDED,
+        EventKind.CHECKPOINTED,
+    )
+)
+#: Events that give nobody anything to claim.
+UNAWAITED_KINDS = frozenset({EventKind.CLAIMED.value, EventKind.CONSUMED.value})
+
+
+def _listed(kinds: frozenset[str]) -> str:
+    return "(" + ", ".join(f"'{kind}'" for kind in sorted(kinds)) + ")"
+
 
 LAST_EVENT = Statement(select(func.coalesce(func.max(journal.c.id), 0)))
 MAX_EVENTS = 1000
 _columns = [journal.c[name] for name in ("id", "kind", "who", "token", "at", "reason", "board")]
 _of_job = [func.coalesce(journal.c[name], jobs.c[name]) for name in ("uuid", "name")]
 _events = (
-    select(*_columns, *_of_job)
-    .select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id))
-    .order_by(journal.c.id)
-    .limit(MAX_EVENTS)
+    select(*_columns, *_of_job).select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id)).order_by(journal.c.id)
 )
-EVENTS = Statement(_events.where(journal.c.id > p("last")))
+EVENTS = Statement(_events.where(journal.c.id > p("last")).limit(MAX_EVENTS))
+MAX_SKIMMED = 10_000
+#: PostgreSQL's: the numbers of the next lines, those of them that are rare, and whether somebody may wait for one.
+SKIM = Statement(
+    text(f"""
+SELECT array_agg(id), array_agg(id) FILTER (WHERE kind NOT IN {_listed(COMMON_KINDS)}),
+    bool_or(kind NOT IN {_listed(UNAWAITED_KINDS)})
+FROM (SELECT id, kind FROM jobboard_journal WHERE id > :last ORDER BY id LIMIT {MAX_SKIMMED}) AS lines
+""")  # nosec B608 # made of this module's constants only
+)
 EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
 #: What differs once anything was written, also if it was numbered earlier than what was there before.
 _last = select(journal.c.id).order_by(journal.c.id.desc()).limit(100).subquery("last_lines")

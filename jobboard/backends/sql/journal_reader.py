@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobboard.backends.sql import event_statements
+from jobboard.backends.sql.database import Lines
+from jobboard.backends.sql.event_statements import EVENTS, EVENTS_OF, MAX_EVENTS, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
@@ -19,7 +20,8 @@ MAX_MISSED = 500
 class JournalReader:
     """Remembers missing numbers: their lines may be committed after those of larger numbers.
 
-    Of two lines of one job the later one is never committed first, so the order within a job holds.
+    Of two lines of one job the later one is never committed first. So the missing ones are read after those of larger
+    numbers, and told before them, and the order within a job holds.
     """
 
     def __init__(self, rows: Callable[..., list[Row]], list_of: Callable[[Any], Any]) -> None:
@@ -29,25 +31,47 @@ class JournalReader:
         #: Number -> since when it is missing.
         self._missed: dict[int, float] = {}
 
-    def read(self, after: int) -> list[Row]:
+    def read(self, after: int) -> Lines:
         """Return the lines after the number ``after``, and earlier ones that were missing."""
-        last = after if self._last is None else max(after, self._last)
+        last = self._start(after)
+        rows = self._ask(EVENTS, last=last)
         late = self._late()
-        rows = self._ask(event_statements.EVENTS, last=last)
+        self._pass(last, [row[0] for row in rows])
+        return Lines([*late, *rows], len(rows) < MAX_EVENTS)
+
+    def skim(self, after: int, may_skim: Callable[[], bool]) -> tuple[Lines, bool]:
+        """Return the same without lines of common kinds, and whether somebody may wait for one that is left out.
+
+        :param may_skim: asked again once the lines were read: a line that is left out was there before somebody began
+            to listen to its kind, or everything is read.
+        """
+        last = self._start(after)
+        [(numbers, rare, is_any_awaited)] = self._ask(SKIM, last=last)
+        if not may_skim():
+            return self.read(after), False
+        rows = self._ask(EVENTS_OF, ids=self._list_of(rare)) if rare else []
+        late = self._late()
+        self._pass(last, numbers or [])
+        return Lines([*late, *rows], len(numbers or []) < MAX_SKIMMED), bool(is_any_awaited)
+
+    def _start(self, after: int) -> int:
+        return after if self._last is None else max(after, self._last)
+
+    def _pass(self, last: int, numbers: Sequence[int]) -> None:
+        """Note that these lines were read, and which are missing between them."""
         now = time.monotonic()
-        for row in rows:
-            for number in range(max(last + 1, row[0] - MAX_MISSED), row[0]):
-                self._missed[number] = now
-            last = row[0]
+        for number in numbers:
+            if number != last + 1:
+                self._missed.update(dict.fromkeys(range(max(last + 1, number - MAX_MISSED), number), now))
+            last = number
         self._last = last
-        return [*late, *rows]
 
     def _late(self) -> list[Row]:
         if not self._missed:
             return []
         long_ago = time.monotonic() - MISSED_TTL
         wanted = [number for number, since in self._missed.items() if since > long_ago][-MAX_MISSED:]
-        rows = self._ask(event_statements.EVENTS_OF, ids=self._list_of(wanted))
+        rows = self._ask(EVENTS_OF, ids=self._list_of(wanted))
         found = {row[0] for row in rows}
         self._missed = {number: self._missed[number] for number in wanted if number not in found}
         return rows

@@ -9,7 +9,7 @@ from typing import Any
 
 import pymysql
 
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.database import ChangePoller, Lines
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.event_statements import END_OF_JOURNAL
 from jobboard.backends.sql.journal_reader import JournalReader
@@ -42,7 +42,7 @@ class MysqlChangePoller(ChangePoller):
     def poll_soon(self) -> None:
         self._pause = MIN_INTERVAL
 
-    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+    def wait(self, interrupted: threading.Event, has_listeners: bool, wants_common: bool) -> None:
         interrupted.wait(self._pause)
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
@@ -51,7 +51,7 @@ class MysqlChangePoller(ChangePoller):
             cursor.execute(sql, {**constants, **parameters})
             return list(cursor.fetchall())
 
-    def events(self, after: int) -> list[Row]:
+    def events(self, after: int, wants_common: Callable[[], bool]) -> Lines:
         return self._journal.read(after)
 
     def close(self) -> None:

@@ -12,28 +12,25 @@ from typing import Any
 
 import psycopg
 
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.database import ChangePoller, Lines
 from jobboard.backends.sql.dialect import Dialect
-from jobboard.backends.sql.event_statements import END_OF_JOURNAL, MAX_EVENTS
+from jobboard.backends.sql.event_statements import END_OF_JOURNAL, UNAWAITED_KINDS
 from jobboard.backends.sql.journal_reader import JournalReader
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.errors import BoardUnavailable
-from jobboard.events import EventKind
 
 #: Seconds after which to look without being notified: whoever committed may have ended before it notified anybody.
 LOOK_INTERVAL = 1.0
 #: Seconds between two reads of the journal for listeners, since many processes may notify.
 READ_INTERVAL = 0.02
-#: Events that give nobody anything to claim.
-_UNAWAITED = frozenset({EventKind.CLAIMED.value, EventKind.CONSUMED.value})
 
 
 class PostgresqlChangePoller(ChangePoller):
     """A connection that listens, and a pair of sockets that interrupts it.
 
     :param channel: notified of what somebody may wait for.
-    :param event_channel: notified of all else; only listeners to events want it.
+    :param event_channel: notified of all else; only listeners to common events want it.
     """
 
     notices_all = False
@@ -82,10 +79,15 @@ class PostgresqlChangePoller(ChangePoller):
         self._has_changed = self._has_changed or end != self._end
         self._end, self._looked_at = end, time.monotonic()
 
-    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+    @property
+    def notices_own(self) -> bool:  # type: ignore[override]
+        """What no channel is notified of, only listeners to common events want to know."""
+        return not self._hears_events
+
+    def wait(self, interrupted: threading.Event, has_listeners: bool, wants_common: bool) -> None:
         self._reads_events = has_listeners
-        if has_listeners and not self._hears_events:
-            self._hear_events()
+        if wants_common != self._hears_events:
+            self._hear_events(wants_common)
             return
         poll = select.poll()
         for end in (self._connection.pgconn.socket, self._here.fileno()):
@@ -98,11 +100,11 @@ class PostgresqlChangePoller(ChangePoller):
         with contextlib.suppress(BlockingIOError):
             self._here.recv(1024)
 
-    def _hear_events(self) -> None:
+    def _hear_events(self, wanted: bool) -> None:
         """Have the event channel heard; the journal is to be read once more, for what was committed before that."""
         with self._explained():
-            self._connection.execute(f"LISTEN {self._event_channel}")
-        self._hears_events = True
+            self._connection.execute(f"{'LISTEN' if wanted else 'UNLISTEN'} {self._event_channel}")
+        self._hears_events = wanted
 
     def interrupt(self) -> None:
         # A full buffer interrupts as well, and a closed socket has no reader.
@@ -117,17 +119,22 @@ class PostgresqlChangePoller(ChangePoller):
     def _execute(self, sql: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[Any]:
         return self._connection.execute(sql.encode(), parameters)
 
-    def events(self, after: int) -> list[Row]:
+    def events(self, after: int, wants_common: Callable[[], bool]) -> Lines:
         now = time.monotonic()
         self._has_unread = now < self._read_at + READ_INTERVAL
         if self._has_unread:
-            return []
-        rows = self._journal.read(after)
+            return Lines([], True)
+        if wants_common():
+            lines, is_any_awaited = self._journal.read(after), False
+        else:
+            lines, is_any_awaited = self._journal.skim(after, lambda: not wants_common())
         self._looked_at = now
         # A full batch is followed by another one at once.
-        self._read_at = now if len(rows) < MAX_EVENTS else 0.0
-        self._has_changed = self._has_changed or any(row[1] not in _UNAWAITED for row in rows)
-        return rows
+        self._read_at = now if lines.is_end else 0.0
+        self._has_changed = (
+            self._has_changed or is_any_awaited or any(row[1] not in UNAWAITED_KINDS for row in lines.rows)
+        )
+        return lines
 
     def close(self) -> None:
         self._connection.close()

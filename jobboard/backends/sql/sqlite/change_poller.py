@@ -60,7 +60,7 @@ class SqliteChangePoller(ChangePoller):
         self._version = version
         return has_changed
 
-    def wait(self, interrupted: threading.Event, has_listeners: bool) -> None:
+    def wait(self, interrupted: threading.Event, has_listeners: bool, wants_common: bool) -> None:
         # The event is set before the socket is written to, so one of them is always seen here.
         seconds = POLL_INTERVAL if self._fd is None else NOTIFIED_POLL_INTERVAL
         found = [] if interrupted.is_set() else self._poll.poll(seconds * 1000)
