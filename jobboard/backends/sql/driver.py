@@ -38,6 +38,10 @@ class Driver(UserConnection):
     def end(self, connection: Any) -> None:
         """Close a connection in any state; raises nothing."""
 
+    def cursor_for_rows(self, connection: Any) -> Any:
+        """Return a cursor for one statement with parameters, whose rows are wanted."""
+        return connection.cursor()
+
     def lock(self, cursor: Any) -> None:
         """Each row is locked by itself."""
 

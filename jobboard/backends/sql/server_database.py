@@ -146,7 +146,7 @@ class ServerDatabase(Database):
 
     def _rows(self, connection: Any, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         sql, constants = statement.on(self.driver.dialect)
-        cursor = connection.cursor()
+        cursor = self.driver.cursor_for_rows(connection)
         cursor.execute(sql, {**constants, "board": self.board, **parameters})
         rows: list[Row] = cursor.fetchall()
         return rows

@@ -26,6 +26,7 @@ from jobboard.backends.rows import (
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.postgresql.arrays import numbers, optional, texts
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading
 from jobboard.backends.sql.rows import JOB_COLUMNS, Row, job_of, position_of, stored_integer
@@ -170,14 +171,14 @@ class PostgresqlPosting(Posting):
         """Post all, and return the row of each uuid that was not on the board; or none if a key is taken."""
         posted = self._transactions.at_once(
             POST,
-            uuids=[new.uuid for new in rows],
-            names=[new.name for new in rows],
-            keys=[new.key for new in rows],
-            ranks=[-new.priority for new in rows],
+            uuids=texts([new.uuid for new in rows]),
+            names=texts([new.name for new in rows]),
+            keys=optional([new.key for new in rows]),
+            ranks=numbers([-new.priority for new in rows]),
             bodies=[new.body for new in rows],
-            max_attempts=[stored_integer(new.max_attempts) for new in rows],
-            run_ats=[new.run_at for new in rows],
-            delays=[new.delay for new in rows],
+            max_attempts=optional([stored_integer(new.max_attempts) for new in rows]),
+            run_ats=optional([new.run_at for new in rows]),
+            delays=optional([new.delay for new in rows]),
         )
         if posted:
             self._transactions.notify(True)
@@ -248,11 +249,11 @@ class PostgresqlClaimedJobs(ClaimedJobs):
         fences = [end.fence for end in ends]
         consumed = self._transactions.at_once(
             CONSUME,
-            uuids=[fence.uuid for fence in fences],
-            whos=[fence.who for fence in fences],
-            tokens=[fence.token for fence in fences],
-            results=[end.result for end in ends],
-            retentions=[end.retention for end in ends],
+            uuids=texts([fence.uuid for fence in fences]),
+            whos=texts([fence.who for fence in fences]),
+            tokens=numbers([fence.token for fence in fences]),
+            results=optional([end.result for end in ends]),
+            retentions=numbers([end.retention for end in ends]),
         )
         if consumed:
             self._transactions.notify(False)
