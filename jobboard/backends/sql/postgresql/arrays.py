@@ -16,7 +16,7 @@ def texts(values: Sequence[str]) -> str | Sequence[str]:
 
 def numbers(values: Sequence[float]) -> str:
     """Return an array of numbers."""
-    return "{" + str(list(values))[1:-1] + "}"
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def optional(values: Sequence[object]) -> Sequence[object] | None:
