@@ -35,6 +35,7 @@ from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import NEXT_TOKEN
 from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.states import JobState
 
 _COLUMNS = ", ".join(f"job.{name}" for name in JOB_COLUMNS)
 
@@ -214,7 +215,7 @@ class PostgresqlClaiming(Claiming):
         claimed = [row[:-1] for row in rows if row[0] is not None]
         if claimed:
             self._transactions.notify(False)
-        return [job_of(row) for row in sorted(claimed, key=position_of)]
+        return [_claimed(row) for row in sorted(claimed, key=position_of)]
 
 
 class PostgresqlReading(Reading):
@@ -276,6 +277,13 @@ def _after_a_change(was_changed: bool) -> Iterator[None]:
         if was_changed:
             raise ReplyLost(str(error)) from error
         raise
+
+
+def _claimed(row: Row) -> JobRow:
+    """Return the job of a row that a claim returns: every column holds what it is meant to."""
+    job = JobRow(*row)
+    job.priority, job.state, job.cancel_asked = -job.priority, JobState.CLAIMED, bool(job.cancel_asked)
+    return job
 
 
 def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
