@@ -198,12 +198,12 @@ class ChangeNotifier:
             if not self._listeners:
                 return True
             last = self._last_event
-        rows, is_end = poller.events(last, self._wants_common)
+        rows, last, is_end = poller.events(last, self._wants_common)
         with self._telling:
             # A conductor listens to what is rare, and reads the lines of all its own claims: those are left out first.
             wanted = {kind.value for listener in self._listeners for kind in listener.kinds}
+            self._last_event = max(self._last_event, last)
             for row in rows:
-                self._last_event = max(self._last_event, row[0])
                 if row[1] in wanted and row[6] == self._database.board:
                     self._tell(row)
             return is_end

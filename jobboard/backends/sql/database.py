@@ -16,9 +16,10 @@ from jobboard.backends.sql.transaction import Transaction
 
 
 class Lines(NamedTuple):
-    """Some lines of the journal, and whether they were the last ones."""
+    """Some lines of the journal, the number up to which it was read, and whether that is its end."""
 
     rows: list[Row]
+    last: int
     is_end: bool
 
 
@@ -60,7 +61,7 @@ class ChangePoller(abc.ABC):
         :param wants_common: as for :meth:`wait`; until it returns True, lines of ``COMMON_KINDS`` may be left out.
         """
         rows = self.rows(EVENTS, last=after)
-        return Lines(rows, len(rows) < MAX_EVENTS)
+        return Lines(rows, rows[-1][0] if rows else after, len(rows) < MAX_EVENTS)
 
     @abc.abstractmethod
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:

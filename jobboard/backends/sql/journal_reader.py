@@ -36,8 +36,7 @@ class JournalReader:
         last = self._start(after)
         rows = self._ask(EVENTS, last=last)
         late = self._late()
-        self._pass(last, [row[0] for row in rows])
-        return Lines([*late, *rows], len(rows) < MAX_EVENTS)
+        return Lines([*late, *rows], self._pass(last, [row[0] for row in rows]), len(rows) < MAX_EVENTS)
 
     def skim(self, after: int, may_skim: Callable[[], bool]) -> tuple[Lines, bool]:
         """Return the same without lines of common kinds, and whether somebody may wait for one that is left out.
@@ -51,20 +50,21 @@ class JournalReader:
             return self.read(after), False
         rows = self._ask(EVENTS_OF, ids=self._list_of(rare)) if rare else []
         late = self._late()
-        self._pass(last, numbers or [])
-        return Lines([*late, *rows], len(numbers or []) < MAX_SKIMMED), bool(is_any_awaited)
+        numbers = numbers or []
+        return Lines([*late, *rows], self._pass(last, numbers), len(numbers) < MAX_SKIMMED), bool(is_any_awaited)
 
     def _start(self, after: int) -> int:
         return after if self._last is None else max(after, self._last)
 
-    def _pass(self, last: int, numbers: Sequence[int]) -> None:
-        """Note that these lines were read, and which are missing between them."""
+    def _pass(self, last: int, numbers: Sequence[int]) -> int:
+        """Note that these lines were read, and which are missing between them; return the last number."""
         now = time.monotonic()
         for number in numbers:
             if number != last + 1:
                 self._missed.update(dict.fromkeys(range(max(last + 1, number - MAX_MISSED), number), now))
             last = number
         self._last = last
+        return last
 
     def _late(self) -> list[Row]:
         if not self._missed:

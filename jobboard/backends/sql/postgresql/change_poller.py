@@ -123,7 +123,7 @@ class PostgresqlChangePoller(ChangePoller):
         now = time.monotonic()
         self._has_unread = now < self._read_at + READ_INTERVAL
         if self._has_unread:
-            return Lines([], True)
+            return Lines([], after, True)
         if wants_common():
             lines, is_any_awaited = self._journal.read(after), False
         else:
