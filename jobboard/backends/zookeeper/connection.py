@@ -17,6 +17,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.backends.zookeeper.errors import from_kazoo, no_reply, refused, unreachable
+from jobboard.backends.zookeeper.handler import Handler
 from jobboard.backends.zookeeper.kazoo_internals import KazooInternals, Pending
 from jobboard.backends.zookeeper.requests import Multi, MultiRead, fault_in
 from jobboard.errors import BoardUnavailable
@@ -73,6 +74,7 @@ class Connection:
         if client is None:
             client = KazooClient(
                 **self._settings,
+                handler=Handler(),
                 connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, max_jitter=0.2),
                 logger=_kazoo_logger,
             )
@@ -248,15 +250,16 @@ class Connection:
         except KazooTimeoutError:
             raise no_reply(self.where, f"no answer within {self._request_timeout:g} seconds") from None
 
-    def read(self, request: MultiRead, *, is_fresh: bool = True) -> list[Any]:
+    def read(self, request: MultiRead, *, is_fresh: bool = True, sent: Pending | None = None) -> list[Any]:
         """Return what a read finds.
 
         :param is_fresh: also what any client has done by now; a follower may be behind otherwise, and a leader is for a
             moment, since it tells the others to commit before it does so itself.
+        :param sent: what the answer will be in, if the request was sent already.
         """
         with time_limit(self._request_timeout):
-            syncing = self._sync() if is_fresh and self._may_be_behind() else None
-            pending = self.send(request)
+            syncing = self.catch_up() if sent is None and is_fresh else None
+            pending = self.send(request) if sent is None else sent
             if syncing is not None:
                 self.answer(syncing)
             answers: list[Any] = self.answer(pending)
@@ -275,7 +278,10 @@ class Connection:
             request.get(path)
         return self.read(request, is_fresh=is_fresh)
 
-    def _sync(self) -> Pending:
+    def catch_up(self) -> Pending | None:
+        """Ask the server to know all that any client has done by now, before the next request; None if it need not."""
+        if not self._may_be_behind():
+            return None
         self.wait_until_connected()
         pending: Pending = self.client.sync_async("/")
         return pending
