@@ -160,7 +160,7 @@ def test_a_change_costs_who_waits_the_same_whatever_the_backlog(server: ZooKeepe
     assert many < 2_000, (few, many)
 
 
-def test_the_loop_of_a_worker_takes_four_requests_for_a_job(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+def test_the_loop_of_a_worker_takes_two_requests_for_a_job(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
     board = harness.board()
     board.post_many([Posting("resize") for _ in range(60)])
     done: list[Any] = []
@@ -170,8 +170,19 @@ def test_the_loop_of_a_worker_takes_four_requests_for_a_job(server: ZooKeeperSer
         board.consume(job, "alice")
         done.append(job)
     assert len(done) == 60
-    # Three for a claim, one for its end; each job of a page is one, the rest are looks and pings.
-    assert int(server.figures()["packets_received"]) - before < (4 + 1) * 60 + 60
+    # One for a claim, one for its end; the rest are pages and pings.
+    assert int(server.figures()["packets_received"]) - before < 2 * 60 + 40
+
+
+def test_a_look_for_each_job_is_one_request_more(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
+    board = harness.board()
+    board.post_many([Posting("resize") for _ in range(60)])
+    before = int(server.figures()["packets_received"])
+    for _ in range(60):
+        job = next(board.wait(LONG))
+        board.claim(job, "alice", LONG)
+        board.consume(job, "alice")
+    assert int(server.figures()["packets_received"]) - before < 3 * 60 + 40
 
 
 def bytes_of_a_change(server: ZooKeeperServer, backlog: int) -> float:

@@ -51,6 +51,7 @@ from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWr
 from jobboard.backends.zookeeper.reading import BoardReader
 from jobboard.backends.zookeeper.schedules import Schedules
 from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.errors import BoardUnavailable
@@ -109,21 +110,22 @@ class ZooKeeperBackend(Backend):
         layout, clock, listing, held = self._layout, Clock(), Listing(), HeldJobs()
         connection = Connection(self._settings, self._request_timeout, self._lent, self._acl, self._state_changed)
         sessions = Sessions(connection, layout, clock)
-        change_log = ChangeLogReader(connection, layout, sessions, listing)
         reader = JobReader(connection, layout, sessions)
+        change_log = ChangeLogReader(connection, layout, sessions, listing, reader)
         transactions = Transactions(connection, layout, change_log, clock)
         jobs = ReadModifyWrite(reader, transactions, sessions, clock, held)
         entities = Entities(connection, layout, clock, sessions)
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
-        pauses = Pauses(connection, layout, transactions)
-        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses)
+        pauses = Pauses(connection, layout, transactions, listing, change_log)
+        self._seen = seen = dict[str, StoredJob]()
+        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses, seen)
         poster = Poster(connection, layout, clock, reader, transactions, jobs)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._change_log, self._claimer, self._poster = change_log, claimer, poster
         self._creation = BoardCreation(connection, layout, sessions, reader)
         self._changes = JobChanges(connection, layout, sessions, jobs, held)
         self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
-        self._reader = BoardReader(connection, layout, clock, listing, change_log, jobs, upkeep)
+        self._reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
         auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
         books = Books(connection, layout, transactions, jobs)
@@ -185,6 +187,7 @@ class ZooKeeperBackend(Backend):
             self._connection.close(keep_session=holds)
             self._sessions.forget()
             self._held.clear()
+            self._seen.clear()
             self._change_log.clear()
 
     @property

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from jobboard.backends.timelimit import seconds_left
 from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
-from jobboard.backends.zookeeper.codec import paused_names
+from jobboard.backends.zookeeper.codec import paused_names, posting_in
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.listing_loader import ListingLoader
-from jobboard.backends.zookeeper.requests import Data, Stat
+from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.errors import BoardUnavailable
@@ -45,6 +47,29 @@ class _Look(NamedTuple):
     found: list[Data | None]
 
 
+class _Question(NamedTuple):
+    """What a look asks, with the numbers of the changes that are read by guess.
+
+    ``deletions`` is how many times jobs had been deleted, at least. ``pending`` is what the answer will be in if it was
+    asked ahead, when ``looks`` looks had been taken.
+    """
+
+    first: int
+    guessed: list[int]
+    deletions: int
+    request: MultiRead
+    pending: Pending | None = None
+    looks: int = 0
+
+
+class PostedJob(NamedTuple):
+    """A job as it was posted; ``deletions`` is how many times jobs had been deleted when it was read, at least."""
+
+    uuid: str
+    data: Data
+    deletions: int
+
+
 class ChangeLogReader:
     """Knows how far the listing has followed the log.
 
@@ -52,8 +77,11 @@ class ChangeLogReader:
     that is alone on a board reads nothing at all.
     """
 
-    def __init__(self, connection: Connection, layout: Layout, sessions: Sessions, listing: Listing) -> None:
+    def __init__(
+        self, connection: Connection, layout: Layout, sessions: Sessions, listing: Listing, reader: JobReader
+    ) -> None:
         self._connection, self._layout, self._sessions, self._listing = connection, layout, sessions, listing
+        self._reader = reader
         self._loader = ListingLoader(connection, layout, listing)
         #: Held while the log is read; never taken under the listing's lock.
         self._reading = threading.RLock()
@@ -66,6 +94,11 @@ class ChangeLogReader:
         #: The versions of the znodes ``ready`` and ``paused``, as far as they are known.
         self.ready_version: int | None = None
         self.paused_version = 0
+        #: The job that was posted last, if ``ready`` shows it.
+        self.posting: PostedJob | None = None
+        #: How many looks were taken, and one that was asked ahead.
+        self._looks = 0
+        self._asked: _Question | None = None
         #: Is called with every change, in order.
         self.on_change: Callable[[LoggedChange], None] | None = None
 
@@ -89,16 +122,30 @@ class ChangeLogReader:
     def clear(self) -> None:
         """Forget everything."""
         with self._reading, self._listing.lock:
-            self._next, self.ready_version = None, None
+            self._next = self.ready_version = self.posting = self._asked = None
             self._own.clear()
             self._listing.clear()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def refresh(self, also: Sequence[str] = ()) -> list[Data | None]:
+    def ask_ahead(self) -> None:
+        """Send a look for :meth:`refresh_as_asked`, and wait for nothing. Called from kazoo's thread."""
+        if self._next is not None and self._connection.connected:
+            looks, question = self._looks, self._question(self._next, ())
+            pending = self._connection.internals.send(question.request)
+            self._asked = question._replace(pending=pending, looks=looks)
+
+    def refresh_as_asked(self) -> None:
+        """Catch up with what the server had told of when it was asked ahead."""
+        asked, self._asked = self._asked, None
+        self.refresh(asked=asked)
+
+    def refresh(self, also: Sequence[str] = (), asked: _Question | None = None) -> list[Data | None]:
         """Catch up with the board, and return what is under the paths of ``also`` at that moment.
 
         The first time it lists the whole board.
+
+        :param asked: what was asked ahead; it is of no use if another look was taken since.
         """
         # Another thread may wait for an answer that does not come, and longer than this one can.
         if not self._reading.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
@@ -108,7 +155,9 @@ class ChangeLogReader:
                 if self._next is None:
                     self._load()
                 if self._next is not None:
-                    look = self._look(self._next, also)
+                    if asked is None or asked.looks != self._looks:
+                        asked = self._question(self._next, also)
+                    look = self._look(asked)
                     if look is not None and self._advance(look.first, look.log.creations, look.guessed):
                         self._learn_ready(look.ready)
                         return look.found
@@ -126,19 +175,28 @@ class ChangeLogReader:
         if self.ready_version is None or stat.version > self.ready_version:
             self.ready_version = stat.version
 
-    def _look(self, first: int, also: Sequence[str]) -> _Look | None:
+    def _question(self, first: int, also: Sequence[str]) -> _Question:
         guessed = [number for number in range(first, first + self._guess) if number not in self._own]
-        paths = [self.path, self._layout.sessions, self._layout.paused, self._layout.ready, *also]
-        log, sessions, paused, ready, *found = self._connection.read_many([*paths, *map(self._path_of, guessed)])
+        request, layout = self._connection.new_read(), self._layout
+        for path in (self.path, layout.sessions, layout.paused, layout.ready, *also, *map(self._path_of, guessed)):
+            request.get(path)
+        return _Question(first, guessed, self._reader.deletions, request)
+
+    def _look(self, question: _Question) -> _Look | None:
+        self._looks += 1
+        log, sessions, paused, ready, *found = self._connection.read(question.request, sent=question.pending)
         if log is None or sessions is None or paused is None or ready is None:
             self._find_log()
             return None
-        changes = dict(zip(guessed, found[len(also) :], strict=True))
+        also = len(found) - len(question.guessed)
+        changes = dict(zip(question.guessed, found[also:], strict=True))
+        posting = posting_in(ready)
+        self.posting = None if posting is None else PostedJob(*posting, question.deletions)
         self._learn_paused(paused)
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         known = {number: data for number, data in changes.items() if data is not None}
-        return _Look(first, log.stat, ready.stat, known, found[: len(also)])
+        return _Look(question.first, log.stat, ready.stat, known, found[:also])
 
     def _learn_paused(self, paused: Data) -> None:
         names = paused_names(paused, self._layout.paused)

@@ -61,6 +61,8 @@ class ClaimSelection:
         self._ahead: dict[str, _Known] = {}
         #: Jobs that a thread of this client is about to claim.
         self._busy: set[str] = set()
+        #: The path of the job of the last lost race.
+        self._distrusted = ""
         #: How many claims were lost to others.
         self.lost_claims = 0
 
@@ -191,8 +193,18 @@ class ClaimSelection:
 
     def _known(self, chosen: Sequence[Item], data: dict[str, _Known]) -> dict[str, _Known]:
         """Return what was read of these jobs, but for those of which the listing knows a newer write."""
-        read = ((item, data.get(item.uuid) or self._ahead.pop(item.uuid, None)) for item in chosen)
+        read = (
+            (item, data.get(item.uuid) or self._ahead.pop(item.uuid, None) or self._posted(item)) for item in chosen
+        )
         return {item.uuid: one for item, one in read if one is not None and one[0].stat.mzxid >= item.zxid}
+
+    def _posted(self, item: Item) -> _Known | None:
+        """Return a job as ``ready`` shows it, if nobody is known to have changed it since."""
+        posting = self._change_log.posting
+        if posting is None or posting.uuid != item.uuid or posting.data.stat.mzxid != item.zxid:
+            return None
+        # Who changes a znode by hand writes no line of the log; the lost race is all that tells of it.
+        return None if self._layout.job(item.uuid) == self._distrusted else (posting.data, posting.deletions)
 
     def _read_ahead(self, chosen: Sequence[Item], missing: list[str]) -> dict[str, _Known]:
         """Read what is missing; for a single job, also some of those that come after it."""
@@ -222,6 +234,7 @@ class ClaimSelection:
             self._change_log.expect_changes()
         if not conflict.path.startswith(self._layout.jobs):
             return
+        self._distrusted = conflict.path
         self.lost_claims += 1
         if is_race:
             self._calm, self._lost_at = 0, time.monotonic()

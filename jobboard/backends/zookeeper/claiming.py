@@ -15,12 +15,16 @@ from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import THIS, StoredJob
 from jobboard.backends.zookeeper.transactions import Conflict, Transactions
 from jobboard.errors import BoardUnavailable
+from jobboard.states import JobState
 
 MAX_RETRIES = 200
 
 
 class Claimer:
-    """Claims jobs in one transaction, all or none; its number is their token."""
+    """Claims jobs in one transaction, all or none; its number is their token.
+
+    :param seen: the jobs that a page has shown last, which are claimed without another read if nothing has changed.
+    """
 
     def __init__(
         self,
@@ -31,24 +35,30 @@ class Claimer:
         jobs: ReadModifyWrite,
         held: HeldJobs,
         pauses: Pauses,
+        seen: dict[str, StoredJob],
     ) -> None:
         self._layout, self._clock, self._sessions, self._transactions = layout, clock, sessions, transactions
-        self._jobs, self._held, self._pauses = jobs, held, pauses
+        self._jobs, self._held, self._pauses, self._seen = jobs, held, pauses, seen
 
     def claim_one(self, uuid: str, request: ClaimRequest) -> JobRow | None:
+        # The transaction makes sure that the job and the pauses are still as this client saw them last.
+        job, pauses = self._seen.pop(uuid, None), self._pauses.known()
         for _ in range(MAX_RETRIES):
-            # The pauses are read first; the transaction makes sure that they are still the same.
-            paused, version = self._pauses.read()
-            (job,) = self._jobs.current([uuid])
+            if job is None:
+                (job,) = self._jobs.current([uuid])
             if job is None or job.is_hidden(self._clock.now()):
                 return None
-            if not lifecycle.is_claimable(job, paused):
+            if job.state is JobState.UNCLAIMED and not lifecycle.is_claimable(job, pauses.names):
+                pauses = self._pauses.read()
+            if not lifecycle.is_claimable(job, pauses.names):
                 return job.copy()
             try:
-                self.claim([job], request, version)
+                self.claim([job], request, pauses.version)
                 return job.copy()
-            except Conflict:
-                continue
+            except Conflict as conflict:
+                job = None
+                if conflict.path == self._layout.paused:
+                    pauses = self._pauses.read()
         raise BoardUnavailable("others change this job faster than this client can")
 
     def claim(self, jobs: Sequence[StoredJob], request: ClaimRequest, paused: int, ready: int | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.errors import BoardUnavailable
 
 #: What a field may be.
@@ -36,6 +36,25 @@ def unpack(data: bytes) -> Any:
         raise
     except Exception as error:
         raise ValueError(f"can't be decoded: {error}") from None
+
+
+def pack_posting(uuid: str, record: bytes) -> bytes:
+    """Return what ``ready`` says of the only job that a transaction posts."""
+    return pack([uuid, record])
+
+
+def posting_in(ready: Data) -> tuple[str, Data] | None:
+    """Return the uuid of the job that ``ready`` shows, and its znode as it was made; None if it shows none."""
+    if not ready.data:
+        return None
+    try:
+        parts = unpack(ready.data)
+        check_types(parts, [(str,), (bytes,)])
+    except (ValueError, TypeError):
+        return None
+    uuid, record = parts
+    zxid, at = ready.stat.mzxid, ready.stat.mtime
+    return uuid, Data(record, Stat(zxid, zxid, at, at, 0, 0, 0, 0, len(record), 0, zxid))
 
 
 def check_types(values: Sequence[Any], types: Sequence[tuple[type, ...]]) -> None:

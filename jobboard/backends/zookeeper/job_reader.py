@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import Newer, StoredJob, decode_read
 from jobboard.errors import BoardUnavailable
@@ -39,6 +40,14 @@ class JobReader:
     def read_jobs(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Return the jobs of these uuids; None where there is none, or none that this client reads."""
         return [job if isinstance(job, StoredJob) else None for job in self.read(uuids)]
+
+    def decoded(self, uuids: Sequence[str], deleted: Data | None, data: Sequence[Data | None]) -> list[StoredJob]:
+        """Return the jobs in what was read under these uuids together with, and after, what counts deletions."""
+        if deleted is None:
+            return []
+        self.deletions = version = deleted.stat.version
+        found = (decode_read(uuid, one, version) for uuid, one in zip(uuids, data, strict=True))
+        return [job for job in found if isinstance(job, StoredJob)]
 
     def read_deletions(self) -> None:
         """Learn how many times jobs have been deleted by now."""

@@ -8,7 +8,8 @@
                log/GENERATION/c-N    what changed, one znode for each transaction, until everybody has seen it
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
                paused                the paused names
-               ready                 set by whatever makes a job claimable; its version counts these changes
+               ready                 set by whatever makes a job claimable; its version counts these changes, and
+                                     it shows the last posting, if that was a single small one
                deleted               set by whatever deletes a job or a schedule; its version counts these changes
                entities/KIND:NAME
                books/HH/UUID  a logbook; those of earlier versions stand beside the HH

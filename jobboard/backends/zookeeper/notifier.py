@@ -47,7 +47,14 @@ class ChangeNotifier:
         self._listeners: list[Listener] = []
         self._telling = threading.RLock()
         self.watch_thread = WatchThread(
-            connection, layout, sessions, listing, change_log, f"jobboard-zookeeper-{name}", self._tell_lost
+            connection,
+            layout,
+            sessions,
+            listing,
+            change_log,
+            f"jobboard-zookeeper-{name}",
+            self._tell_lost,
+            self._are_all_awake,
         )
 
     def close_waiters(self) -> None:
@@ -89,16 +96,23 @@ class ChangeNotifier:
         :param is_first: whether the waiter has never asked before.
         """
         self._sessions.begin()
-        if is_first or not self.watch_thread.is_current:
-            # What woke a waiter is listed already; whoever claims it makes sure that it is so still.
-            if not is_first and self._is_any_ready(names):
-                return 0.0
+        if is_first:
             self._change_log.refresh()
             self._follow()
+        elif not self.watch_thread.is_current:
+            # What woke a waiter is listed already; whoever claims it makes sure that it is so still.
+            if self._is_any_ready(names):
+                return 0.0
+            self.watch_thread.watch_next()
         now = self._upkeep.expire_and_promote()
         with self._listing.lock:
             due = self._listing.next_ready(names, now)
         return None if due is None else max(0.0, due - now)
+
+    def _are_all_awake(self) -> bool:
+        """Whether there are waiters, and each knows that there is something for it."""
+        with self._listing.lock:
+            return bool(self._waiters) and not any(waiter.is_asleep for waiter in self._waiters)
 
     def _is_any_ready(self, names: frozenset[str] | None) -> bool:
         with self._listing.lock:
@@ -170,6 +184,11 @@ class BoardWaiter(ConditionWaiter):
         if due is not None:
             self._expect(self._clock() + due)
         return due
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it needs to be told of changes, since it knows of nothing that is ready."""
+        return self._earliest > self._clock()
 
     def close(self) -> None:
         self._notifier.remove(self)

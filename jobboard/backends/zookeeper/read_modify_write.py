@@ -99,9 +99,9 @@ class ReadModifyWrite:
         found = self._reader.read_jobs(uuids)
         if self.write_due(filter(None, found)):
             found = self._reader.read_jobs(uuids)
-        return self._with_long_values(found)
+        return self.with_long_values(found)
 
-    def _with_long_values(self, found: list[StoredJob | None]) -> list[StoredJob | None]:
+    def with_long_values(self, found: list[StoredJob | None]) -> list[StoredJob | None]:
         """Return the jobs with their long values; those that were written meanwhile are read again for that."""
         torn = self._reader.read_long_values(list(filter(None, found)))
         for _ in range(MAX_RETRIES):

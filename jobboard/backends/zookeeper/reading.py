@@ -10,6 +10,7 @@ from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
@@ -19,11 +20,17 @@ from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
+#: A page of at most so many jobs is read in the request that catches up with the board.
+MAX_READ_WITH_LOOK = 32
+
 _COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED)
 
 
 class BoardReader:
-    """Reads what callers ask about a board. A page begins after the place of the last job of the page before."""
+    """Reads what callers ask about a board. A page begins after the place of the last job of the page before.
+
+    :param seen: is filled with the jobs of the last page of what can be claimed, most of which are claimed next.
+    """
 
     def __init__(
         self,
@@ -32,11 +39,14 @@ class BoardReader:
         clock: Clock,
         listing: Listing,
         change_log: ChangeLogReader,
+        reader: JobReader,
         jobs: ReadModifyWrite,
         upkeep: Upkeep,
+        seen: dict[str, StoredJob],
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
-        self._change_log, self._jobs, self._upkeep = change_log, jobs, upkeep
+        self._change_log, self._reader, self._jobs, self._upkeep = change_log, reader, jobs, upkeep
+        self._seen = seen
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         return [None if job is None else job.copy() for job in self._read_shown(uuids)]
@@ -74,13 +84,25 @@ class BoardReader:
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
         self._upkeep.catch_up()
-        return self._page(states, names, cursor, size, frozenset())
+        return self._page(states, names, cursor, size, frozenset(), {})
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         """The listing knows what is paused as of its last look."""
-        self._upkeep.catch_up()
+        read = self._catch_up_and_read(names, cursor, size)
         paused = self._listing.paused
-        return Page([], None) if None in paused else self._page({JobState.UNCLAIMED}, names, cursor, size, paused)
+        return Page([], None) if None in paused else self._page({JobState.UNCLAIMED}, names, cursor, size, paused, read)
+
+    def _catch_up_and_read(
+        self, names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> dict[str, StoredJob]:
+        """Catch up with the board, and read in the same request what will probably be on a small page."""
+        uuids: list[str] = []
+        if size <= MAX_READ_WITH_LOOK:
+            with self._listing.lock:
+                uuids += self._listing.page({JobState.UNCLAIMED}, names, _place(cursor), size).values()
+        deleted, *found = self._change_log.refresh([self._layout.deleted, *map(self._layout.job, uuids)])
+        self._upkeep.expire_and_promote()
+        return {job.uuid: job for job in self._reader.decoded(uuids, deleted, found)}
 
     def _page(
         self,
@@ -89,18 +111,29 @@ class BoardReader:
         cursor: object | None,
         size: int,
         paused: frozenset[str | None],
+        read: dict[str, StoredJob],
     ) -> Page:
-        if cursor is not None and not isinstance(cursor, int):
-            raise TypeError(f"not a cursor of this backend: {cursor!r}")
+        """Return a page of what is listed.
+
+        :param read: jobs that were read already.
+        """
         with self._listing.lock:
-            listed = self._listing.page(states, names, cursor, size, paused)
-        jobs = self._jobs.current(list(listed.values()))
+            listed = self._listing.page(states, names, _place(cursor), size, paused)
+            items = [self._listing.items[uuid] for uuid in listed.values()]
+        ahead = [read.get(item.uuid) for item in items]
+        jobs: list[StoredJob | None]
+        if all(job is not None and job.zxid == item.zxid for job, item in zip(ahead, items, strict=True)):
+            jobs = self._jobs.with_long_values(ahead)
+        else:
+            jobs = self._jobs.current(list(listed.values()))
         for uuid, job in zip(listed.values(), jobs, strict=True):
             if job is None:
                 # It was deleted by hand, or is of a newer format, and would be listed as ready for ever.
                 self._change_log.correct(uuid, None)
-        rows = [job.copy() for job in self._shown(jobs) if job is not None and job.state in states]
-        return Page(rows, list(listed)[-1] if len(listed) == size else None)
+        shown = [job for job in self._shown(jobs) if job is not None and job.state in states]
+        self._seen.clear()
+        self._seen.update((job.uuid, job) for job in shown if job.state is JobState.UNCLAIMED)
+        return Page([job.copy() for job in shown], list(listed)[-1] if len(listed) == size else None)
 
     def stats(self) -> BoardStats:
         now = self._upkeep.catch_up()
@@ -124,3 +157,10 @@ class BoardReader:
         self._upkeep.catch_up()
         with self._listing.lock:
             return self._listing.count()
+
+
+def _place(cursor: object | None) -> int | None:
+    """Return the place after which a page begins."""
+    if cursor is not None and not isinstance(cursor, int):
+        raise TypeError(f"not a cursor of this backend: {cursor!r}")
+    return cursor

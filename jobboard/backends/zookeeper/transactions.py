@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import Change
 from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.codec import pack_posting
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, parent
 from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, Stat, fault_in
 from jobboard.backends.zookeeper.stored_job import LONG_FIELDS, MAX_INLINE, StoredJob, encode, size_of
+from jobboard.states import JobState
 
 #: A transaction is cut at so many bytes or jobs; the server takes 1 MB.
 MAX_BYTES, MAX_JOBS = 700_000, 500
+#: A record of at most so many bytes is shown in ``ready`` too, which every look reads.
+MAX_SHOWN = 600
 
 
 class Conflict(Exception):
@@ -39,6 +43,8 @@ class Transaction:
     change: Change = field(default_factory=Change)
     paths: list[str] = field(default_factory=list)
     written: list[tuple[int, StoredJob, bool]] = field(default_factory=list)
+    #: What the last of them is written as.
+    record: bytes = b""
     #: The place of the part that counts jobs that became claimable.
     ready: int | None = None
     #: The places of what is set; each one's stat tells of the transaction.
@@ -112,6 +118,7 @@ class Transactions:
         data = encode(job)
         place = transaction.create(path, data) if is_new else transaction.set(path, data, job.version)
         transaction.written.append((place, job, is_new))
+        transaction.record = data
         if job.key is not None and job.is_live != was_live:
             key = layout.key(job.name, job.key)
             if was_live:
@@ -161,7 +168,7 @@ class Transactions:
         """Send a transaction, with its line of the log."""
         # Only the stat of something that is set tells of the transaction, so something must be set.
         if transaction.change.makes_claimable or not transaction.sets:
-            transaction.ready = transaction.set(self._layout.ready, b"")
+            transaction.ready = transaction.set(self._layout.ready, _only_posting(transaction))
         log = self._change_log.path
         transaction.paths.append(log)
         place = transaction.request.create(f"{log}/c-", transaction.change.pack(), sequential=True)
@@ -251,6 +258,14 @@ class Transactions:
             request = self._connection.new_write()
             request.delete(self._layout.blob(blob))
             self._connection.send(request)
+
+
+def _only_posting(transaction: Transaction) -> bytes:
+    """Return what ``ready`` says: the job of a transaction that posts one, since who is told of it claims it next."""
+    if len(transaction.written) != 1 or len(transaction.record) > MAX_SHOWN:
+        return b""
+    [(_, job, is_new)] = transaction.written
+    return pack_posting(job.uuid, transaction.record) if is_new and job.state is JobState.UNCLAIMED else b""
 
 
 def _long_values(job: StoredJob, max_inline: int) -> list[tuple[str, bytes]]:

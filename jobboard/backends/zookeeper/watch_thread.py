@@ -12,6 +12,8 @@ from kazoo.exceptions import KazooException
 from jobboard.backends.timelimit import seconds_left
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import from_kazoo
+from jobboard.backends.zookeeper.handler import runs_at_once
 from jobboard.backends.zookeeper.kazoo_internals import CHILD_WATCH, DATA_WATCH
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
@@ -22,14 +24,18 @@ logger = logging.getLogger("jobboard.zookeeper")
 
 RETRY_DELAY = 0.1
 STOP_TIMEOUT = 1.0
+#: For so many seconds after it was notified, a waiter is expected to claim and to wait again.
+HEAD_START = 0.02
 
 
 class WatchThread:
     """Watches for the next line of the log, and for clients that come and go; catches up when the server tells of one.
 
-    A change costs two small requests, whatever the backlog; while nobody waits or listens it costs nothing.
+    A change costs two small requests, whatever the backlog, and one of this client's own most often one; while nobody
+    waits or listens it costs nothing.
 
     :param on_lost: is called with this client's presence when its session has ended, as soon as that can be known.
+    :param are_all_awake: returns whether there are waiters, and each knows that there is something for it.
     """
 
     def __init__(
@@ -41,10 +47,11 @@ class WatchThread:
         change_log: ChangeLogReader,
         name: str,
         on_lost: Callable[[str], None],
+        are_all_awake: Callable[[], bool],
     ) -> None:
         self._connection, self._layout, self._sessions = connection, layout, sessions
         self._listing, self._change_log = listing, change_log
-        self._name, self._on_lost = name, on_lost
+        self._name, self._on_lost, self._are_all_awake = name, on_lost, are_all_awake
         self._changed = threading.Condition()
         #: The present thread; any other one ends.
         self._thread: threading.Thread | None = None
@@ -52,12 +59,20 @@ class WatchThread:
         self._is_notified = False
         #: The path whose creation is watched, and whether the coming and going of clients is.
         self._watched: str | None = None
+        #: The path whose creation the server has told of last; None at first, and after a lost connection. And how many
+        #: times it has told of one.
+        self._told: str | None = None
+        self._told_count = 0
         self._is_watching_sessions = False
 
     @property
     def is_current(self) -> bool:
         """Whether everything that the server has told of is known."""
-        return self._watched is not None and not self._is_notified
+        return self._is_watching and not self._is_notified
+
+    @property
+    def _is_watching(self) -> bool:
+        return self._watched is not None and self._is_watching_sessions
 
     def follow_for(self, count: int) -> None:
         """Follow for so many waiters and listeners; the thread begins with the first, and sleeps without any."""
@@ -144,19 +159,54 @@ class WatchThread:
             self._on_lost(presence)
 
     def _follow(self) -> None:
-        self._change_log.refresh()
+        # A change of this client's own is most often known when the server tells of it.
+        if self._told in (None, self._change_log.next_path) or not self._change_log.is_in_step:
+            self._change_log.refresh_as_asked()
+        if not self._is_left_to_waiter():
+            self._watch_next()
+
+    def _is_left_to_waiter(self) -> bool:
+        """Let who was notified go first: most often it claims, and sees to the watch itself before it waits again."""
+        if not self._are_all_awake():
+            return False
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._is_watching or self._is_notified or not self._is_running(), HEAD_START
+            )
+
+    def watch_next(self) -> None:
+        """Catch up with the board, and see that the server tells of the next change; for a waiter's own thread."""
+        try:
+            syncing = self._connection.catch_up()
+            self._watch_next()
+            if syncing is not None:
+                self._connection.answer(syncing)
+        except BaseException as error:
+            # Who waits all the same must be woken.
+            self.notify()
+            if isinstance(error, KazooException):
+                raise from_kazoo(self._connection.where, error) from None
+            raise
+
+    def _watch_next(self) -> None:
         if not self._is_watching_sessions:
             self._watch_sessions()
             # A client that went away just before may have left claims that nobody has heard of yet.
             self._notify_of_left_claims()
-        path = self._change_log.next_path
+        if not self._change_log.is_in_step:
+            self._change_log.refresh()
+        path, told_count = self._change_log.next_path, self._told_count
         if self._connection.call("exists", path, watch=self._next_exists) is not None:
             # It was created meanwhile; a watch on it would only tell that it is deleted.
             self._connection.unwatch(path, self._next_exists, DATA_WATCH)
+            self._change_log.refresh()
             self.notify()
             return
         with self._changed:
-            self._watched = path
+            # The server may have told of it, or the connection broken, before this thread has had its turn.
+            if self._told_count == told_count:
+                self._watched = path
+            self._changed.notify_all()
 
     def _watch_sessions(self) -> None:
         # A client may come or go before the answer is here, and then there is no watch any more.
@@ -170,10 +220,14 @@ class WatchThread:
             raise
         self._sessions.learn(names, stat)
 
+    @runs_at_once
     def _next_exists(self, event: Any) -> None:
-        self._change_log.expect_changes()
+        if self._followers and event.path == self._change_log.next_path:
+            self._change_log.expect_changes()
+            self._change_log.ask_ahead()
         with self._changed:
-            self._watched = None
+            self._watched, self._told = None, event.path
+            self._told_count += 1
         self.notify(event)
 
     def _sessions_changed(self, event: Any) -> None:
