@@ -128,7 +128,7 @@ class SameScripts:
             request = pack(["me", uuid.uuid4().hex, 30_000_000, batch, None])
             _, parts, _ = self._client.evalsha(self._claim, 1, self._key, request)
             jobs = rows_of(parts)
-            ends = pack([[job.uuid, "me", job.token, 3_600_000_000, None] for job in jobs])
+            ends = pack([part for job in jobs for part in (job.uuid, "me", job.token, 3_600_000_000, False)])
             _, verdicts = self._client.evalsha(self._consume, 1, self._key, ends)
             if verdicts != [b"DONE"] * batch:
                 raise AssertionError("a claim was lost in a benchmark")

@@ -2,13 +2,14 @@
 -- Complete jobs under their claims.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, who, token, retention in microseconds or nil for ever, result or nil], ...]
+-- ARGV: 1 msgpack [uuid, who, token, retention in microseconds or false for ever, result or false, and so on]
 -- Returns: OK, and for each DONE, REPEATED, LOST or what is lost (see fence.lua)
 -- A repeat finds owner and token in the completed record, `done:<uuid>`.
 --
 -- include: consume_plainly
 
-local answer = consume_plainly(cmsgpack.unpack(ARGV[1]))
+local request = cmsgpack.unpack(ARGV[1])
+local answer = consume_plainly(request)
 if answer then
   return answer
 end
@@ -18,7 +19,10 @@ end
 
 expire_and_promote('50')
 
-local ends = cmsgpack.unpack(ARGV[1])
+local ends = {}
+for at = 1, #request, END_PARTS do
+  ends[#ends + 1] = {unpack(request, at, at + END_PARTS - 1)}
+end
 check_fences(ends)
 local answers = {}
 for index, item in ipairs(ends) do

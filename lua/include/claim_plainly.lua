@@ -1,11 +1,58 @@
 -- include: heads
 -- include: plain
 -- include: ready_queue
+-- include: record_parts
 -- The plain case of claim_next.lua: the best jobs are of one name, and most were never claimed.
+
+-- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns what the
+-- client gets but the postings, what `records` has of each job, and what the indexes have.
+local function claim_records(uuids, values, name, who, claim_id, expires)
+  -- Of the first job of a run: its middle, what follows the head when it is claimed, and the entry of the history.
+  local function claimed(uuid, value, head_end)
+    -- luacheck: ignore 311
+    local fields, rest,
+      -- each field, by ",": its_FIELD
+      = read_record(uuid, value)
+    if fields ~= FIELD_COUNT or rest < 0 or its_state ~= 'UNCLAIMED' or its_cancel
+      or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH then
+      return
+    end
+    its_state, its_attempts, its_token = 'CLAIMED', its_attempts + 1, math.max(its_token + 1, now)
+    its_owner, its_claim_id, its_expires = who, claim_id, expires
+    its_modified, its_history_length = now, its_history_length + 1
+    local record = RECORD_HEAD .. cmsgpack.pack(
+      -- each field, by ",": its_FIELD
+    )
+    return string.sub(value, head_end + MOMENT_LENGTH + 1, rest), tail_of(record, value, head_end),
+      cmsgpack.pack('CLAIMED', now, who, its_token, false)
+  end
+
+  local lease, rows, records, places, leases = string.format('%.0f', expires), {}, {}, {}, {}
+  local middle, tail, entry
+  for number, uuid in ipairs(uuids) do
+    local value = values[number]
+    local head_end, its_name, its_place = read_head(uuid, value)
+    if its_name ~= name then
+      return
+    end
+    if not has_middle(value, head_end, middle) then
+      middle, tail, entry = claimed(uuid, value, head_end)
+    end
+    if not tail then
+      return
+    end
+    local head, at = string.sub(value, 1, head_end), 2 * number
+    rows[3 * number - 2], rows[3 * number - 1] = head, tail
+    records[at - 1] = uuid
+    records[at] = head .. tail .. string.sub(value, head_end + MOMENT_LENGTH + #middle + 1) .. entry
+    places[at - 1], places[at] = its_place, uuid
+    leases[at - 1], leases[at] = lease, uuid
+  end
+  return rows, records, places, leases
+end
 
 local function claim_plainly(request)
   local who, claim_id, expiry, limit, names = request[1], request[2], request[3], request[4], request[5]
-  -- luacheck: ignore 311
   if not expiry or expiry < SOON or is_busy('CLAIMED') then
     return
   end
@@ -19,34 +66,16 @@ local function claim_plainly(request)
     return
   end
 
-  local values = redis.call('HMGET', key('records'), unpack(uuids))
-  local lease, rows, records, places, leases = string.format('%.0f', now + expiry), {}, {}, {}, {}
-  for number, uuid in ipairs(uuids) do
-    local fields, rest,
-      -- each field, by ",": its_FIELD
-      = read_record(uuid, values[number])
-    if fields ~= FIELD_COUNT or rest < 0 or its_state ~= 'UNCLAIMED' or its_name ~= name or its_cancel
-      or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH then
-      return
-    end
-    its_state, its_attempts, its_token = 'CLAIMED', its_attempts + 1, math.max(its_token + 1, now)
-    its_owner, its_claim_id, its_expires = who, claim_id, now + expiry
-    its_modified, its_history_length = now, its_history_length + 1
-    local record, at = RECORD_HEAD .. cmsgpack.pack(
-      -- each field, by ",": its_FIELD
-    ), 2 * number
-    rows[5 * number - 4] = record
-    records[at - 1], records[at] = uuid, record .. string.sub(values[number], rest + 1)
-      .. cmsgpack.pack('CLAIMED', now, who, its_token, false)
-    places[at - 1], places[at] = its_place, uuid
-    leases[at - 1], leases[at] = lease, uuid
+  local values, expires = redis.call('HMGET', key('records'), unpack(uuids)), now + expiry
+  local readable, rows, records, places, leases = pcall(claim_records, uuids, values, name, who, claim_id, expires)
+  if not readable or not rows then
+    return
   end
   -- The TTL is up to a millisecond longer than the claim.
-  local ttl = string.format('%.0f', math.ceil((now + expiry) / 1000))
+  local ttl = string.format('%.0f', math.ceil(expires / 1000))
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
   for number, uuid in ipairs(uuids) do
-    local at = 5 * number
-    rows[at - 3], rows[at - 2], rows[at - 1], rows[at] = postings[number] or '', false, false, false
+    rows[3 * number] = postings[number] or ''
     redis.call('SET', key('owner', uuid), who, 'PXAT', ttl)
   end
   redis.call('HSET', key('records'), unpack(records))

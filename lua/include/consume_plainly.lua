@@ -1,48 +1,86 @@
 -- include: plain
 -- include: prune_completed
+-- include: record_parts
+-- include: text_heads
 -- The plain case of consume.lua: jobs of one name whose claims hold.
 
-local function consume_plainly(ends)
-  -- luacheck: ignore 311
-  local uuids, owners, seen = {}, {}, {}
-  for index, item in ipairs(ends) do
-    local uuid = item[1]
-    if seen[uuid] or not item[4] or item[4] == 0 then
+-- An end is so many values of the request: uuid, who, token, retention, result.
+local END_PARTS = 5
+
+-- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns the jobs'
+-- name, and for each what `done` has of it, the TTL of that, and what the indexes have.
+local function consume_records(ends, uuids, values, postings)
+  -- Of the first job of a run: its middle, what follows the head when it is complete, and the entry of the history.
+  local function consumed(uuid, value, head_end, who, token, retention)
+    -- luacheck: ignore 311
+    local fields, rest,
+      -- each field, by ",": its_FIELD
+      = read_record(uuid, value)
+    if fields ~= FIELD_COUNT or rest < 0 or its_state ~= 'CLAIMED' or its_owner ~= who or its_token ~= token
+      or its_key or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH
+      or its_expires and its_expires <= now then
       return
     end
-    uuids[index], owners[index], seen[uuid] = uuid, key('owner', uuid), true
+    its_state, its_claim_id, its_expires, its_retained = 'COMPLETE', false, false, now + retention
+    its_modified, its_history_length = now, its_history_length + 1
+    local record = RECORD_HEAD .. cmsgpack.pack(
+      -- each field, by ",": its_FIELD
+    )
+    return string.sub(value, head_end + MOMENT_LENGTH + 1, rest), tail_of(record, value, head_end),
+      cmsgpack.pack('CONSUMED', now, its_owner, its_token, false)
+  end
+
+  local name, finished, ttls, places, retained = nil, {}, {}, {}, {}
+  local middle, tail, entry, who, token, retention, until_when, ttl
+  for number, uuid in ipairs(uuids) do
+    local value, at, pair = values[number], END_PARTS * (number - 1), 2 * number
+    local head_end, its_name, its_place = read_head(uuid, value)
+    name = name or its_name
+    if its_name ~= name then
+      return
+    end
+    if ends[at + 2] ~= who or ends[at + 3] ~= token or ends[at + 4] ~= retention
+      or not has_middle(value, head_end, middle) then
+      who, token, retention = ends[at + 2], ends[at + 3], ends[at + 4]
+      middle, tail, entry = consumed(uuid, value, head_end, who, token, retention)
+      until_when = string.format('%.0f', now + retention)
+      ttl = string.format('%.0f', math.ceil((now + retention + RETRY_WINDOW) / 1000))
+    end
+    if not tail then
+      return
+    end
+    local history, posting, result = head_end + MOMENT_LENGTH + #middle, postings[number] or '', ends[at + 5]
+    -- Record, history, posting, checkpoint, progress and result, as `archive` packs them.
+    finished[number] = text_heads[head_end + #tail] .. string.sub(value, 1, head_end) .. tail
+      .. text_heads[#value - history + #entry] .. string.sub(value, history + 1) .. entry
+      .. text_heads[#posting] .. posting .. '\194\194' .. (result and cmsgpack.pack(result) or '\194')
+    ttls[number], places[pair - 1], places[pair] = ttl, its_place, uuid
+    retained[pair - 1], retained[pair] = until_when, uuid .. name
+  end
+  return name, finished, ttls, places, retained
+end
+
+local function consume_plainly(ends)
+  local uuids, owners, answers, seen = {}, {}, {}, {}
+  for at = 1, #ends, END_PARTS do
+    local uuid, number = ends[at], #uuids + 1
+    if seen[uuid] or not ends[at + 3] or ends[at + 3] == 0 then
+      return
+    end
+    uuids[number], owners[number], answers[number], seen[uuid] = uuid, key('owner', uuid), 'DONE', true
   end
   if is_busy('CONSUMED') or redis.call('EXISTS', unpack(owners)) < #owners then
     return
   end
 
   local values = redis.call('HMGET', key('records'), unpack(uuids))
-  local name, records, places, retained, answers = nil, {}, {}, {}, {}
-  for index, item in ipairs(ends) do
-    local fields, rest,
-      -- each field, by ",": its_FIELD
-      = read_record(item[1], values[index])
-    name = name or its_name
-    if fields ~= FIELD_COUNT or rest < 0 or its_state ~= 'CLAIMED' or its_owner ~= item[2] or its_token ~= item[3]
-      or its_name ~= name or its_key or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH
-      or its_expires and its_expires <= now then
-      return
-    end
-    its_state, its_claim_id, its_expires, its_retained = 'COMPLETE', false, false, now + item[4]
-    its_modified, its_history_length = now, its_history_length + 1
-    records[index] = RECORD_HEAD .. cmsgpack.pack(
-      -- each field, by ",": its_FIELD
-    )
-    values[index] = string.sub(values[index], rest + 1) .. cmsgpack.pack('CONSUMED', now, its_owner, its_token, false)
-    places[2 * index - 1], places[2 * index] = its_place, its_uuid
-    retained[2 * index - 1], retained[2 * index] = string.format('%.0f', its_retained), its_uuid .. name
-  end
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
-  for index, item in ipairs(ends) do
-    local value = cmsgpack.pack(records[index], values[index], postings[index] or '', false, false, item[5] or false)
-    local expires = string.format('%.0f', math.ceil((now + item[4] + RETRY_WINDOW) / 1000))
-    redis.call('SET', key('done', item[1]), value, 'PXAT', expires)
-    answers[index] = 'DONE'
+  local readable, name, finished, ttls, places, retained = pcall(consume_records, ends, uuids, values, postings)
+  if not readable or not name then
+    return
+  end
+  for number, uuid in ipairs(uuids) do
+    redis.call('SET', key('done', uuid), finished[number], 'PXAT', ttls[number])
   end
   redis.call('HDEL', key('records'), unpack(uuids))
   redis.call('HDEL', key('listings'), unpack(uuids))
@@ -51,6 +89,6 @@ local function consume_plainly(ends)
   redis.call('ZADD', state_index('COMPLETE', name), unpack(places))
   redis.call('ZADD', key('retained'), unpack(retained))
   redis.call('DEL', unpack(owners))
-  prune_after(#ends)
+  prune_after(#uuids)
   return {'OK', answers}
 end

@@ -1,5 +1,6 @@
 -- include: writeback
--- Jobs as the client gets them: record, posting, checkpoint, progress and result of each, one after the other.
+-- Jobs as the client gets them, three parts of each: the record; what follows in it, if it comes in two parts; and the
+-- posting, or a list of posting, checkpoint, progress and result if there is any of these.
 
 -- How many jobs are read at once where their bytes are limited.
 local SLICE = 20
@@ -13,18 +14,21 @@ local function add_rows(list, first, final, rows)
   local postings = #uuids > 0 and redis.call('HMGET', key('listings'), unpack(uuids)) or {}
   for index = first, final do
     local job = list[index]
-    local uuid, at = job.uuid, index * 5
+    local uuid, at = job.uuid, index * 3
     local parts = finished[uuid]
-    rows[at - 4] = packed[uuid] or encode(job)
+    local posting, checkpoint, progress, result
     if parts then
-      rows[at - 3], rows[at - 2], rows[at - 1], rows[at] = unpack(parts)
+      posting, checkpoint, progress, result = unpack(parts)
     else
-      rows[at - 3] = postings[index - first + 1] or bodies[uuid] or ''
-      rows[at - 2] = job.checkpoint and redis.call('HGET', key('checkpoints'), uuid) or false
-      rows[at - 1] = job.progress and redis.call('HGET', key('progress'), uuid) or false
-      rows[at] = false
+      posting = postings[index - first + 1] or bodies[uuid] or ''
+      checkpoint = job.checkpoint and redis.call('HGET', key('checkpoints'), uuid)
+      progress = job.progress and redis.call('HGET', key('progress'), uuid)
     end
-    bytes = bytes + #rows[at - 3] + #(rows[at - 2] or '') + #(rows[at] or '')
+    rows[at - 2], rows[at - 1], rows[at] = packed[uuid] or encode(job), '', posting
+    if checkpoint or progress or result then
+      rows[at] = {posting, checkpoint or false, progress or false, result or false}
+    end
+    bytes = bytes + #posting + #(checkpoint or '') + #(result or '')
   end
   return bytes
 end

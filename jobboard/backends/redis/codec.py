@@ -55,12 +55,19 @@ def fence_parts(fence: Fence) -> list[Any]:
 
 
 def rows_of(parts: Sequence[Any]) -> list[JobRow]:
-    """Return the jobs that a script returned: five parts each."""
-    return [row_of(*parts[at : at + 5]) for at in range(0, len(parts), 5)]
+    """Return the jobs that a script returned, as ``lua/include/job_rows.lua`` makes them."""
+    return [
+        row_of(head + tail, body) if isinstance(body, bytes) else row_of(head + tail, *body)
+        for head, tail, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
 
 
 def row_of(
-    record: bytes, body: bytes, checkpoint: bytes | None, progress: bytes | None, result: bytes | None
+    record: bytes,
+    body: bytes,
+    checkpoint: bytes | None = None,
+    progress: bytes | None = None,
+    result: bytes | None = None,
 ) -> JobRow:
     """Return a job; the fields of its record are those of ``lua/include/record.lua``, in that order."""
     stored = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)

@@ -107,8 +107,11 @@ class Jobs:
         return self._claimed("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        items = [[*fence_parts(end.fence), span(end.retention) if end.retention > 0 else 0, end.result] for end in ends]
-        return self._claimed("consume", items)
+        parts: list[Any] = []
+        for end in ends:
+            kept = (span(end.retention) or False) if end.retention > 0 else 0
+            parts += (*fence_parts(end.fence), kept, False if end.result is None else end.result)
+        return self._claimed("consume", parts)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         items = [
