@@ -16,7 +16,7 @@ from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, Unread
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
-from jobboard.states import JobPriority, JobState
+from jobboard.states import PRIORITIES, JobPriority, JobState
 from jobboard.validation import check_expiry, check_timeout, moment
 
 
@@ -187,7 +187,7 @@ class Job(JobHandle):
         self._reader = reader
         self.uuid = row.uuid
         self.name = row.name
-        self.priority = JobPriority(row.priority)
+        self.priority = PRIORITIES.get(row.priority) or JobPriority(row.priority)
         self.sequence = row.sequence
         self.key = row.key
         self.max_attempts = row.max_attempts

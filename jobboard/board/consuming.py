@@ -181,7 +181,7 @@ class Consuming:
         data = None if result is None else self._client.encode("result", result)
         end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
-        self._ending(fence)
+        self._ending(who, [fence])
         verdict, repeated = yield Ask(backend.consume, end, fence.uuid, 0 if data is None else len(data))
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
@@ -201,19 +201,21 @@ class Consuming:
         check_text("who", who)
         answers: list[JobBoardError | None] = [None] * len(batch)
         ends: list[tuple[int, Consumption]] = []
+        retention = self._client.retention
         for index, (job, result) in enumerate(zip(batch, told, strict=True)):
             try:
                 fence = self._fence_of(job, who, None)
                 data = None if result is None else self._client.encode("result", result)
-                ends.append((index, Consumption(fence, data, self._client.retention)))
-                self._ending(fence)
+                ends.append((index, Consumption(fence, data, retention)))
             except JobBoardError as error:
                 answers[index] = error
         self._client.check_open()
+        self._ending(who, [end.fence for _, end in ends])
         for part in self._client.batches(ends):
             verdicts, repeated = self._client.call_until_certain(self._backend.consume, [end for _, end in part])
+            self._forget(who, [end.fence for _, end in part])
             for (index, end), verdict in zip(part, verdicts, strict=True):
-                answers[index] = self._end_of(end.fence, verdict, repeated, JobState.COMPLETE)
+                answers[index] = _error_of(end.fence, verdict, repeated, JobState.COMPLETE)
         self._client.tidy_when_due()
         return answers
 
@@ -248,7 +250,7 @@ class Consuming:
         texts = check_reason(reason), check_reason(error, "error")
         fence = self._fence(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
-        self._ending(fence)
+        self._ending(who, [fence])
         verdict, repeated = yield Ask(self._backend.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
@@ -277,7 +279,7 @@ class Consuming:
         uuid = self._handles.uuid_of(job)
         end = Trashing(uuid, fence, *texts, by=who)
         if fence is not None:
-            self._ending(fence)
+            self._ending(who, [fence])
         verdict, repeated = yield Ask(self._backend.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
             self._ended(fence, verdict, repeated, JobState.TRASHED)
@@ -333,38 +335,42 @@ class Consuming:
             raise ClaimLost(f"{who!r} holds no claim of job {uuid} that this board knows of; claim it first")
         return Fence(uuid, who, held)
 
-    def _ending(self, fence: Fence) -> None:
-        for keeper in self._client.keepers.of(fence.who):
-            keeper.ending(fence.uuid, fence.token)
+    def _ending(self, who: str, fences: Sequence[Fence]) -> None:
+        for keeper in self._client.keepers.of(who):
+            for fence in fences:
+                keeper.ending(fence.uuid, fence.token)
 
-    def _end_of(
-        self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None
-    ) -> ClaimLost | None:
-        """A repeat that finds its own effect is a success; without a repeat, the claim had ended before.
-
-        :param ended: the state of a job that was ended so before.
-        """
-        self._client.tokens.forget(fence.uuid, fence.who, fence.token)
-        for keeper in self._client.keepers.of(fence.who):
-            keeper.ended(fence.uuid, fence.token)
-        if answer is Verdict.REPEATED:
-            return None if repeated else _claim_lost(fence, ended)
-        return _loss(fence, answer)
+    def _forget(self, who: str, fences: Sequence[Fence]) -> None:
+        self._client.tokens.forget(fences)
+        for keeper in self._client.keepers.of(who):
+            for fence in fences:
+                keeper.ended(fence.uuid, fence.token)
 
     def _ended(self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None) -> None:
-        error = self._end_of(fence, answer, repeated, ended)
+        self._forget(fence.who, [fence])
+        error = _error_of(fence, answer, repeated, ended)
         if error is not None:
             raise error
 
     def _raise_if_lost(self, fence: Fence, answer: ClaimAnswer) -> None:
         error = _loss(fence, answer)
         if error is not None:
-            self._client.tokens.forget(fence.uuid, fence.who, fence.token)
+            self._client.tokens.forget([fence])
             raise error
 
 
 def _claim_id() -> str:
     return os.urandom(16).hex()
+
+
+def _error_of(fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None) -> ClaimLost | None:
+    """A repeat that finds its own effect is a success; without a repeat, the claim had ended before.
+
+    :param ended: the state of a job that was ended so before.
+    """
+    if answer is Verdict.REPEATED:
+        return None if repeated else _claim_lost(fence, ended)
+    return None if answer is Verdict.DONE else _loss(fence, answer)
 
 
 def _loss(fence: Fence, answer: ClaimAnswer) -> ClaimLost | None:

@@ -38,7 +38,7 @@ class JobHandles:
         """Return the uuid of an argument ``job``."""
         if not isinstance(job, JobHandle):
             return check_uuid(job)
-        if job.board.name != self._client.name:
+        if job.board is not self._board and job.board.name != self._client.name:
             raise ValueError(f"job {job.uuid} is of board {job.board.name!r}, not of {self._client.name!r}")
         return job.uuid
 
@@ -108,22 +108,24 @@ class JobHandles:
         Those are quarantined, or returned if they are of a newer format.
         """
         jobs: list[Job] = []
-        faults: list[ValueError] = []
-        newer: list[Abandonment] = []
+        claims: list[Fence] = []
+        faults: list[tuple[JobRow, ValueError]] = []
         for row in rows:
             try:
                 jobs.append(self.readable(row, row.token))
-                self._client.tokens.remember(row.uuid, row.owner or "", row.token)
+                claims.append(_claim_of(row))
             except ValueError as error:
-                faults.append(error)
-                fence = Fence(row.uuid, row.owner or "", row.token)
-                if isinstance(error, NewerFormat):
-                    self._meet(row, error)
-                    delay = self._client.newer_formats.delay_of(row.uuid)
-                    reason = "it is of a newer format than its owner reads"
-                    newer.append(Abandonment(fence, delay, reason=reason, counted=False))
-                else:
-                    self._quarantine(row, fence, error)
+                faults.append((row, error))
+        self._client.tokens.remember(claims)
+        newer: list[Abandonment] = []
+        for row, fault in faults:
+            if isinstance(fault, NewerFormat):
+                self._meet(row, fault)
+                delay = self._client.newer_formats.delay_of(row.uuid)
+                reason = "it is of a newer format than its owner reads"
+                newer.append(Abandonment(_claim_of(row), delay, reason=reason, counted=False))
+            else:
+                self._quarantine(row, _claim_of(row), fault)
         for keeper in self._client.keepers.of(row_of(jobs[0]).owner if jobs else None):
             keeper.claimed(jobs)
         if telemetry.is_on():
@@ -132,7 +134,7 @@ class JobHandles:
         if newer:
             # A claim that is lost by then is what we want, too.
             self._client.call(self._client.backend.abandon, newer)
-        return jobs, faults
+        return jobs, [fault for _, fault in faults]
 
     def held(self, who: str) -> list[Job]:
         """Return handles on the jobs that this owner has claimed, as far as this client knows and they can be read."""
@@ -154,3 +156,7 @@ class JobHandles:
         reason = in_one_line(f"the posting can't be decoded: {error}")
         trashing = Trashing(row.uuid, fence, reason=reason, by=fence.who if fence else None)
         self._client.call(self._client.backend.trash, [trashing])
+
+
+def _claim_of(row: JobRow) -> Fence:
+    return Fence(row.uuid, row.owner or "", row.token)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+
+from jobboard.backends.rows import Fence
 
 _MAX_TOKENS = 100_000
 
@@ -14,11 +17,12 @@ class Tokens:
         self._lock = threading.Lock()
         self._tokens: dict[tuple[str, str], int] = {}
 
-    def remember(self, uuid: str, who: str, token: int) -> None:
+    def remember(self, claims: Iterable[Fence]) -> None:
         with self._lock:
-            self._tokens[uuid, who] = token
-            if len(self._tokens) > _MAX_TOKENS:
-                del self._tokens[next(iter(self._tokens))]
+            for claim in claims:
+                self._tokens[claim.uuid, claim.who] = claim.token
+                if len(self._tokens) > _MAX_TOKENS:
+                    del self._tokens[next(iter(self._tokens))]
 
     def recall(self, uuid: str, who: str) -> int | None:
         return self._tokens.get((uuid, who))
@@ -28,8 +32,9 @@ class Tokens:
         with self._lock:
             return {uuid: token for (uuid, owner), token in self._tokens.items() if owner == who}
 
-    def forget(self, uuid: str, who: str, token: int) -> None:
-        """Forget exactly this token; a newer one of the same owner stays."""
+    def forget(self, claims: Iterable[Fence]) -> None:
+        """Forget exactly these tokens; a newer one of the same owner stays."""
         with self._lock:
-            if self._tokens.get((uuid, who)) == token:
-                del self._tokens[uuid, who]
+            for claim in claims:
+                if self._tokens.get((claim.uuid, claim.who)) == claim.token:
+                    del self._tokens[claim.uuid, claim.who]

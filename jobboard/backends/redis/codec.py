@@ -73,28 +73,14 @@ def row_of(
     stored = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)
     uuid, name, priority, sequence, _, created, modified, state, attempts, token, _ = stored[:11]
     key, max_attempts, run_at, owner, claim_id, expires, cancel, reason, error = stored[11:20]
-    # Setting what is there takes half the time of handing over all arguments by name.
-    row = JobRow(uuid, name, priority, sequence, created / 1e6, body)
-    row.state, row.attempts, row.token, row.last_modified = _STATES[state], attempts, token, modified / 1e6
-    row.checkpoint, row.progress, row.result, row.cancel_asked = checkpoint, progress, result, cancel
-    # False stands for a missing value; an empty text is one that is there.
-    if key is not False:
-        row.key = key
-    if max_attempts is not False:
-        row.max_attempts = max_attempts
-    if run_at is not False:
-        row.run_at = run_at / 1e6
-    if owner is not False:
-        row.owner = owner
-    if claim_id is not False:
-        row.claim_id = claim_id
-    if expires is not False:
-        row.expires_at = expires / 1e6
-    if reason is not False:
-        row.reason = reason
-    if error is not False:
-        row.last_error = error
-    return row
+    # False stands for a missing value; an empty text is one that is there. Naming the arguments doubles the time.
+    return JobRow(
+        uuid, name, priority, sequence, created / 1e6, body,
+        None if key is False else key, None if run_at is False else run_at / 1e6,
+        None if max_attempts is False else max_attempts, _STATES[state], attempts, None if owner is False else owner,
+        token, None if claim_id is False else claim_id, None if expires is False else expires / 1e6, modified / 1e6,
+        None if error is False else error, None if reason is False else reason, checkpoint, progress, result, cancel,
+    )  # fmt: skip
 
 
 def history_of(packed: bytes) -> list[HistoryEntry]:

@@ -107,10 +107,11 @@ class Jobs:
         return self._claimed("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
+        kept = {end.retention: _kept(end.retention) for end in ends}
         parts: list[Any] = []
         for end in ends:
-            kept = (span(end.retention) or False) if end.retention > 0 else 0
-            parts += (*fence_parts(end.fence), kept, False if end.result is None else end.result)
+            parts += fence_parts(end.fence)
+            parts += (kept[end.retention], False if end.result is None else end.result)
         return self._claimed("consume", parts)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
@@ -220,6 +221,11 @@ def _claim_answer(answer: bytes | list[bytes]) -> ClaimAnswer:
     if state not in _STATES:
         return Verdict.LOST
     return Lost(_STATES[state], text_of(owner[0]) if owner else None)
+
+
+def _kept(retention: float) -> int | bool:
+    """Return a retention as ``consume.lua`` takes it: microseconds, or false for one without end."""
+    return (span(retention) or False) if retention > 0 else 0
 
 
 def posting_parts(new: NewJob) -> list[Any]:
