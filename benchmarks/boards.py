@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from benchmarks.figures import Figure, compare, rate
 from benchmarks.space import Bare, Space
@@ -29,6 +29,30 @@ def measure_rates(store: str, space: Space, scale: float) -> Iterator[Figure]:
                 yield _rate_of_posts(store, board, same, size, batch, f"{label}, same requests")
             with space.open(f"same-{batch}") as board, space.same() as same:
                 yield _rate_of_pairs(store, board, same, size, batch, f"{label}, same requests")
+    yield from _server_cpu_of_pairs(store, space, size)
+
+
+def _server_cpu_of_pairs(store: str, space: Space, size: int) -> Iterator[Figure]:
+    """What a claim and its end take of the server, beside scripts that write the same and check next to nothing."""
+    read, batch = space.server_cpu, space.batch
+    if space.lean is None or read is None:
+        return
+
+    def cost(work: Callable[[], int]) -> float:
+        begin = read()
+        done = work()
+        return (read() - begin) / done * 1e6
+
+    with space.open("cpu-of-pairs") as board, space.lean() as lean:
+        post(board, size * _ROUNDS, batch)
+        lean.post(size * _ROUNDS, batch)
+        ours, theirs, ratio = compare(
+            lambda: cost(lambda: claim_and_consume(board, size, batch)),
+            lambda: cost(lambda: lean.claim_and_consume(size, batch)),
+            _ROUNDS,
+        )
+    what = f"server CPU a pair in batches of {batch}"
+    yield Figure(store, what, ours, "us", lean.beside, theirs, ratio)
 
 
 def _rate_of_posts(store: str, board: JobBoard, bare: Bare, size: int, batch: int, label: str) -> Figure:

@@ -27,6 +27,8 @@ class Space:
     :param uri: None where a second process can't come.
     :param same: the very requests that a board sends, by the store's own client; None if they aren't measured.
     :param batch: how many jobs are a batch.
+    :param lean: scripts in the server that write the same as the board's and check next to nothing, if it has scripts.
+    :param server_cpu: returns the seconds of CPU that the server has had; it comes with ``lean``.
     """
 
     open: Callable[[str], JobBoard]
@@ -35,6 +37,8 @@ class Space:
     largest_backlog: int
     same: Callable[[], AbstractContextManager[Bare]] | None = None
     batch: int = 100
+    lean: Callable[[], AbstractContextManager[Bare]] | None = None
+    server_cpu: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True)
