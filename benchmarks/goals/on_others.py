@@ -5,6 +5,8 @@ from __future__ import annotations
 from benchmarks.goals.goal import BEFORE, Goal, Part
 from benchmarks.goals.sides import scripts
 
+_BESIDE = {BEFORE: 1.0}
+
 MARIADB = (
     Part(
         "pairs",
@@ -12,10 +14,9 @@ MARIADB = (
             Goal("claim and consume in 100s", "/s", "ratio >= 1.3", BEFORE),
             Goal("claim and consume one by one", "/s", "ratio >= 1.3", BEFORE),
         ),
-        scripts("mariadb", "mysql", 3000, 0),
+        scripts("mariadb", "mysql", 3000, 0, _BESIDE),
     ),
 )
-ZOOKEEPER = (
-    Part("pickup", (Goal("pick-up p50", "ms", "ratio <= 0.75", BEFORE),), scripts("zookeeper", "zookeeper", 0, 60)),
-)
-ETCD = (Part("pickup", (Goal("pick-up p50", "ms", "ratio <= 0.75", BEFORE),), scripts("etcd", "etcd", 0, 60)),)
+_PICK_UP = (Goal("pick-up p50", "ms", "ratio <= 0.75", BEFORE),)
+ZOOKEEPER = (Part("pickup", _PICK_UP, scripts("zookeeper", "zookeeper", 0, 60, _BESIDE)),)
+ETCD = (Part("pickup", _PICK_UP, scripts("etcd", "etcd", 0, 60, _BESIDE)),)

@@ -55,7 +55,7 @@ PARTS = (
             Goal("claim and consume in 100s", "/s", ">= 20,000"),
             Goal("pick-up p50", "ms", "ratio <= 1", "Huey"),
         ),
-        scripts("redis", "redis", 10_000, 40, {"BullMQ": 1.0, "Huey": 0.3}),
+        scripts("redis", "redis", 10_000, 40, {"BullMQ": 1.0, "Huey": 0.3, BEFORE: 1.0}),
     ),
     Part("processes", (Goal("drain", "/s", "ratio >= 1.3", "1 process", "2 processes"),), _processes),
     Part("idle", (Goal(_IDLE, "% of a core", "<= 1"),), _idle),

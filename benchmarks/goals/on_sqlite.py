@@ -45,7 +45,7 @@ def _batches(setting: Setting) -> Iterator[Sides]:
 
 
 PARTS = (
-    Part("pickup", (Goal("pick-up p50", "ms", "<= 2"),), scripts(_STORE, "cli", 0, 60)),
+    Part("pickup", (Goal("pick-up p50", "ms", "<= 2"),), scripts(_STORE, "", 0, 60, {})),
     Part("idle", (Goal(_IDLE, "% of a core", "<= 1"),), _idle),
     Part(
         "batches", (Goal(_POSTS, "/s", "ratio >= 0.5", _BESIDE), Goal(_PAIRS, "/s", "ratio >= 0.5", _BESIDE)), _batches

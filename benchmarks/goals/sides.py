@@ -23,13 +23,13 @@ _SETTLE = 15.0
 
 
 def scripts(
-    store: str, extra: str, count: int, pings: int, peers: dict[str, float] | None = None
+    store: str, extra: str, count: int, pings: int, beside: dict[str, float]
 ) -> Callable[[Setting], AbstractContextManager[Sides]]:
-    """Measure as ``python -m benchmarks peers`` does: the board, these peers, and the board of another checkout.
+    """Measure as ``python -m benchmarks peers`` does: the board, and peers or the board of another checkout.
 
     :param count: how many jobs; 0 measures no rates.
     :param pings: how many jobs are picked up; 0 measures no pick-ups.
-    :param peers: what share of the jobs each gets.
+    :param beside: what share of the jobs each of them gets.
     """
 
     @contextmanager
@@ -41,9 +41,8 @@ def scripts(
                 sizes = [str(setting.scaled(int(size)) if size else 0) for size in (count * peer.share, pings)]
                 return partial(run_script, peer, store, [uri, *sizes], setting.core)
 
-            measured = [JOBBOARD, *_peers_of(store, peers)] if peers else [JOBBOARD]
-            found = {peer.name: side(peer, uri) for peer in measured}
-            if setting.against is not None:
+            found = {peer.name: side(peer, uri) for peer in (JOBBOARD, *_peers_of(store, beside))}
+            if BEFORE in beside and setting.against is not None:
                 # It may not read what this checkout writes.
                 own = stack.enter_context(STORES[store].space()).uri
                 found[BEFORE] = side(board_of(setting.against, extra), own)
@@ -53,6 +52,8 @@ def scripts(
 
 
 def _peers_of(store: str, shares: dict[str, float]) -> Iterator[Peer]:
+    if not shares.keys() - {BEFORE}:
+        return
     for peer in importlib.import_module(f"benchmarks.peers.on_{store}").PEERS:
         if peer.name in shares:
             yield replace(peer, share=shares[peer.name])

@@ -10,6 +10,7 @@ PEERS = [
         ("procrastinate",),
         "64 coroutines, LISTEN, jobs kept",
         Promises("not fenced", "one waiting job, by its lock", "held until a task of the user's frees it"),
+        share=0.1,
     ),
     Peer(
         "PgQueuer",
