@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
-import redis
-
+from benchmarks.boards import claim_and_consume, post
 from benchmarks.goals.goal import BEFORE, Goal, Part, Setting, Sides
 from benchmarks.goals.sides import a_second, idle_conductors, scripts, telling
 from benchmarks.processes import drain_by
 from benchmarks.stores import STORES
 
+_LEAN = "lean scripts"
+_PAIR = "CPU of the server for a pair in batches"
 _IDLE = "CPU of the server by 100 idle conductors"
 
 
-def _cpu_of(uri: str) -> float:
-    """Return the seconds of CPU that a server has had."""
-    with redis.Redis.from_url(uri) as client:
-        told = client.info("cpu")
-    return float(told["used_cpu_user"]) + float(told["used_cpu_sys"])
+@contextmanager
+def _batches(setting: Setting) -> Iterator[Sides]:
+    size = max(100, setting.scaled(10_000))
+    with STORES["redis"].space() as space, space.open("batches") as board, space.lean() as lean:
+
+        def cost(post: Callable[[int, int], int], pair: Callable[[int, int], int]) -> float:
+            """Return the microseconds of the server's CPU for each pair."""
+            post(size, 100)
+            before = space.server_cpu()
+            pair(size, 100)
+            return (space.server_cpu() - before) / size * 1e6
+
+        yield {
+            "jobboard": telling(_PAIR, lambda: cost(partial(post, board), partial(claim_and_consume, board))),
+            _LEAN: telling(_PAIR, lambda: cost(lean.post, lean.claim_and_consume)),
+        }
 
 
 @contextmanager
@@ -30,7 +43,7 @@ def _idle(setting: Setting) -> Iterator[Sides]:
 
         def cost() -> float:
             """Return the percents of a core that the conductors add to what a server takes by itself."""
-            return 100 * a_second(lambda: _cpu_of(full.uri) - _cpu_of(empty.uri), 10 * setting.scale)
+            return 100 * a_second(lambda: full.server_cpu() - empty.server_cpu(), 10 * setting.scale)
 
         yield {"jobboard": telling(_IDLE, cost)}
 
@@ -57,6 +70,7 @@ PARTS = (
         ),
         scripts("redis", "redis", 10_000, 40, {"BullMQ": 1.0, "Huey": 0.3, BEFORE: 1.0}),
     ),
+    Part("batches", (Goal(_PAIR, "us", "<= 30 or ratio <= 1.07", _LEAN),), _batches),
     Part("processes", (Goal("drain", "/s", "ratio >= 1.3", "1 process", "2 processes"),), _processes),
     Part("idle", (Goal(_IDLE, "% of a core", "<= 1"),), _idle),
 )
