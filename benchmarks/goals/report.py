@@ -52,10 +52,10 @@ def print_json(outcome: Outcome) -> None:
     goal = outcome.goal
     told = {"store": outcome.store, "what": goal.what, "side": goal.side, "aim": goal.aim, "verdict": outcome.verdict}
     if outcome.values:
-        told |= {"value": _median(outcome.values), "unit": goal.unit, "quartiles": quartiles_of(outcome.values)[::2]}
-        told["rounds"] = len(outcome.values)
+        told |= {"value": _median(outcome.values), "unit": goal.unit, "rounds": outcome.values}
     if outcome.limits:
         told |= {"beside": goal.beside, "limit": _median(outcome.limits), "ratio": _median(outcome.ratios)}
+        told["rounds beside"] = outcome.limits
     print(json.dumps(told), flush=True)
 
 
