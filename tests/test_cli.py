@@ -303,6 +303,13 @@ class TestProcess:
                 assert f"jobboard {' '.join(words)}" in jobboard(*words, "--help")
                 assert "Examples:" in jobboard(*words, "--help")
 
+    def test_what_help_lists_is_what_commands_say_of_themselves(self) -> None:
+        from jobboard.cli.app import cli
+        from jobboard.cli.commands import summary_of
+
+        for name, command in cli.commands.items():
+            assert summary_of(name) == command.get_short_help_str(limit=1000)
+
     def test_a_reader_that_goes_away_is_no_traceback(self, uri: str, board: JobBoard) -> None:
         board.post_many([Posting("a" * 200)] * 200)
         command = f"{sys.executable} -m jobboard ls --limit 0 | head -1"

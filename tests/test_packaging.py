@@ -45,6 +45,7 @@ def test_type_checkers_see_the_names_that_are_imported_when_used() -> None:
         ("import jobboard", {"dataclasses", "msgpack", "jobboard.errors", "jobboard.board"}),
         ("import jobboard; jobboard.fetch", {"zoneinfo", "jobboard.conductor", "jobboard.schedules"}),
         ("import jobboard.cli.app", {"rich", "msgpack", "jobboard.board", "jobboard.conductor", "jobboard.schedules"}),
+        ("from jobboard.cli.app import run; run(['--help'])", {"jobboard.cli.operating", "jobboard.backends.rows"}),
     ],
 )
 def test_what_takes_long_to_import_is_imported_when_used(code: str, heavy: set[str]) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import MutableMapping
 
 import click
 from click.shell_completion import shell_complete
 
-from jobboard.cli import booking, conducting, doctoring, judging, measuring, operating, producing, serving, watching
+from jobboard.cli.commands import Commands
 from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -36,14 +35,12 @@ Exit status:
   70 a bug in jobboard, 130 interrupted
 """
 
-_SCHEDULE_EXAMPLES = """\
-  jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin
-  jobboard schedule ls
-  jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
-
 
 @click.group(
-    "jobboard", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    "jobboard",
+    cls=Commands,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(
     "--board",
@@ -63,36 +60,6 @@ def cli(context: click.Context, uri: str | None, name: str | None, config: str |
     output.json = as_json
     context.obj = Session(uri, name, output)
     context.obj.config = config
-
-
-class ScheduleGroup(click.Group):
-    """Imports its commands when one is asked for: triggers and time zones take longer than all other imports."""
-
-    @property
-    def commands(self) -> MutableMapping[str, click.Command]:
-        from jobboard.cli import scheduling
-
-        return {command.name or "": command for command in scheduling.COMMANDS}
-
-    @commands.setter
-    def commands(self, commands: MutableMapping[str, click.Command]) -> None:
-        """Ignore the commands that click's constructor sets: none."""
-
-
-for module in (producing, doctoring, judging, measuring, watching, operating, conducting, serving):
-    for command in module.COMMANDS:
-        cli.add_command(command)
-cli.add_command(
-    ScheduleGroup("schedule", help="Schedules: what is posted when.", epilog=f"\b\nExamples:\n{_SCHEDULE_EXAMPLES}")
-)
-book_group = click.Group(
-    "book",
-    help="Logbooks: what jobs write down for those who go on.",
-    epilog="\b\nExamples:\n  jobboard book ls\n  jobboard book show 3f2a --details",
-)
-for command in booking.COMMANDS:
-    book_group.add_command(command)
-cli.add_command(book_group)
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:

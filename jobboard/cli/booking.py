@@ -47,4 +47,11 @@ def rm(session: Session, book: str, yes: bool) -> None:
     session.output.report({"uuid": uuid}, f"logbook {uuid} is deleted")
 
 
-COMMANDS = (ls, show, rm)
+COMMANDS = (
+    click.Group(
+        "book",
+        commands=[ls, show, rm],
+        help="Logbooks: what jobs write down for those who go on.",
+        epilog="\b\nExamples:\n  jobboard book ls\n  jobboard book show 3f2a --details",
+    ),
+)

@@ -107,4 +107,16 @@ def export(session: Session) -> None:
     session.output.data(to_file(session.board().schedules.export()))
 
 
-COMMANDS = (*schedule_changing.COMMANDS, *schedule_importing.COMMANDS, explain, ls, show, next_, export)
+_EXAMPLES = """\
+  jobboard schedule add nightly write-report --cron '0 3 * * *' --tz Europe/Berlin
+  jobboard schedule ls
+  jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
+
+COMMANDS = (
+    click.Group(
+        "schedule",
+        commands=[*schedule_changing.COMMANDS, *schedule_importing.COMMANDS, explain, ls, show, next_, export],
+        help="Schedules: what is posted when.",
+        epilog=f"\b\nExamples:\n{_EXAMPLES}",
+    ),
+)
