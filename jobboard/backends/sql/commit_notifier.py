@@ -127,7 +127,9 @@ class _Sender:
                     self._driver.notify(self._connection.cursor(), channel)
         except (BoardUnavailable, self._driver.error) as error:
             self.close()
-            logger.warning("%s: can't notify other processes, which look once a second: %s", self._driver.where, error)
+            logger.warning(
+                "%s: can't notify other processes, which look from time to time: %s", self._driver.where, error
+            )
             return False
         return True
 

@@ -21,7 +21,8 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.errors import BoardUnavailable
 
 #: Seconds after which to look without being notified: whoever committed may have ended before it notified anybody.
-LOOK_INTERVAL = 1.0
+#: With the heartbeats, an idle conductor makes less than one request a second.
+LOOK_INTERVAL = 1.5
 #: Seconds between two reads of the journal for listeners, since many processes may notify.
 READ_INTERVAL = 0.02
 
