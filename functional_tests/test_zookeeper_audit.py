@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 import uuid as uuids
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
 import pytest
 from harnesses.fixtures import a_harness, a_proxy, a_server
-from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client
+from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, path_of, plain_client
 from kazoo.client import KazooClient
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
@@ -37,12 +37,7 @@ with jobboard.backend(sys.argv[2], sys.argv[1]) as board:
 server = a_server(ZooKeeperServer)
 harness = a_harness(ZooKeeperHarness)
 proxy = a_proxy()
-
-
-@pytest.fixture
-def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    with plain_client(server.uri) as client:
-        yield client
+operator = a_plain_client()
 
 
 def blobs_of(board: JobBoard, operator: KazooClient) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
-from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
+from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, path_of, root_of
 from kazoo.client import KazooClient
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
@@ -26,13 +25,7 @@ server = a_server(ZooKeeperServer)
 harness = a_harness(ZooKeeperHarness)
 proxy = a_proxy()
 behind = a_harness_behind(ZooKeeperHarness)
-
-
-@pytest.fixture
-def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    """A client of kazoo's own, by which somebody writes past the board."""
-    with plain_client(server.uri) as client:
-        yield client
+operator = a_plain_client()
 
 
 # -- damaged -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from harnesses.fixtures import a_harness, a_server
-from harnesses.zookeeper_harness import ZooKeeperHarness, plain_client
+from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, plain_client
 from kazoo.client import KazooClient
 from servers.zookeeper_servers import ZooKeeperServer
 
@@ -19,12 +19,7 @@ LONG = 600.0
 
 server = a_server(ZooKeeperServer)
 harness = a_harness(ZooKeeperHarness)
-
-
-@pytest.fixture
-def lent(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    with plain_client(server.uri) as client:
-        yield client
+lent = a_plain_client()
 
 
 @pytest.fixture

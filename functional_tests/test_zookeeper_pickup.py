@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgpack
 import pytest
 from harnesses.fixtures import a_harness, a_server
-from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
+from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, path_of, root_of
 from kazoo.client import KazooClient
 from servers.zookeeper_servers import ZooKeeperServer
 
@@ -21,12 +20,7 @@ LONG = 600.0
 
 server = a_server(ZooKeeperServer)
 harness = a_harness(ZooKeeperHarness)
-
-
-@pytest.fixture
-def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    with plain_client(server.uri) as client:
-        yield client
+operator = a_plain_client()
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
 import pytest
 from harnesses.fixtures import a_harness, a_server
-from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client, root_of
+from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, path_of, root_of
 from kazoo.client import KazooClient
 from servers.zookeeper_servers import ZooKeeperServer
 
@@ -46,12 +46,7 @@ BAD_BYTES = [
 
 server = a_server(ZooKeeperServer)
 harness = a_harness(ZooKeeperHarness)
-
-
-@pytest.fixture
-def operator(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    with plain_client(server.uri) as client:
-        yield client
+operator = a_plain_client()
 
 
 CALLS: dict[str, Callable[[JobBoard, str], object]] = {

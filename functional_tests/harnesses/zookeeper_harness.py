@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pytest
 from kazoo.client import KazooClient
 
 from jobboard.backends.address import Address
@@ -28,6 +30,17 @@ def plain_client(uri: str) -> Iterator[KazooClient]:
     finally:
         client.stop()
         client.close()
+
+
+def a_plain_client() -> Any:
+    """Return a fixture: a client of kazoo's own for the suite's ``server``, by which somebody writes past the board."""
+
+    @pytest.fixture
+    def client(server: Any) -> Iterator[KazooClient]:
+        with plain_client(server.uri) as client:
+            yield client
+
+    return client
 
 
 def path_of(board: JobBoard, uuid: str) -> str:
