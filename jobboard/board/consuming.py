@@ -70,7 +70,7 @@ class Consuming:
         :raises NotFound: there is no such job.
         """
         uuid = self._handles.uuid_of(job)
-        claim = self._claim_request(who, expiry)
+        claim = ClaimRequest(check_text("who", who), _claim_id(), self._expiry_of(expiry))
         row = self._client.call(self._backend.claim, uuid, claim)
         if row is None:
             raise NotFound(f"no job {uuid} on board {self._client.name!r}")
@@ -301,9 +301,6 @@ class Consuming:
 
     def _expiry_of(self, expiry: float | None) -> float:
         return self._client.expiry if expiry is None else check_expiry(expiry)
-
-    def _claim_request(self, who: str, expiry: float | None) -> ClaimRequest:
-        return ClaimRequest(check_text("who", who), _claim_id(), self._expiry_of(expiry))
 
     def _claim_batch(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:
         """After a lost reply, look for what was claimed before claiming any more."""

@@ -11,6 +11,10 @@ from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Returning, Statement
 
 
+class LongPath(Exception):
+    """Undoes what a fast path has done in a transaction, since it met something unusual."""
+
+
 class BoardStatus(NamedTuple):
     """Whether claims or delays are over, and whether anything is paused."""
 

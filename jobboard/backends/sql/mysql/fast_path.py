@@ -41,6 +41,7 @@ from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import NEXT_TOKEN, next_token, row_of
+from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable
 
 # Not by SET, which would lock what it reads.
@@ -119,10 +120,6 @@ MAX_NAMES = 100
 UNKNOWN_TIME = 0.0
 
 
-class _LongPath(Exception):
-    """Undoes what the fast path has done, since it met something unusual."""
-
-
 class _FastTransactions:
     """Transactions that begin together with their first statement."""
 
@@ -161,7 +158,7 @@ class MysqlPosting(Posting):
         try:
             with self._fast.write() as transaction:
                 _post(transaction, rows)
-        except _LongPath:
+        except LongPath:
             return super().post(rows)
         except BoardUnavailable as error:
             if code_of(error.__cause__) not in (NO_NULL, DUPLICATE, LOCK_TIMEOUT):
@@ -192,9 +189,9 @@ class MysqlClaiming(Claiming):
             with self._fast.write_with_status() as transaction:
                 rows = _heads(transaction, names, limit)
                 if not rows and transaction.row(STATUS) != (0,):
-                    raise _LongPath
+                    raise LongPath
                 return _claim(transaction, claim, rows)
-        except _LongPath:
+        except LongPath:
             return super().claim_next(claim, names, limit)
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
@@ -212,7 +209,7 @@ class MysqlClaiming(Claiming):
             self._transactions.notify(False)
             return [job_of(tuple(row))]
         if status:
-            raise _LongPath
+            raise LongPath
         return []
 
 
@@ -246,7 +243,7 @@ def _post(transaction: MysqlTransaction, rows: Sequence[NewJob]) -> None:
         for new in rows
     ]
     if sum(map(len, values)) > MAX_TEXT:
-        raise _LongPath
+        raise LongPath
     lines = [
         f",({board},@jobboard_id+{number}*@@auto_increment_increment,'POSTED',@jobboard_now)"
         for number in range(1, len(rows))

@@ -21,7 +21,7 @@ from jobboard.backends.sql.rows import stored_integer
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.states import JobState
 
@@ -60,10 +60,6 @@ FROM json_each(:uuids) AS listed CROSS JOIN jobboard_jobs AS job ON board = :boa
 )
 
 
-class _LongPath(Exception):
-    """Undoes what the fast path has done, since it met something unusual."""
-
-
 class SqlitePosting(Posting):
     """Posts without looking for uuids and keys before.
 
@@ -78,7 +74,7 @@ class SqlitePosting(Posting):
             return super().post(rows)
         try:
             return self._post(rows)
-        except _LongPath:
+        except LongPath:
             return super().post(rows)
 
     def _post(self, rows: Sequence[NewJob]) -> list[Posted]:
@@ -89,7 +85,7 @@ class SqlitePosting(Posting):
             for job, new in zip(jobs, rows, strict=True):
                 lifecycle.post(job, new, now)
             if transaction.run_each(POST, [_values_of(job, transaction.board) for job in jobs]) != len(jobs):
-                raise _LongPath
+                raise LongPath
             # Without other writers their numbers follow one another.
             ((last,),) = transaction.rows(LAST_POSTED)
             first = last - len(jobs) + 1
@@ -127,7 +123,7 @@ class SqliteClaimedJobs(ClaimedJobs):
             return super().consume(ends)
         try:
             self._consume(ends)
-        except _LongPath:
+        except LongPath:
             return super().consume(ends)
         return [Verdict.DONE] * len(ends)
 
@@ -140,5 +136,5 @@ class SqliteClaimedJobs(ClaimedJobs):
                 for end in ends
             )
             if transaction.run_each(CONSUME, values) != len(ends):
-                raise _LongPath
+                raise LongPath
             transaction.run(CONSUME_LINES, uuids=transaction.list_of(end.fence.uuid for end in ends))
