@@ -46,10 +46,12 @@ def board(backend: ThreadsOf) -> Iterator[JobBoard]:
 
 @pytest.mark.parametrize("executor", ["asyncio", "thread"])
 def test_what_a_handler_awaits_never_blocks_its_loop(board: JobBoard, backend: ThreadsOf, executor: str) -> None:
-    handlers, loops = Handlers(), set[threading.Thread]()
+    handlers, requesters, loops = Handlers(), set[threading.Thread](), set[threading.Thread]()
 
     @handlers.handler("work")
     async def work(job: AsyncRunningJob) -> str:
+        # The loop may run in the thread that claimed the job: only what is requested from here on counts.
+        backend.threads.clear()
         loops.add(threading.current_thread())
         await job.progress(1, 2, "half")
         await job.checkpoint_state({"at": 1})
@@ -62,6 +64,7 @@ def test_what_a_handler_awaits_never_blocks_its_loop(board: JobBoard, backend: T
         assert (claimed, job.checkpoint, job.lost, job.cancelled) == (posted, {"at": 1}, False, False)
         await job.board.consume(claimed, "me")
         await job.complete(await job.board.job_count)
+        requesters.update(backend.threads)
         return "dropped"
 
     with conducting(board, handlers, executor=executor):
@@ -69,7 +72,8 @@ def test_what_a_handler_awaits_never_blocks_its_loop(board: JobBoard, backend: T
         assert job.wait(PATIENCE), job.record
     assert (job.result, job.checkpoint, job.book and job.book.meta) == (1, {"at": 1}, {"seen": True})
     assert loops
-    assert loops.isdisjoint(backend.threads)
+    assert requesters
+    assert loops.isdisjoint(requesters)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
