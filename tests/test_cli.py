@@ -176,7 +176,7 @@ class TestLooking:
             eventually(is_told, within=60, every=0.1)
             assert json.loads(told.read_text().splitlines()[0])["name"] == "seen"
             watcher.send_signal(signal.SIGINT)
-            _, err = watcher.communicate(timeout=10)
+            _, err = watcher.communicate(timeout=60)
             assert (watcher.returncode, err) == (130, "")
         finally:
             watcher.kill()
@@ -328,7 +328,7 @@ class TestProcess:
             assert job.wait(30)
             assert job.result == 42
             conductor.send_signal(signal.SIGTERM)
-            out, err = conductor.communicate(timeout=20)
+            out, err = conductor.communicate(timeout=60)
             assert (conductor.returncode, board.entities()) == (0, [])
             assert "works on board 'test'" in out
             assert "Traceback" not in err

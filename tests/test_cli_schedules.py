@@ -31,7 +31,7 @@ def running(*arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Pop
     try:
         yield child
         child.send_signal(signal.SIGTERM)
-        out, err = child.communicate(timeout=20)
+        out, err = child.communicate(timeout=60)
         assert (child.returncode, "Traceback" in err) == (0, False), err
         assert "on board 'test'" in out
     finally:

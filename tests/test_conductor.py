@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from helpers import work
+from helpers.conducting import until_begun
 
 from jobboard import (
     ClaimLost,
@@ -232,8 +233,8 @@ class TestRenewal:
     def test_no_handler_keeps_the_other_claims_from_their_renewal(
         self, board: JobBoard, conduct: NewConductor, executor: str, name: str
     ) -> None:
-        conduct(executor, concurrency=2, expiry=0.6)
-        selfish, other = board.post(name, details={"seconds": 2}), board.post("sleep", details={"seconds": 1.5})
+        conduct(executor, concurrency=2, expiry=1.5)
+        selfish, other = board.post(name, details={"seconds": 3}), board.post("sleep", details={"seconds": 2.5})
         assert selfish.wait(30)
         assert other.wait(30)
         for job in (selfish, other):
@@ -329,7 +330,7 @@ class TestWork:
         conductor = Conductor("test", board, handlers)
         conductor.start()
         job, untouched = board.post("gate"), board.post("gate")
-        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        until_begun(conductor, job)
         stopped: list[bool] = []
         stopper = threading.Thread(target=lambda: stopped.append(conductor.stop(timeout=10)))
         stopper.start()

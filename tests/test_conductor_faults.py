@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from helpers.conducting import conducting, lossy_board, state_of
+from helpers.conducting import conducting, lossy_board, state_of, until_begun
 from helpers.odd_values import ODD_ERRORS, ODD_RESULTS
 
 from jobboard import (
@@ -208,12 +208,12 @@ class TestHandlersFaults:
         handlers.add("wait", wait)
         with conducting(board, handlers, concurrency=2, expiry=3600) as conductor:
             job = board.post("wait")
-            eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+            until_begun(conductor, job)
             conductor._run._renewer._unsubscribe()
             board.release(job, reason="a test")
             assert job.wait(10)
             assert job.result == "done under token 2"
-            eventually(lambda: lost == [1], 5)
+            eventually(lambda: lost == [1])
 
     def test_a_handler_sees_the_record_of_its_claim_and_the_board(self, board: JobBoard, handlers: Handlers) -> None:
         def look(job: RunningJob) -> object:
@@ -247,7 +247,7 @@ class TestTheStoresFaults:
             handlers.add("fail", lambda job: 1 / 0, max_attempts=2, backoff=QUICK)
             handlers.add("long", lambda job: eventually(lambda: not backend.armed))
             backend.lose(primitive, "refused", times=2)
-            with conducting(board, handlers, expiry=0.9, concurrency=3):
+            with conducting(board, handlers, expiry=3.0, concurrency=3):
                 jobs = board.post_many([Posting("long"), Posting("echo"), Posting("fail")])
                 ends = [JobState.COMPLETE, JobState.COMPLETE, JobState.TRASHED]
                 eventually(lambda: [state_of(board, job) for job in jobs] == ends)
@@ -331,9 +331,11 @@ class TestRequests:
         with lossy_board() as (board, backend):
             board.post("echo")
             backend.inner.claim_next = lambda *_: []  # type: ignore[method-assign]
+            began = time.monotonic()
             with conducting(board, handlers):
+                eventually(lambda: backend.calls["claim_next"] > 2)
                 assert not threading.Event().wait(0.3)
-            assert 2 < backend.calls["claim_next"] < 60
+            assert backend.calls["claim_next"] < 200 * (time.monotonic() - began)
 
     def test_many_reports_of_progress_are_few_requests(self, handlers: Handlers) -> None:
         def report(job: RunningJob) -> None:
@@ -342,9 +344,10 @@ class TestRequests:
                 job.progress(until)
 
         handlers.add("report", report)
+        began = time.monotonic()
         with lossy_board() as (board, backend), conducting(board, handlers):
             assert board.post("report").wait(10)
-            assert backend.calls["extend"] <= 2
+            assert backend.calls["extend"] <= 2 + 2 * (time.monotonic() - began)
 
 
 def test_a_cancel_and_a_release_reach_the_handler_at_once(board: JobBoard, handlers: Handlers) -> None:
@@ -365,10 +368,10 @@ def test_a_cancel_and_a_release_reach_the_handler_at_once(board: JobBoard, handl
         conductor = Conductor("test", board, handlers, expiry=3600)
         conductor.start()
         job = board.post(name)
-        eventually(lambda job=job: state_of(board, job) is JobState.CLAIMED)
+        until_begun(conductor, job)
         board.pause(name)
         tell(board, job)
-        assert seen.wait(1)
+        assert seen.wait(10)
         assert conductor.stop(timeout=10)
 
 

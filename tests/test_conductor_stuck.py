@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from helpers.conducting import conducting, state_of
+from helpers.conducting import conducting, state_of, until_begun
 
 from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
 from jobboard.operate.views import owners
@@ -113,7 +113,7 @@ class TestTheBound:
             eventually(lambda: stuck(conductor) == 1)
             began = time.monotonic()
             assert conductor.stop(timeout=30) is False
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
 
     def test_it_ends_itself_if_told_to(self, board: JobBoard, handlers: Handlers, executor: str) -> None:
         with conducting(board, handlers, executor, grace=0.05, max_stuck=0, on_stuck="exit") as conductor:
@@ -129,12 +129,12 @@ class TestTheBound:
     ) -> None:
         with conducting(board, handlers, executor, grace=0.05) as conductor:
             cancelled = board.post("hang on")
-            eventually(lambda: state_of(board, cancelled) is JobState.CLAIMED)
+            until_begun(conductor, cancelled)
             assert board.cancel(cancelled) is False
             eventually(lambda: stuck(conductor) == 1)
             eventually(lambda: board.job_count == 0)
             broken = board.post("hang on")
-            eventually(lambda: state_of(board, broken) is JobState.CLAIMED)
+            until_begun(conductor, broken)
             board.trash(broken, "operator", reason="a test", force=True)
             eventually(lambda: stuck(conductor) == 2)
 
@@ -178,7 +178,7 @@ def test_a_handler_that_blocks_its_loop_holds_up_no_other_for_ever(
     handlers.add("pass", pass_by)
     with conducting(board, handlers, "asyncio", concurrency=4, grace=0.05) as conductor:
         innocent = board.post("innocent")
-        eventually(lambda: state_of(board, innocent) is JobState.CLAIMED)
+        until_begun(conductor, innocent)
         blocking, new = board.post("block"), board.post("pass")
         assert new.wait(10), "others have a new loop"
         assert innocent.wait(10), "and who shared the old one is run again"

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
-from helpers.conducting import conducting, state_of
+from helpers.conducting import conducting, state_of, until_begun
 
 from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
 from jobboard.operate.why import why
@@ -57,9 +57,9 @@ def test_a_cancel_reaches_an_await_and_its_cleanup_runs(board: JobBoard, handler
             cleaned.set()
 
     handlers.add("hold", hold)
-    with conducting(board, handlers, "asyncio"):
+    with conducting(board, handlers, "asyncio") as conductor:
         job = board.post("hold")
-        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        until_begun(conductor, job)
         assert board.cancel(job) is False
         assert cleaned.wait(10)
         eventually(lambda: board.job_count == 0)
@@ -126,9 +126,9 @@ def test_a_handler_that_swallows_its_cancel_holds_up_no_other(board: JobBoard, h
         return "finished all the same"
 
     handlers.add("swallow", swallow)
-    with conducting(board, handlers, "asyncio", concurrency=2, expiry=0.3):
+    with conducting(board, handlers, "asyncio", concurrency=2, expiry=0.3) as conductor:
         job = board.post("swallow")
-        eventually(lambda: state_of(board, job) is JobState.CLAIMED)
+        until_begun(conductor, job)
         board.cancel(job)
         assert board.post("echo").wait(10)
         gate.set()

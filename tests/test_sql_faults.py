@@ -141,7 +141,7 @@ def test_a_lock_that_is_held_for_longer_than_the_busy_timeout(path: Path, backen
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="locked by another process.*raise busy_timeout") as caught:
             backend.consume([consumption(row)])
-        assert 0.1 <= time.monotonic() - began < 2.0
+        assert 0.1 <= time.monotonic() - began < 4.0
         assert not isinstance(caught.value, ReplyLost)
         # Who only reads isn't in the way, and sees that nothing was changed.
         (seen,) = backend.read([row.uuid])
@@ -185,7 +185,7 @@ def test_opening_gives_up_after_its_timeout(path: Path) -> None:
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="locked by another process"):
             backend.open(0.3)
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < 30.0
 
 
 def test_a_wait_keeps_its_time_while_the_file_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_a_wait_keeps_its_time_while_the_file_is_locked(path: Path, monkeypatch:
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="locked by another process"):
             list(board.wait(0.2))
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < 30.0
         say(process)
         assert list(board.wait(20.0)) == [job]
 

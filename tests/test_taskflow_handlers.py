@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +41,7 @@ def board() -> Iterator[JobBoard]:
     RAN.clear()
     THEN.clear()
     RUNNING.clear()
-    with backend("flows", "memory://") as board:
+    with backend("flows", f"memory://{uuid.uuid4().hex}") as board:
         yield board
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 #: Long enough for a loaded machine; a right answer never takes it.
-DEADLINE = 10.0
+DEADLINE = 30.0
 
 _Value = TypeVar("_Value")
 

@@ -38,7 +38,7 @@ from jobboard.testing.plain_store import PlainStore
 #: The difference of times that is none, in seconds.
 NEAR = 60.0
 #: For how long a store may take until its answers, or its events, are those of the rules, in seconds.
-PATIENCE = 5.0
+PATIENCE = 30.0
 QUIET = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from jobboard import Conductor, Handlers, Job, JobBoard, JobState
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
-from jobboard.testing import LossyBackend
+from jobboard.testing import LossyBackend, eventually
 
 
 @contextmanager
@@ -34,3 +34,10 @@ def lossy_board(patience: float = 0.05) -> Iterator[tuple[JobBoard, LossyBackend
 
 def state_of(board: JobBoard, job: Job) -> JobState:
     return board.get(job.uuid).record.state
+
+
+def until_begun(conductor: Conductor, job: Job) -> None:
+    """Wait until the job's handler runs. A job is claimed a moment before; what loses it by then is never run."""
+    run = conductor._run
+    assert run is not None
+    eventually(lambda: any(each.job == job and each.began_at is not None for each in run._renewer.held()))

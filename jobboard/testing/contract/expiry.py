@@ -93,8 +93,9 @@ class ExpiryCases(Case):
     @needs(expiry="time")
     def test_the_checkpoint_outlives_the_expiry(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
-        board.claim(job, "alice", 0.5)
+        board.claim(job, "alice", LONG)
         board.checkpoint(job, "alice", {"page": 7})
+        board.extend(job, "alice", SHORT)
         until_expired(board, job)
         assert claim_one(other, "bob").checkpoint == {"page": 7}
 
