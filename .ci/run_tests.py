@@ -1,7 +1,9 @@
-"""Runs tests, and those that failed once more, by themselves: a machine may be slow for a moment.
+"""Runs tests, and those that failed up to twice more: a machine may be slow for a moment.
 
-The arguments are those of pytest. More than three failures, or one in a test that draws its faults by chance, is final.
-What needed its second try is named at the end, as a warning: nothing is hidden.
+The arguments are those of pytest. The second try runs them by themselves, the third one beside the rest of their files,
+as the first one did: who depends on others may fail always in one of the two. More than three failures, or one in a
+test that draws its faults by chance, is final. What needed another try is named at the end, as a warning: nothing is
+hidden, and what fails always fails.
 """
 
 from __future__ import annotations
@@ -22,16 +24,30 @@ FINAL = (
 )  # fmt: skip
 
 
-def main(arguments: list[str]) -> int:
+def run(*arguments: str) -> tuple[int, list[str]]:
+    """Return the status of pytest, and which tests failed."""
     FAILED.unlink(missing_ok=True)
     status = subprocess.call([*PYTEST, *arguments])
-    failed = sorted(json.loads(FAILED.read_text())) if FAILED.exists() else []
-    is_final = any(test.partition("::")[0].endswith(FINAL) for test in failed)
-    if status != 1 or not failed or len(failed) > MAX_FAILED or is_final:
+    return status, sorted(json.loads(FAILED.read_text())) if FAILED.exists() else []
+
+
+def is_final(failed: list[str]) -> bool:
+    """Whether it is no use, or not right, to try again."""
+    files = (test.partition("::")[0] for test in failed)
+    return not 0 < len(failed) <= MAX_FAILED or any(file.endswith(FINAL) for file in files)
+
+
+def main(arguments: list[str]) -> int:
+    status, failed = run(*arguments)
+    if status != 1 or is_final(failed):
         return status
-    status = subprocess.call([*PYTEST, "-n", "0", *failed])
+    first = failed
+    status, failed = run("-n", "0", *failed)
+    if status == 1 and not is_final(failed):
+        options = [each for each in arguments if not Path(each).exists()]
+        status, _ = run(*options, *sorted({test.partition("::")[0] for test in failed}))
     if status == 0:
-        sys.stdout.write("WARNING: these failed at first, and passed by themselves:\n" + "\n".join(failed) + "\n")
+        sys.stdout.write("WARNING: these failed at first, and passed when tried again:\n" + "\n".join(first) + "\n")
     return status
 
 
