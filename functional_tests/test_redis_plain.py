@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgpack
@@ -59,7 +59,7 @@ class Keys:
         self._client.close()
 
 
-def lead(board: JobBoard, uuids: Iterable[str]) -> Iterator[None]:
+def lead(board: JobBoard, uuids: Sequence[str]) -> Iterator[None]:
     """Post, claim and consume, one by one and in batches, with all that is plain and some things that are not."""
     priorities = [JobPriority.LOW, JobPriority.VERY_HIGH, JobPriority.NORMAL, JobPriority.NORMAL, JobPriority.HIGH] * 2
     postings = [
@@ -77,6 +77,8 @@ def lead(board: JobBoard, uuids: Iterable[str]) -> Iterator[None]:
     board.checkpoint(one, "alice", [1])
     assert board.consume_many([two, three], "alice", results=["done", None]) == [None, None]
     yield None
+    # While claims hold: a new one, a repeat of it, and one of what is consumed.
+    yield from (None for each in (uuids[10], uuids[10], two.uuid) if board.post("resize", uuid=each))
     yield from (None for job in (one, four) if board.consume(job, "alice") is None)
     board.claim_next("alice", limit=100, expiry=LONG)
     yield None
@@ -87,10 +89,10 @@ def lead(board: JobBoard, uuids: Iterable[str]) -> Iterator[None]:
 def test_a_plain_path_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
     plain, heard = harness.board(), harness.board()
     heard.subscribe(lambda event: None, set(EventKind))
-    uuids = [str(uuid.uuid4()) for _ in range(10)]
+    uuids = [str(uuid.uuid4()) for _ in range(11)]
     steps = 0
     for _ in zip(lead(plain, uuids), lead(heard, uuids), strict=True):
         steps += 1
         assert dict(Keys(server, plain).items()) == dict(Keys(server, heard).items())
-    assert steps == 12
+    assert steps == 15
     assert plain.audit() == []

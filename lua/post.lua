@@ -14,8 +14,15 @@
 -- include: post_plainly
 
 local sent = {cmsgpack.unpack(ARGV[1])}
-local answer = post_plainly(sent)
+local answer, is_awaited = post_plainly(sent)
+if answer and not is_awaited then
+  return answer
+end
+
+-- include: waiters
+
 if answer then
+  wake_waiters({[sent[2]] = #ARGV - 1}, {})
   return answer
 end
 

@@ -53,7 +53,7 @@ end
 
 local function claim_plainly(request)
   local who, claim_id, expiry, limit, names = request[1], request[2], request[3], request[4], request[5]
-  if not expiry or expiry < SOON or is_busy('CLAIMED') then
+  if not expiry or expiry < SOON or is_due() or is_heard('CLAIMED') then
     return
   end
   local wanted = ready_names(names, limit)

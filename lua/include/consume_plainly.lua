@@ -69,7 +69,7 @@ local function consume_plainly(ends)
     end
     uuids[number], owners[number], answers[number], seen[uuid] = uuid, key('owner', uuid), 'DONE', true
   end
-  if is_busy('CONSUMED') or redis.call('EXISTS', unpack(owners)) < #owners then
+  if is_due() or is_heard('CONSUMED') or redis.call('EXISTS', unpack(owners)) < #owners then
     return
   end
 

@@ -1,22 +1,27 @@
 -- include: plain
--- include: waiters
+-- include: record
 -- The plain case of post_jobs.lua: new jobs of one name, without keys and delays. `sent` has the parts of all items,
--- one after the other.
+-- one after the other. Returns the answer, and whether somebody waits for jobs. What it does not need is not
+-- included: to make tables and functions costs more than the commands.
 
 local POSTING_PARTS = 8
 
 local function post_plainly(sent)
   -- luacheck: ignore 311
-  local count, name, uuids, seen, done = #ARGV - 1, sent[2], {}, {}, {}
+  local count, name, uuids, seen = #ARGV - 1, sent[2], {}, {}
+  -- One look tells of most boards that they have nothing of what is asked for below.
+  local unusual = {key('waiters'), key('leases'), key('delayed')}
   for index = 1, count do
     local at = POSTING_PARTS * index
     local uuid = sent[at - 7]
     if sent[at - 6] ~= name or sent[at - 4] or sent[at - 2] or sent[at - 1] or seen[uuid] then
       return
     end
-    uuids[index], seen[uuid], done[index] = uuid, true, key('done', uuid)
+    uuids[index], seen[uuid], unusual[index + 3] = uuid, true, key('done', uuid)
   end
-  if is_busy('POSTED') or redis.call('EXISTS', unpack(done)) > 0 then
+  local found = redis.call('EXISTS', unpack(unusual))
+  local awaited = found > 0 and redis.call('EXISTS', unusual[1]) or 0
+  if found > awaited and (is_due() or redis.call('EXISTS', unpack(unusual, 4)) > 0) or is_heard('POSTED') then
     return
   end
   for _, known in ipairs(redis.call('HMGET', key('records'), unpack(uuids))) do
@@ -57,11 +62,10 @@ local function post_plainly(sent)
   end
   redis.call('HSET', key('records'), unpack(records))
   redis.call('HSET', key('listings'), unpack(postings))
-  redis.call('ZADD', state_index('UNCLAIMED', name), unpack(places))
+  redis.call('ZADD', key('ready', name), unpack(places))
   if redis.call('ZADD', key('heads'), 'LT', head, name) > 0 then
     -- The name of a head is known already.
     redis.call('ZADD', key('names'), 'NX', '0', name)
   end
-  wake_waiters({[name] = count}, {})
-  return {now, sequence}
+  return {now, sequence}, awaited > 0
 end

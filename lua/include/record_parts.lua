@@ -1,4 +1,4 @@
--- include: record
+-- include: read_record
 -- A record in parts, for the plain case: the head (its first six fields, which claims and ends don't change), the field
 -- `modified`, the middle (the other fields) and the history. Most jobs of a batch have the same middle, so only the
 -- first one is read field by field and packed anew, which takes several times as long as comparing and copying bytes.

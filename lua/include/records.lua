@@ -1,4 +1,4 @@
--- include: record
+-- include: read_record
 -- include: prelude
 -- Jobs are loaded once, changed as tables, and written back by `write_back` of writeback.lua.
 --
