@@ -87,12 +87,12 @@ def test_a_stopped_conductor_that_wakes_up_late_ends_nothing(
     start: Start, uri: str, board: JobBoard, diary: Path
 ) -> None:
     slow = conductor(start, uri)
-    job = board.post("step", details={"diary": str(diary), "seconds": 0.5})
+    job = board.post("step", details={"diary": str(diary), "seconds": 2.0})
     eventually(lambda: lines_of(diary), 20)
     stop_outside_of_a_transaction(slow, uri)
     late_token = board.get(job.uuid).record.token
     late_owner = board.get(job.uuid).record.owner or ""
-    eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED, 10)
+    eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED)
     quick = conductor(start, uri)
     assert job.wait(60)
     winner = board.get(job.uuid).record
@@ -174,10 +174,9 @@ def test_sigterm_drains_and_a_second_signal_ends_at_once(start: Start, uri: str,
     hasty = conductor(start, uri, "--drain", "60")
     board.post("step", details={"diary": str(diary), "seconds": 60})
     eventually(lambda: len(lines_of(diary)) == 3, 20)
-    hasty.send_signal(signal.SIGTERM)
-    threading.Event().wait(0.3)  # two signals at once would be one
-    hasty.send_signal(signal.SIGTERM)
-    assert hasty.wait(10) == 128 + signal.SIGTERM
+    # Two signals at once would be one.
+    eventually(lambda: hasty.send_signal(signal.SIGTERM) or hasty.poll() is not None, every=0.3)  # type: ignore[func-returns-value]
+    assert hasty.returncode == 128 + signal.SIGTERM
 
 
 def test_a_drain_that_takes_too_long_gives_the_job_back(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
@@ -206,7 +205,7 @@ def test_a_sigusr1_prints_what_each_slot_does(
     start: Start, uri: str, board: JobBoard, diary: Path, executor: str
 ) -> None:
     process = conductor(start, uri, "--executor", executor)
-    job = board.post("step", details={"diary": str(diary), "seconds": 1.0})
+    job = board.post("step", details={"diary": str(diary), "seconds": 2.0})
     eventually(lambda: lines_of(diary), 60)
 
     def ask_until_done() -> bool:
@@ -219,7 +218,7 @@ def test_a_sigusr1_prints_what_each_slot_does(
     # More than once: the handler may write its diary before its conductor knows that it has begun.
     eventually(ask_until_done, 20)
     process.send_signal(signal.SIGTERM)
-    text = process.communicate(timeout=20)[0]
+    text = process.communicate(timeout=60)[0]
     assert process.returncode == 0
     assert f"'step' {job.uuid} attempt 1 token {job.token or board.get(job.uuid).record.token}: begun" in text
     assert "in step" in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,14 +48,14 @@ def test_one_that_is_killed_is_started_again_and_its_job_done(
     crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path
 ) -> None:
     before = pids_of(board)
-    job = post_step(board, tmp_path, 0.5)
+    job = post_step(board, tmp_path, 2.0)
     owner = next(entity for entity in board.entities() if entity.name == job.owner)
     psutil.Process(owner.metadata["pid"]).kill()
     assert job.wait(30)
     eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 20)
     eventually(lambda: len(pids_of(board) - before) == 1, 30)
     crew.send_signal(signal.SIGTERM)
-    text = crew.communicate(timeout=40)[0]
+    text = crew.communicate(timeout=90)[0]
     assert f"conductor process {owner.metadata['pid']} ended with signal 9; another one starts in 1 s" in text
     assert crew.returncode == 0
 
@@ -67,7 +66,7 @@ def test_a_service_manager_that_signals_every_process_drains_them(
     job = post_step(board, tmp_path, 1.0)
     for process in [psutil.Process(crew.pid), *psutil.Process(crew.pid).children()]:
         process.terminate()
-    assert crew.wait(40) == 0
+    assert crew.wait(90) == 0
     assert job.state is JobState.COMPLETE
     assert board.entities() == []
 
@@ -75,10 +74,9 @@ def test_a_service_manager_that_signals_every_process_drains_them(
 def test_a_second_signal_ends_all_at_once(crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path) -> None:
     post_step(board, tmp_path, 60)
     children = psutil.Process(crew.pid).children()
-    crew.send_signal(signal.SIGTERM)
-    threading.Event().wait(0.3)  # two signals at once would be one
-    crew.send_signal(signal.SIGTERM)
-    assert crew.wait(20) == 128 + signal.SIGTERM
+    # Two signals at once would be one.
+    eventually(lambda: crew.send_signal(signal.SIGTERM) or crew.poll() is not None, every=0.3)  # type: ignore[func-returns-value]
+    assert crew.returncode == 128 + signal.SIGTERM
     assert not any(child.is_running() for child in children)
 
 
@@ -95,7 +93,7 @@ def test_sigusr1_prints_the_slots_of_all(crew: subprocess.Popen[str], board: Job
     crew.send_signal(signal.SIGUSR1)
     assert job.wait(30)
     crew.send_signal(signal.SIGTERM)
-    text = crew.communicate(timeout=40)[0]
+    text = crew.communicate(timeout=90)[0]
     assert text.count("<Conductor ") == 2
 
 

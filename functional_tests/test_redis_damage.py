@@ -147,7 +147,7 @@ def test_a_score_out_of_range_ends_no_server(board: JobBoard, hand: Hand, score:
     assert (stats.unclaimed, {job.uuid for job in board.iterjobs()}) == (3, {job.uuid for job in jobs})
     assert stats.oldest_unclaimed is not None
     assert {job.uuid for job in board.wait(1)} == {job.uuid for job in jobs}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert is_mended(board)
     assert board.claim_next("alice", limit=3) == [jobs[0], jobs[2], jobs[1]]
 
@@ -314,7 +314,7 @@ def test_a_job_of_a_newer_format_is_left_to_newer_readers(
     old = board.post("resize")
     records = renew(hand, new.uuid, late.uuid, held.uuid)
     orders = {name: hand("ZRANGE", name, 0, -1) for name in ("ready:resize", "delayed", "leases", "claimed:resize")}
-    eventually(lambda: board.stats() is not None and late.record.run_at is not None, within=1)
+    eventually(lambda: board.stats() is not None and late.record.run_at is not None)
     time.sleep(0.1)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):

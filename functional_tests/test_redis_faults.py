@@ -215,7 +215,7 @@ def test_a_server_that_is_gone_is_unavailable_at_once() -> None:
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="can't be reached"):
             board.stats()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4
         assert not board.connected
 
 
@@ -261,7 +261,7 @@ def test_a_lost_wake_up_costs_seconds(behind: RedisHarness, proxy: Proxy, harnes
     proxy.speak()
     waiting.join(30)
     assert found == [job.uuid]
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 20
 
 
 def _until_armed(harness: RedisHarness, name: str) -> None:

@@ -153,7 +153,7 @@ def test_what_became_due_is_seen_while_memory_is_full(board: JobBoard, memory: M
     [found] = board.claim_next("alice", expiry=0.3)
     with server.client() as client:
         client.config_set("maxmemory", "1mb")
-    eventually(lambda: (job.state, late.state) == (JobState.UNCLAIMED, JobState.UNCLAIMED), within=5)
+    eventually(lambda: (job.state, late.state) == (JobState.UNCLAIMED, JobState.UNCLAIMED))
     assert (found.uuid, board.stats().unclaimed, len(list(board.iterjobs()))) == (job.uuid, 2, 2)
 
 

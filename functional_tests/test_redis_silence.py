@@ -19,7 +19,7 @@ from jobboard.testing import eventually
 #: What each server may take, and for how long the board repeats.
 TIMEOUT, PATIENCE = 0.3, 0.3
 #: A busy machine may take a while to notice.
-SLACK = 1.5
+SLACK = 4.0
 FOR_ALL = TIMEOUT + PATIENCE + SLACK
 
 

@@ -63,7 +63,7 @@ def test_a_step_ends_no_claim_and_keeps_none(board: JobBoard, stepped: SteppedCl
         began = time.monotonic()
         board.claim(job, "right", 0.5)
         stepped.step(ahead)
-        taken = stepped.ask("take", 0.5)
+        taken = stepped.ask("take", 60.0)
         assert (taken.value, taken.ended - began > 0.5 - ROUNDING) == (job.uuid, True)
         # Its own claim it can extend after another step, by what it was asked to.
         stepped.step(-ahead)

@@ -131,9 +131,9 @@ def test_what_a_client_of_a_follower_did_a_client_of_the_leader_sees_soon(ensemb
         writer = second.board(reader.name)
         for _ in range(30):
             job = writer.post("resize")
-            eventually(lambda: reader.job_count == 1, within=5)
+            eventually(lambda: reader.job_count == 1)
             writer.consume(writer.claim_next("alice", expiry=LONG)[0], "alice")
-            eventually(lambda job=job: state_of(reader, job.uuid) is JobState.COMPLETE, within=5)  # type: ignore[misc]
+            eventually(lambda job=job: state_of(reader, job.uuid) is JobState.COMPLETE)  # type: ignore[misc]
 
 
 def state_of(board: JobBoard, uuid: str) -> JobState:

@@ -76,7 +76,7 @@ def test_a_lost_line_suspends_the_board_which_says_so_and_works_again_by_itself(
     for call in (lambda: board.claim_next("alice"), lambda: board.claim(job, "alice"), board.stats):
         with pytest.raises(BoardUnavailable):
             call()  # type: ignore[no-untyped-call,unused-ignore]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     proxy.open_again()
     eventually(lambda: board.connected)
     assert board.claim_next("alice", expiry=LONG) == [job]
@@ -137,7 +137,7 @@ def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness:
         setting.start()
         began = time.monotonic()
         waiter.wait(0.3)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         setting.join()
 
 

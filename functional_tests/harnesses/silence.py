@@ -13,7 +13,7 @@ from jobboard.testing import eventually
 from jobboard.testing.deadline import ends_within
 
 #: What a busy machine may add, in seconds.
-SLACK = 2.0
+SLACK = 4.0
 
 
 def late_calls(calls: Mapping[str, tuple[Callable[[], Any], float]]) -> dict[str, float]:
