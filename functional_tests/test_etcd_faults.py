@@ -278,11 +278,12 @@ def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
         backend_options = {"timeout": 0.3}
 
     with EtcdServer() as server, Impatient(server.uri) as harness:
-        board = harness.board(patience=0.3)
+        board = harness.board(patience=60.0)
         job = board.post("resize")
         board.consume(board.claim_next("alice", expiry=LONG)[0], "alice")
         job = board.post("resize")
         token = board.claim(job, "alice", LONG)
+        board._client.patience = 0.3
         server.freeze()
         with pytest.raises(BoardUnavailable, match="unknown"):
             board.consume(job, "alice", "done")

@@ -186,9 +186,10 @@ def test_a_server_that_sleeps_for_longer_than_the_timeout_does_each_request_once
 
 def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
     with RedisServer() as server:
-        board = board_with_timeout(server.uri, 0.2, "frozen", patience=0.3)
+        board = board_with_timeout(server.uri, 0.2, "frozen", patience=60.0)
         [job] = [board.post("resize")]
         board.claim(job, "alice", LONG)
+        board._client.patience = 0.3
         server.freeze()
         with pytest.raises(BoardUnavailable, match="unknown"):
             board.consume(job, "alice", "done")

@@ -13,7 +13,6 @@ import pytest
 from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness, plain_client
 from kazoo.client import KazooClient
-from servers.base import HOST
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
@@ -44,7 +43,12 @@ class ShortSessions(ZooKeeperHarness):
     backend_options = {"session_timeout": SESSION, "request_timeout": 0.5}
 
 
+class LongSessions(ZooKeeperHarness):
+    backend_options = {"session_timeout": 8.0, "request_timeout": 0.5}
+
+
 behind = a_harness_behind(ShortSessions)
+patiently_behind = a_harness_behind(LongSessions)
 harness = a_harness(ZooKeeperHarness)
 
 
@@ -100,8 +104,10 @@ def test_who_waits_is_told_of_a_lost_line_at_once(behind: ZooKeeperHarness, prox
     assert len(told) == 1
 
 
-def test_a_short_break_leaves_the_claims(behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness) -> None:
-    board = behind.board()
+def test_a_short_break_leaves_the_claims(
+    patiently_behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness
+) -> None:
+    board = patiently_behind.board()
     job = board.post("resize")
     board.claim(job, "alice", LONG)
     proxy.break_all()
@@ -111,21 +117,19 @@ def test_a_short_break_leaves_the_claims(behind: ZooKeeperHarness, proxy: Proxy,
     board.consume(job, "alice")
 
 
-def test_a_connect_that_a_starting_server_swallowed_costs_no_claim(server: ZooKeeperServer, proxy: Proxy) -> None:
-    class LongSessions(ZooKeeperHarness):
-        backend_options = {"session_timeout": 8.0, "request_timeout": 0.5}
-
-    with LongSessions(f"zookeeper://{HOST}:{proxy.port}") as behind:
-        board = behind.board()
-        board.post("resize")
-        [job] = board.claim_next("alice", expiry=LONG)
-        # In place of a request's number a connect has its protocol's version.
-        proxy.matters = lambda request: request[4:8] == bytes(4)
-        proxy.cut("both", times=2)
-        proxy.break_all()
-        eventually(lambda: proxy.cuts == 2, within=4)
-        eventually(lambda: board.connected, within=4)
-        board.consume(job, "alice")
+def test_a_connect_that_a_starting_server_swallowed_costs_no_claim(
+    patiently_behind: ZooKeeperHarness, proxy: Proxy
+) -> None:
+    board = patiently_behind.board()
+    board.post("resize")
+    [job] = board.claim_next("alice", expiry=LONG)
+    # In place of a request's number a connect has its protocol's version.
+    proxy.matters = lambda request: request[4:8] == bytes(4)
+    proxy.cut("both", times=2)
+    proxy.break_all()
+    eventually(lambda: proxy.cuts == 2, within=4)
+    eventually(lambda: board.connected, within=4)
+    board.consume(job, "alice")
 
 
 def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness: ZooKeeperHarness) -> None:

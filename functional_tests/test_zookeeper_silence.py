@@ -53,13 +53,15 @@ class Impatient(ZooKeeperHarness):
 def frozen() -> Iterator[tuple[JobBoard, list[Any]]]:
     """A board that listens, with jobs of which two are claimed, whose server has stopped answering."""
     with ZooKeeperServer("maxSessionTimeout=60000") as server, Impatient(server.uri) as harness:
-        board = harness.board(patience=0.0)
+        # Until the server is silent, a busy one may take longer than it is given.
+        board = harness.board(patience=60.0)
         board.post("resize")
         claimed = [board.post("rotate"), board.post("rotate")]
         for job in claimed:
             board.claim(job, "alice", LONG)
         board.stats()
         board.subscribe(lambda event: None)
+        board._client.patience = 0.0
         server.freeze()
         yield board, claimed
         server.thaw()

@@ -315,8 +315,8 @@ class TestRequests:
             with conducting(board, handlers, concurrency=16):
                 assert all(job.wait(10) for job in jobs)
             # A busy machine makes smaller batches.
-            assert backend.calls["claim_next"] <= 80
-            assert backend.calls["consume"] <= 80
+            assert backend.calls["claim_next"] <= 120
+            assert backend.calls["consume"] <= 120
 
     def test_an_idle_conductor_asks_nothing_however_many_jobs_others_hold(self, handlers: Handlers) -> None:
         with lossy_board() as (board, backend):
