@@ -163,7 +163,7 @@ def test_a_lock_that_is_let_go_within_the_busy_timeout_is_waited_for(path: Path)
 def test_the_timeout_of_opening_is_not_that_of_the_work(path: Path) -> None:
     backend = backend_of(path, busy_timeout=7.0)
     backend.open(0.5)
-    assert backend.database._writer.get().execute("PRAGMA busy_timeout").fetchone() == (7000,)
+    assert backend.database._reader.get().execute("PRAGMA busy_timeout").fetchone() == (7000,)
     backend.close()
 
 

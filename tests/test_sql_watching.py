@@ -166,15 +166,15 @@ def test_an_idle_look_executes_one_pragma_and_reads_no_table(path: Path) -> None
 def test_another_boards_changes_wake_nobody_of_this_process(path: Path, backend: SqliteBackend) -> None:
     told: list[str] = []
     with opened(path, "other") as other:
-        backend.database.process_notifier.add("board", lambda: told.append("ours"))
-        backend.database.process_notifier.add("other", lambda: told.append("the other's"))
+        backend.database.process_notifier.add("board", lambda _: told.append("ours"))
+        backend.database.process_notifier.add("other", lambda _: told.append("the other's"))
         post(other)
         assert told == ["the other's"]
 
 
 def test_what_changes_nothing_wakes_nobody(backend: SqliteBackend) -> None:
-    told: list[None] = []
-    backend.database.process_notifier.add("board", lambda: told.append(None))
+    told: list[bool] = []
+    backend.database.process_notifier.add("board", told.append)
     backend.maintenance.resume("resize")
     backend.books.destroy("none")
     backend.maintenance.tidy(100)
@@ -251,6 +251,25 @@ def test_own_events_and_those_of_others_are_told_once_and_in_order(path: Path, b
     assert kinds_of(events) == ["POSTED", "CLAIMED", "CONSUMED", "CLAIMED", "EXTENDED", "PAUSED", "CANCEL_ASKED"]
     assert [event.uuid for event in events[3:]] == [row.uuid, row.uuid, None, row.uuid]
     assert {event.name for event in events} == {"resize"}
+
+
+def test_own_claims_are_read_at_once_only_for_who_wants_to_hear_of_them(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts: list[str] = []
+    backend.listen(lambda event: None, frozenset({EventKind.CANCEL_ASKED}))
+    monkeypatch.setattr(backend.change_notifier, "_interrupt", lambda: interrupts.append("interrupted"))
+    row = post(backend)
+    assert interrupts.pop() == "interrupted"
+    backend.extend([renewal(claimed(backend))])
+    assert interrupts == []
+    backend.cancel([row.uuid])
+    assert interrupts.pop() == "interrupted"
+    backend.listen(lambda event: None, frozenset({EventKind.CLAIMED}))
+    interrupts.clear()
+    post(backend)
+    claimed(backend)
+    assert len(interrupts) == 2
 
 
 def test_events_of_another_process_are_told(path: Path, backend: SqliteBackend) -> None:

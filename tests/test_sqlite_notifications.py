@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sqlite3
 import stat
 import sys
 import threading
@@ -180,6 +181,22 @@ def test_only_what_makes_a_job_claimable_notifies(path: Path, backend: SqliteBac
     row = claimed(backend)
     backend.consume([consumption(row)])
     assert not reader.is_notified()
+    reader.close()
+
+
+def test_others_are_woken_while_the_disk_is_waited_for_and_when_it_is_done(
+    path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, notified = Reader(path), []
+    commit = backend.database._commit
+
+    def watched(cursor: sqlite3.Cursor) -> None:
+        notified.append(reader.is_notified())
+        commit(cursor)
+
+    monkeypatch.setattr(backend.database, "_commit", watched)
+    post(backend)
+    assert [*notified, reader.is_notified()] == [True, True]
     reader.close()
 
 

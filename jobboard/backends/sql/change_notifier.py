@@ -21,6 +21,8 @@ logger = logging.getLogger("jobboard.backends.sql")
 #: For so many seconds the thread outlives the last waiter, since another one often follows at once.
 IDLE_TTL = 1.0
 RETRY_DELAY = 0.5
+#: Listeners learn of a change so many seconds after those who wait.
+HEAD_START = 0.001
 #: Closing the board waits no longer than this for the thread.
 STOP_TIMEOUT = 1.5
 
@@ -103,11 +105,12 @@ class ChangeNotifier:
         if self._closed:
             raise BoardUnavailable("the board was closed while somebody waited on it")
 
-    def _on_own_commit(self) -> None:
+    def _on_own_commit(self, is_awaited: bool) -> None:
         if self._users:
             self._notify_waiters()
             poller = self._poller
-            if self._listeners and (poller is None or not poller.notices_own):
+            # What nobody waits for are claims and the like: the thread need not read them for who listens to the rest.
+            if (self._wants_common() or (is_awaited and self._listeners)) and not (poller and poller.notices_own):
                 self._interrupt()
 
     def _notify_waiters(self) -> None:
@@ -140,6 +143,9 @@ class ChangeNotifier:
             has_changed = poller.has_changed()
             if has_changed:
                 self._notify_waiters()
+                if self._listeners:
+                    # Who waits asks the store now, and would be slowed down by a thread that reads the journal.
+                    self._interrupted.wait(HEAD_START)
             if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):
                 self._interrupted.set()
             elif self._users:
@@ -209,8 +215,9 @@ class ChangeNotifier:
             return is_end
 
     def _wants_common(self) -> bool:
-        with self._telling:
-            return any(not listener.kinds.isdisjoint(event_statements.COMMON_KINDS) for listener in self._listeners)
+        # Without the lock: it is held while a listener is told, who may wait for another thread's commit.
+        listeners = list(self._listeners)
+        return any(not listener.kinds.isdisjoint(event_statements.COMMON_KINDS) for listener in listeners)
 
     def _tell(self, row: Row) -> None:
         try:

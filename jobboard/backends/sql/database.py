@@ -46,7 +46,7 @@ class ChangePoller(abc.ABC):
 
     @property
     def was_notified(self) -> bool:
-        """Whether the last wait ended because somebody has committed what others may wait for."""
+        """Whether the last wait ended because somebody has committed what others may wait for, or is about to."""
         return False
 
     def interrupt(self) -> None:  # noqa: B027, the event is enough where the poller waits for it

@@ -7,7 +7,8 @@ import threading
 import weakref
 from collections.abc import Callable
 
-Notify = Callable[[], None]
+#: Is told whether somebody may wait for what was committed; if not, only listeners to events want to know.
+Notify = Callable[[bool], None]
 
 
 class ProcessNotifier:
@@ -16,7 +17,7 @@ class ProcessNotifier:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[Notify, str] = {}
-        #: SQLite's writers of one process queue here; its busy handler would sleep instead.
+        #: SQLite's writers of one process queue here; those of several sleep and try again.
         self.writing = threading.Lock()
 
     def add(self, board: str, notify: Notify) -> None:
@@ -27,12 +28,12 @@ class ProcessNotifier:
         with self._lock:
             self._waiting.pop(notify, None)
 
-    def notify(self, board: str) -> None:
+    def notify(self, board: str, is_awaited: bool) -> None:
         if self._waiting:
             with self._lock:
                 waiting = [notify for notify, where in self._waiting.items() if where == board]
             for notify in waiting:
-                notify()
+                notify(is_awaited)
 
 
 _notifiers: weakref.WeakValueDictionary[str, ProcessNotifier] = weakref.WeakValueDictionary()

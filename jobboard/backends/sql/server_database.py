@@ -156,7 +156,7 @@ class ServerDatabase(Database):
 
         :param is_awaited: whether somebody may wait for it; if not, only listeners to events want to know.
         """
-        self.process_notifier.notify(self.board_name)
+        self.process_notifier.notify(self.board_name, is_awaited)
         if not self.driver.has_channels:
             return
         if is_awaited:

@@ -41,6 +41,8 @@ DIALECT = Dialect(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 MIN_QUEUE_TIMEOUT = 5.0
 _BUSY_TIMEOUT = "PRAGMA busy_timeout=%d"
 RETRY_INTERVAL = 0.01
+#: Seconds between two tries to lock the file; in between, a quarter of what it was waited for so far.
+MIN_LOCK_INTERVAL, MAX_LOCK_INTERVAL = 0.00005, 0.025
 
 
 class SqliteDatabase(Database):
@@ -65,7 +67,7 @@ class SqliteDatabase(Database):
         self.found_version: str | None = None
         self.board = self._retry(self._find_board, deadline) or self._retry(self._migrate, deadline)
         self._writer = self._retry(
-            lambda: ForkSafeConnection(self._connect, self.process_notifier.writing, is_writer=True), deadline
+            lambda: ForkSafeConnection(self._connect_writer, self.process_notifier.writing, is_writer=True), deadline
         )
         try:
             self._reader = self._retry(
@@ -111,9 +113,12 @@ class SqliteDatabase(Database):
             try:
                 transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
                 yield transaction
+                # No fork comes in between: it waits for the lock that is held here.
+                if transaction.notifies:
+                    # Those who claim come while the disk is waited for, and wait for the file.
+                    self._notifications.send()
                 self._commit(cursor)
                 if transaction.notifies:
-                    # No fork comes in between: it waits for the lock that is held here.
                     self._notifications.send()
             except BaseException:
                 # SQLite itself has rolled back after some errors, such as a full disk.
@@ -125,18 +130,20 @@ class SqliteDatabase(Database):
         finally:
             self.process_notifier.writing.release()
         if transaction.changed:
-            self.process_notifier.notify(self.board_name)
+            self.process_notifier.notify(self.board_name, transaction.notifies)
 
     def _lock_file(self, cursor: sqlite3.Cursor) -> None:
-        left = seconds_left(self._busy_timeout)
-        if left == self._busy_timeout:
-            cursor.execute("BEGIN IMMEDIATE")
-            return
-        cursor.execute(_BUSY_TIMEOUT % round(left * 1000))
-        try:
-            cursor.execute("BEGIN IMMEDIATE")
-        finally:
-            cursor.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
+        """Wait for the lock here: SQLite would sleep for at least 1 ms each time, and most commits take less."""
+        began, longest = time.monotonic(), seconds_left(self._busy_timeout)
+        while True:
+            try:
+                cursor.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - began
+                if not is_busy(error) or waited >= longest:
+                    raise
+            time.sleep(min(max(waited / 4, MIN_LOCK_INTERVAL), MAX_LOCK_INTERVAL))
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -184,6 +191,11 @@ class SqliteDatabase(Database):
         pooled.detach()
         assert isinstance(connection, sqlite3.Connection)
         connection.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
+        return connection
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute(_BUSY_TIMEOUT % 0)
         return connection
 
     def _find_board(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Notifying other processes of a commit, by a FIFO beside the file that carries no data.
+"""Notifying other processes before and after a commit, by a FIFO beside the file that carries no data.
 
 Linux reports a hang-up to everyone who has a FIFO open for reading, as soon as its last writer closes it. So one who
 opens and closes it wakes all who wait, whoever they are, and nobody has to be registered. All of this is a hint: a
