@@ -113,7 +113,7 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 #: What reads all of a table, or puts rows in order.
 _DEAR = {"Seq Scan", "Sort", "Bitmap Heap Scan", "Hash Join", "ALL", "index", "filesort", "read_sorted_file"}
 #: What is posted, and the best of several names, are put in order; what MySQL deletes it reads from a table of one row.
-_HARMLESS = {"postgresql: post": {"Sort"}, "postgresql: claim_next of names": {"Sort"}, "trimming": {"ALL"}}
+_HARMLESS = {"postgresql: claim_next of names": {"Sort"}, "trimming": {"ALL"}}
 
 
 @pytest.fixture(params=["few", "mostly waiting", "mostly complete"])

@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 
+import psycopg
 from sqlalchemy import text
 
 from jobboard.backends.rows import (
@@ -23,13 +24,12 @@ from jobboard.backends.rows import (
     PostOutcome,
     Verdict,
 )
-from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.postgresql.arrays import numbers, optional, texts
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading
-from jobboard.backends.sql.rows import JOB_COLUMNS, Row, job_of, position_of, stored_integer
+from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_integer
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
@@ -106,31 +106,33 @@ SELECT uuid FROM done
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 
+# A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice. What `unnest` numbers is in
+# order, so that nothing is sorted.
 POST = Statement(
     text(f"""
-WITH {_MOMENT}, given AS (
-    SELECT uuid, name, key, rank, body, max_attempts, run_at, n,
-        CASE WHEN coalesce(now + delay, run_at) > now THEN coalesce(now + delay, run_at) END AS due_at, now
-    FROM moment, unnest(
-        CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
-        CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
-    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n)
-), clash AS MATERIALIZED (
-    SELECT FROM given WHERE key IS NOT NULL AND EXISTS (
-        SELECT FROM jobboard_jobs WHERE board = CAST(:board AS int) AND name = given.name AND key = given.key
-            AND state < {COMPLETE} OFFSET 0
-    ) LIMIT 1
-), posted AS (
+WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
         due_at, run_at, last_modified, cancel_asked)
     SELECT CAST(:board AS int), uuid, name, key, rank, now, body, max_attempts,
-        CASE WHEN due_at IS NULL THEN {UNCLAIMED} ELSE {DELAYED} END, 0, 0, due_at, coalesce(due_at, run_at), now, 0
-    FROM given WHERE NOT EXISTS (SELECT FROM clash) ORDER BY n
-    ON CONFLICT (board, uuid) DO NOTHING
+        CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END, 0, 0, CASE WHEN at > now THEN at END, at, now, 0
+    FROM unnest(
+        CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
+        CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
+    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n),
+        LATERAL (SELECT date_part('epoch', statement_timestamp()) AS now OFFSET 0) AS moment,
+        LATERAL (SELECT coalesce(now + nullif(delay, 0), run_at) AS at) AS start
+    WHERE NOT EXISTS (
+        SELECT FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[])) AS given (name, key)
+        WHERE key IS NOT NULL AND EXISTS (
+            SELECT FROM jobboard_jobs WHERE board = CAST(:board AS int) AND name = given.name AND key = given.key
+                AND state < {COMPLETE} OFFSET 0
+        )
+    )
+    ORDER BY n
     RETURNING id, uuid, created_on, state, run_at
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, at)
-    SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted ORDER BY id
+    SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted
 )
 SELECT uuid, id, created_on, state, run_at FROM posted
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
@@ -150,50 +152,37 @@ READY_IN_OF_NAMES = Statement(text(_READY_IN % (_OF_EACH_NAME % "ORDER BY name, 
 
 
 class PostgresqlPosting(Posting):
-    """Posts by one statement."""
+    """Posts by one statement, if no uuid and no key of the batch is on the board."""
 
     _transactions: ServerDatabase
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        if not _is_simple(rows):
+        posted = self._post(rows) if _is_simple(rows) else {}
+        if not posted:
             return super().post(rows)
-        posted = self._post(rows)
-        if not posted and any(new.key is not None for new in rows):
-            return super().post(rows)
-        known = self._known([new.uuid for new in rows if new.uuid not in posted], bool(posted))
-        return [
-            Posted(PostOutcome.SAME, known[new.uuid])
-            if new.uuid in known
-            else Posted(PostOutcome.POSTED, _job_of(new, posted[new.uuid]))
-            for new in rows
-        ]
+        return [Posted(PostOutcome.POSTED, _job_of(new, posted[new.uuid])) for new in rows]
 
     def _post(self, rows: Sequence[NewJob]) -> dict[str, Row]:
-        """Post all, and return the row of each uuid that was not on the board; or none if a key is taken."""
-        posted = self._transactions.at_once(
-            POST,
-            uuids=texts([new.uuid for new in rows]),
-            names=texts([new.name for new in rows]),
-            keys=optional([new.key for new in rows]),
-            ranks=numbers([-new.priority for new in rows]),
-            bodies=[new.body for new in rows],
-            max_attempts=optional([stored_integer(new.max_attempts) for new in rows]),
-            run_ats=optional([new.run_at for new in rows]),
-            delays=optional([new.delay for new in rows]),
-        )
+        """Post all, and return the row of each uuid; or none if one of them, or a key, is on the board."""
+        try:
+            posted = self._transactions.at_once(
+                POST,
+                uuids=texts([new.uuid for new in rows]),
+                names=texts([new.name for new in rows]),
+                keys=optional([new.key for new in rows]),
+                ranks=numbers([-new.priority for new in rows]),
+                bodies=[new.body for new in rows],
+                max_attempts=optional([stored_integer(new.max_attempts) for new in rows]),
+                run_ats=optional([new.run_at for new in rows]),
+                delays=optional([new.delay for new in rows]),
+            )
+        except BoardUnavailable as error:
+            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                return {}
+            raise
         if posted:
             self._transactions.notify(True)
         return {row[0]: row for row in posted}
-
-    def _known(self, uuids: list[str], was_any_posted: bool) -> dict[str, JobRow]:
-        """Read the jobs that were there before."""
-        if not uuids:
-            return {}
-        with _after_a_change(was_any_posted), self._transactions.read() as transaction:
-            rows = transaction.rows(job_statements.FIND_MANY, uuids=transaction.list_of(uuids))
-        if len(rows) < len(uuids):
-            raise ReplyLost("what was posted before was forgotten just now; posting it again is safe")
-        return {job.uuid: job for job in map(job_of, rows)}
 
 
 class PostgresqlClaiming(Claiming):
@@ -291,7 +280,7 @@ def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
 
 
 def _is_simple(rows: Sequence[NewJob]) -> bool:
-    """Whether one statement can post all or none: none if a key is taken, an error if it is taken meanwhile."""
+    """Whether one statement can post all or none."""
     keys = [(new.name, new.key) for new in rows if new.key is not None]
     return (
         len(set(keys)) == len(keys)
