@@ -17,6 +17,7 @@ from harnesses.sql_harness import PostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import JobBoard, backend
+from jobboard.backends.sql.postgresql import change_poller
 from jobboard.backends.sql.postgresql.change_poller import READ_INTERVAL
 from jobboard.backends.sql.server_database import NOTIFY_INTERVAL, ServerDatabase
 from jobboard.board import client_of
@@ -147,3 +148,16 @@ def test_lines_that_every_job_causes_are_read_only_for_who_listens_to_them(
         time.sleep(READ_INTERVAL)
         # Somebody begins to listen to posts while the lines are read.
         assert read(False, True) == (["PAUSED", "POSTED"], 6)
+
+
+def test_the_journal_is_not_read_while_who_was_notified_claims(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing but the notification says that something has changed.
+    monkeypatch.setattr(change_poller, "LOOK_INTERVAL", 60.0)
+    monkeypatch.setattr(change_poller, "READ_DELAY", 60.0)
+    with closing(_database_of(board).change_poller()) as poller:
+        assert poller.has_changed()
+        board.post("resize")
+        eventually(poller.has_changed)
+        assert poller.events(0, lambda: False).last == 0

@@ -25,6 +25,8 @@ from jobboard.errors import BoardUnavailable
 LOOK_INTERVAL = 1.5
 #: Seconds between two reads of the journal for listeners, since many processes may notify.
 READ_INTERVAL = 0.02
+#: Seconds after a notification in which the journal isn't read for listeners to rare events: who waits claims first.
+READ_DELAY = 0.005
 
 
 class PostgresqlChangePoller(ChangePoller):
@@ -57,8 +59,8 @@ class PostgresqlChangePoller(ChangePoller):
         #: Whether the journal is read for listeners, which is a look.
         self._reads_events = False
         self._end: list[Row] | None = None
-        self._looked_at = self._read_at = 0.0
-        #: Whether the journal is to be read once ``READ_INTERVAL`` is over.
+        self._looked_at = self._next_read_at = 0.0
+        #: Whether the journal is to be read at ``_next_read_at``.
         self._has_unread = False
         self._journal = JournalReader(self.rows, list)
         connection.add_notify_handler(lambda notify: self._on_notify(notify.channel))
@@ -95,7 +97,7 @@ class PostgresqlChangePoller(ChangePoller):
             poll.register(end, select.POLLIN)
         # The event is set before the socket is written to, so one of them is always seen here.
         if not interrupted.is_set() and not self._was_notified and not self._has_changed:
-            next_at = self._read_at + READ_INTERVAL if self._has_unread else self._looked_at + LOOK_INTERVAL
+            next_at = self._next_read_at if self._has_unread else self._looked_at + LOOK_INTERVAL
             poll.poll(max(0.0, next_at - time.monotonic()) * 1000)
         self._was_notified = False
         with contextlib.suppress(BlockingIOError):
@@ -122,7 +124,7 @@ class PostgresqlChangePoller(ChangePoller):
 
     def events(self, after: int, wants_common: Callable[[], bool]) -> Lines:
         now = time.monotonic()
-        self._has_unread = now < self._read_at + READ_INTERVAL
+        self._has_unread = now < self._next_read_at
         if self._has_unread:
             return Lines([], after, True)
         if wants_common():
@@ -131,7 +133,7 @@ class PostgresqlChangePoller(ChangePoller):
             lines, is_any_awaited = self._journal.skim(after, lambda: not wants_common())
         self._looked_at = now
         # A full batch is followed by another one at once.
-        self._read_at = now if lines.is_end else 0.0
+        self._next_read_at = now + READ_INTERVAL if lines.is_end else 0.0
         self._has_changed = (
             self._has_changed or is_any_awaited or any(row[1] not in UNAWAITED_KINDS for row in lines.rows)
         )
@@ -151,6 +153,8 @@ class PostgresqlChangePoller(ChangePoller):
         self._was_notified = True
         if channel == self._channel:
             self._has_changed = True
+            if not self._has_unread and not self._hears_events:
+                self._next_read_at = max(self._next_read_at, time.monotonic() + READ_DELAY)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
