@@ -103,9 +103,10 @@ def test_subscriptions_go_on_after_a_break(behind: ZooKeeperHarness, proxy: Prox
 
 def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
     with ZooKeeperServer() as server:
-        board = impatient(server.uri, patience=0.3)
+        board = impatient(server.uri, patience=60.0, session_timeout=20.0)
         job = board.post("resize")
         board.claim(job, "alice", LONG)
+        board._client.patience = 0.3
         server.freeze()
         with pytest.raises(BoardUnavailable, match="unknown"):
             board.consume(job, "alice", "done")
