@@ -102,8 +102,8 @@ def test_subscriptions_go_on_after_a_break(behind: ZooKeeperHarness, proxy: Prox
 
 
 def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
-    with ZooKeeperServer() as server:
-        board = impatient(server.uri, patience=60.0, session_timeout=20.0)
+    with ZooKeeperServer("maxSessionTimeout=60000") as server:
+        board = impatient(server.uri, patience=60.0, session_timeout=60.0)
         job = board.post("resize")
         board.claim(job, "alice", LONG)
         board._client.patience = 0.3
@@ -149,8 +149,9 @@ def test_a_server_that_is_gone_is_unavailable_within_the_patience_and_never_an_e
 
 
 def test_a_restart_keeps_jobs_claims_and_clients() -> None:
-    with ZooKeeperServer() as server:
-        board = impatient(server.uri, patience=20.0, session_timeout=20.0)
+    # A busy machine may take longer to start a server than its own longest session is, by default.
+    with ZooKeeperServer("maxSessionTimeout=60000") as server:
+        board = impatient(server.uri, patience=60.0, session_timeout=60.0)
         posted = board.post_many([Posting("resize", details={"n": n}) for n in range(20)])
         [job] = board.claim_next("alice", expiry=LONG)
         board.checkpoint(job, "alice", {"page": 7})
