@@ -5,6 +5,6 @@
 -- Returns: OK, and the names; an empty one is the whole board
 -- Changes nothing.
 --
--- include: board
+-- include: keys
 
 return {'OK', redis.call('SMEMBERS', key('paused'))}

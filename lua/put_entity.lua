@@ -6,7 +6,8 @@
 -- Returns: OK
 -- A repeat writes the same again.
 --
--- include: board
+-- include: clock
+-- include: keys
 
 redis.call('HSET', key('entities'), ARGV[1], ARGV[3])
 redis.call('HSET', key('seen'), ARGV[1], cmsgpack.pack({now, tonumber(ARGV[2])}))

@@ -6,7 +6,7 @@
 -- Returns: OK
 -- A repeat finds nothing.
 --
--- include: board
+-- include: keys
 
 redis.call('HDEL', key('entities'), ARGV[1])
 redis.call('HDEL', key('seen'), ARGV[1])

@@ -1,3 +1,4 @@
+-- include: clock
 -- include: keys
 -- What most scripts need besides.
 

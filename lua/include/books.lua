@@ -1,4 +1,4 @@
--- include: board
+-- include: keys
 -- Entries of books: `book_entries` has their bytes by the book's uuid and their name, in one text; `entry_names` has
 -- these texts in order.
 

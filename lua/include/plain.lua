@@ -1,3 +1,4 @@
+-- include: clock
 -- include: keys
 -- The plain case: nothing is due, nobody listens, and jobs of one name make one transition, without keys, checkpoints
 -- and the like. Most calls are such, and are served by a few lines that write the same as writeback.lua. They return

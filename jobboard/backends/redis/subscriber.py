@@ -18,11 +18,15 @@ Handler = Callable[[bytes], None]
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 2.0
 
+#: After so many silences in a row the server is asked whether it is there. To ask after each would be a third of what
+#: an idle conductor sends, and whoever waits looks by himself meanwhile.
+_SILENCES = 3
+
 
 class Subscriber:
     """Subscribes to channels while they have handlers, and again after every break of the connection.
 
-    :param connect: makes a connection whose reads time out after some seconds; two such silences in a row are a break.
+    :param connect: makes a connection whose reads time out after some seconds; four such silences in a row are a break.
     :param timeout: seconds within which the server must confirm a subscription.
     :param resubscribed: called after every break, because messages may have been missed.
     """
@@ -148,18 +152,19 @@ class Subscriber:
             self._connection = connection
             self._fault = None
             self._send("SSUBSCRIBE", list(self._handlers))
-        was_asked = False
+        silences = 0
         while not self._closed:
             try:
                 message = connection.read_response(disconnect_on_error=False)
             except exceptions.TimeoutError:
-                if was_asked:
+                silences += 1
+                if silences > _SILENCES:
                     raise
-                was_asked = True
-                with self._changed:
-                    connection.send_command("PING", check_health=False)
+                if silences == _SILENCES:
+                    with self._changed:
+                        connection.send_command("PING", check_health=False)
                 continue
-            was_asked = False
+            silences = 0
             self._dispatch(message)
 
     def _dispatch(self, message: list[bytes]) -> None:
