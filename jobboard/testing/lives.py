@@ -67,7 +67,8 @@ class Request:
         """Whether something ends within moments after it."""
         if self.kind == "consume":
             return self.retention == BRIEF
-        is_delayed = self.kind in ("post", "rival", "replace", "abandon", "two_ends") and BRIEF in self.later.values()
+        kinds = ("post", "rival", "keep", "replace", "abandon", "two_ends")
+        is_delayed = self.kind in kinds and BRIEF in self.later.values()
         return is_delayed or self.kind == "shorten"
 
 
