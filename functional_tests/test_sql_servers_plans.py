@@ -30,7 +30,7 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "postgresql: whether to wait": (postgresql.READY_IN, "ready"),
     "postgresql: whether to wait for names": (postgresql.READY_IN_OF_NAMES, "ready_by_name"),
     "postgresql: consume": (postgresql.CONSUME, "uuid"),
-    "postgresql: post": (postgresql.POST, "key"),
+    "postgresql: post": (postgresql.POST_WITH_KEYS, "key"),
     "many": (job_statements.FIND_MANY, "uuid"),
     "what was done": (job_statements.NOTES, "history"),
     "trimming": (job_statements.TRIM_HISTORY, "history"),
@@ -153,7 +153,7 @@ PLANNED_ONCE: dict[str, tuple[Statement, str]] = {
     "claim_next of names": (postgresql.CLAIM_NEXT_OF_NAMES, "name >= "),
     "whether to wait for names": (postgresql.READY_IN_OF_NAMES, "name >= "),
     "consume": (postgresql.CONSUME, "uuid = ends.uuid"),
-    "post": (postgresql.POST, "key = given"),
+    "post": (postgresql.POST_WITH_KEYS, "key = given"),
 }
 
 

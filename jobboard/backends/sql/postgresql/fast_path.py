@@ -108,8 +108,7 @@ SELECT uuid FROM done
 
 # A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice. What `unnest` numbers is in
 # order, so that nothing is sorted.
-POST = Statement(
-    text(f"""
+_POST = f"""
 WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
         due_at, run_at, last_modified, cancel_asked)
@@ -121,6 +120,15 @@ WITH posted AS (
     ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n),
         LATERAL (SELECT date_part('epoch', statement_timestamp()) AS now OFFSET 0) AS moment,
         LATERAL (SELECT coalesce(now + nullif(delay, 0), run_at) AS at) AS start
+    %s ORDER BY n
+    RETURNING id, uuid, created_on, state, run_at
+), lines AS (
+    INSERT INTO jobboard_journal (board, job, kind, at)
+    SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted
+)
+SELECT uuid, id, created_on, state, run_at FROM posted
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+_NO_KEY_IS_TAKEN = f"""
     WHERE NOT EXISTS (
         SELECT FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[])) AS given (name, key)
         WHERE key IS NOT NULL AND EXISTS (
@@ -128,15 +136,9 @@ WITH posted AS (
                 AND state < {COMPLETE} OFFSET 0
         )
     )
-    ORDER BY n
-    RETURNING id, uuid, created_on, state, run_at
-), lines AS (
-    INSERT INTO jobboard_journal (board, job, kind, at)
-    SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted
-)
-SELECT uuid, id, created_on, state, run_at FROM posted
-""")  # nosec B608 # made of this module's constants only; values are bound parameters
-)
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+POST = Statement(text(_POST % ""))
+POST_WITH_KEYS = Statement(text(_POST % _NO_KEY_IS_TAKEN))
 
 
 _READY_IN = f"""
@@ -164,12 +166,13 @@ class PostgresqlPosting(Posting):
 
     def _post(self, rows: Sequence[NewJob]) -> dict[str, Row]:
         """Post all, and return the row of each uuid; or none if one of them, or a key, is on the board."""
+        keys = optional([new.key for new in rows])
         try:
             posted = self._transactions.at_once(
-                POST,
+                POST if keys is None else POST_WITH_KEYS,
                 uuids=texts([new.uuid for new in rows]),
                 names=texts([new.name for new in rows]),
-                keys=optional([new.key for new in rows]),
+                keys=keys,
                 ranks=numbers([-new.priority for new in rows]),
                 bodies=[new.body for new in rows],
                 max_attempts=optional([stored_integer(new.max_attempts) for new in rows]),
