@@ -14,7 +14,7 @@ from servers.mariadb_servers import MariadbServer
 from sqlalchemy import create_engine
 
 from jobboard import AlreadyPosted, ClaimLost, Job, JobBoard, JobState, Posting
-from jobboard.backends.sql.mysql import transaction
+from jobboard.backends.sql.mysql import replies
 from jobboard.backends.sql.mysql.connection import connector
 from jobboard.testing import Harness
 
@@ -101,7 +101,7 @@ def test_where_there_are_no_compound_statements_several_are_sent(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on MySQL."""
-    monkeypatch.setattr(transaction, "is_mariadb", lambda connection: False)
+    monkeypatch.setattr(replies, "is_mariadb", lambda connection: False)
     board = harness.board()
     jobs = board.post_many([Posting("resize"), Posting("resize", delay=LONG), Posting("crop", key="k")])
     with pytest.raises(AlreadyPosted):

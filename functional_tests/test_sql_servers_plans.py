@@ -43,8 +43,8 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "mysql: claim_next of a name, the short way": (mysql.HEADS_OF_NAME, "ready_by_name"),
     "mysql: claim": (mysql.CLAIM, "PRIMARY"),
     "mysql: consume": (mysql.CONSUME, "PRIMARY"),
-    "mysql: claim_next of one": (mysql.HEAD, "ready"),
-    "mysql: claim_next of one of a name": (mysql.HEAD_OF_NAME, "ready_by_name"),
+    "mysql: the first that is ready": (mysql.FIRST, "ready"),
+    "mysql: the first of a name": (mysql.FIRST_OF_NAME, "ready_by_name"),
     "mysql: claim_next": (job_statements.CLAIM_NEXT.find, "ready"),
     "the heads of a name": (job_statements.HEADS_OF_NAME, "ready_by_name"),
     "the next ready name": (job_statements.NEXT_READY_NAME, "ready_by_name"),
@@ -89,7 +89,7 @@ def _plan(site: Site, board: JobBoard, statement: Statement, **there: Any) -> tu
     values = {**_VALUES, **lists, **there, **constants, "board": database.board}
     with database._borrow() as connection, connection.cursor() as cursor:
         if not site.is_postgresql:
-            cursor.execute("SET @jobboard_now = 1e9, @jobboard_status = 0")
+            cursor.execute("SET @jobboard_now = 1e9, @jobboard_status = 0, @jobboard_rank = -3, @jobboard_first = 1")
         cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}" if site.is_postgresql else f"EXPLAIN FORMAT=JSON {sql}", values)
         (plan,) = cursor.fetchone()
     used: set[str] = set()

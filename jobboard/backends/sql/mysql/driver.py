@@ -20,8 +20,9 @@ from jobboard.backends.sql.migration import found_version
 from jobboard.backends.sql.mysql import errors as mysql_errors
 from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
 from jobboard.backends.sql.mysql.connection import Connect
+from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import statements_of_mysql
-from jobboard.backends.sql.mysql.transaction import MysqlTransaction, answers, is_mariadb, say
+from jobboard.backends.sql.mysql.transaction import MysqlTransaction
 from jobboard.backends.sql.mysql.user_connections import NOW, AdaptedAsyncConnection, MysqlclientConnection
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, StepwiseTransaction, Transaction
@@ -39,7 +40,7 @@ SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
 _STATUS = """
 SELECT @jobboard_now,
     (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
-        WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at LIMIT 1),
+        WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1),
     EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board})
 """
 _SET_UP = (

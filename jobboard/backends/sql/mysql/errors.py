@@ -6,6 +6,7 @@ from jobboard.backends.sql.retries import TransactionUndone
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 NO_NULL, DUPLICATE, LOCK_TIMEOUT = 1048, 1062, 1205
+UNKNOWN_PREPARED, TOO_MANY_PREPARED = 1243, 1461
 
 #: Deadlocks, rows that changed since the snapshot, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {1213, 1020, DUPLICATE}

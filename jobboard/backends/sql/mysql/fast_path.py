@@ -34,6 +34,7 @@ from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.mysql.driver import SET_NOW
 from jobboard.backends.sql.mysql.errors import DUPLICATE, LOCK_TIMEOUT, NO_NULL, code_of
+from jobboard.backends.sql.mysql.script import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.rows import JOB_COLUMNS, Row, job_of, position_of, stored_integer
@@ -44,55 +45,77 @@ from jobboard.backends.sql.tokens import NEXT_TOKEN, next_token, row_of
 from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable
 
-# Not by SET, which would lock what it reads.
-_SET_STATUS = """
+_BEGIN_NOW = (Statement(text("START TRANSACTION READ WRITE")), Statement(text(SET_NOW)))
+# Not by SET, which would lock what it reads. What claims have left in the index lies after now until it is purged, so
+# the scan begins at now.
+SET_STATUS = Statement(
+    text("""
 SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
-        WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at LIMIT 1) IS NOT NULL
-    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board}),
+        WHERE board = :board AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1) IS NOT NULL
+    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board),
     NULL
 INTO @jobboard_status, @jobboard_id
-"""
+""")
+)
 STATUS = Statement(text("SELECT @jobboard_status"))
 
 _COLUMNS = ", ".join(f"`{name}`" for name in JOB_COLUMNS)
-_HEADS = f"""
-SELECT %s FROM jobboard_jobs FORCE INDEX (%s)
-WHERE board = :board AND state = {UNCLAIMED} AND NOT @jobboard_status %s ORDER BY `rank`, id LIMIT :limit
-FOR UPDATE SKIP LOCKED
-"""  # nosec B608 # made of this module's constants only; values are bound parameters
-_BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "AND name = :name")
-_AND_NOW = f"{_COLUMNS}, @jobboard_now"
-HEADS, HEADS_OF_NAME = (Statement(text(_HEADS % (_AND_NOW, *by))) for by in (_BY_READY, _BY_NAME))
-CLAIM = Statement(
-    text(f"""
+
+
+def _in_order(columns: str, index: str, condition: str, more: str) -> Statement:
+    """Read jobs that are ready, in claim order."""
+    return Statement(
+        text(f"""
+SELECT {columns} FROM jobboard_jobs FORCE INDEX ({index})
+WHERE board = :board AND state = {UNCLAIMED} AND {condition} ORDER BY `rank`, id {more}
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
+    )
+
+
+_BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "name = :name AND ")
+# What was claimed lately is at the front of the index until the server purges it, and a locking scan takes longer over
+# it than one that only reads. So that one finds the first job that is ready, and the locking one begins there. What
+# comes before it, is put there at the same time as this claim.
+FORGET_FIRST = Statement(text("SET @jobboard_rank = NULL"))
+FIRST, FIRST_OF_NAME = (
+    _in_order("`rank`, id INTO @jobboard_rank, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
+    for index, of_name in (_BY_READY, _BY_NAME)
+)
+_FROM_FIRST = "(`rank` = @jobboard_rank AND id >= @jobboard_first OR `rank` > @jobboard_rank)"
+HEADS, HEADS_OF_NAME = (
+    _in_order(
+        f"{_COLUMNS}, @jobboard_now, @jobboard_id := id",
+        index,
+        of_name + _FROM_FIRST,
+        "LIMIT :limit FOR UPDATE SKIP LOCKED",
+    )
+    for index, of_name in (_BY_READY, _BY_NAME)
+)
+
+
+def _claim_of(ids: str) -> Statement:
+    return Statement(
+        text(f"""
 UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN}, owner = :who,
     claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now,
     progress = NULL
-WHERE id IN :ids
+WHERE id IN {ids}
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
-)
-# One job is claimed without knowing its id here.
-HEAD, HEAD_OF_NAME = (Statement(text(_HEADS % ("id INTO @jobboard_id", *by))) for by in (_BY_READY, _BY_NAME))
-_HEAD_ID = SqlText("(@jobboard_id)")
-CLAIM_LINE = Statement(
-    text("""
-INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHERE id IN :ids
-""")
-)
-CLAIMED_HEAD = Statement(
-    text(f"""
-SELECT {_COLUMNS}, @jobboard_status FROM (SELECT 1) AS one LEFT JOIN jobboard_jobs ON id IN :ids
-""")  # nosec B608 # made of this module's constants only; values are bound parameters
-)
-CONSUME = Statement(
-    text(f"""
+    )
+
+
+def _consume_of(ids: str, fences: str) -> Statement:
+    return Statement(
+        text(f"""
 UPDATE jobboard_jobs FORCE INDEX (PRIMARY) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
     last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
-WHERE board = :board AND id IN :ids AND (uuid, token, owner) IN :fences AND state + 0 = {CLAIMED}
+WHERE board = :board AND id IN {ids} AND (uuid, token, owner) IN {fences} AND state + 0 = {CLAIMED}
     AND (due_at IS NULL OR due_at > @jobboard_now)
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
-)
+    )
+
+
+CLAIM, CONSUME = _claim_of(":ids"), _consume_of(":ids", ":fences")
 LINES = Statement(text("INSERT INTO jobboard_journal (board, job, kind, who, token, at) VALUES :rows"))
 # Whoever waits for a row that another transaction has locked would wait for that one's end. The long path reads it.
 POST = Statement(
@@ -114,6 +137,36 @@ INSERT INTO jobboard_journal (board, job, kind, at) VALUES
 FIRST_POSTED = "SET @jobboard_id = LAST_INSERT_ID()"
 POSTED = Statement(text("SELECT @jobboard_now, @jobboard_id, @@auto_increment_increment"))
 
+# One job is claimed without knowing its id here.
+_COMMIT = Statement(text("COMMIT"))
+_CLAIM_HEAD = (
+    _claim_of("(@jobboard_id)"),
+    Statement(
+        text("""
+INSERT INTO jobboard_journal (board, job, kind, who, token, at)
+SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHERE id = @jobboard_id
+""")
+    ),
+    STATUS,
+    _COMMIT,
+)
+CLAIM_ONE = Script("claim", *_BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST, HEADS, *_CLAIM_HEAD)
+CLAIM_ONE_OF_NAME = Script(
+    "claim_of_name", *_BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME, *_CLAIM_HEAD
+)
+CONSUME_ONE = Script(
+    "consume",
+    *_BEGIN_NOW,
+    _consume_of("(:id)", "((:uuid, :token, :who))"),
+    Statement(
+        text("""
+INSERT INTO jobboard_journal (board, job, kind, who, token, at)
+VALUES (IF(ROW_COUNT() = 1, :board, NULL), :id, 'CONSUMED', :who, :token, @jobboard_now)
+""")
+    ),
+    _COMMIT,
+)
+
 #: The heads of so many names at most are read in one round trip.
 MAX_NAMES = 100
 #: These transactions learn the server's time with their first answer; before that they have none.
@@ -125,23 +178,25 @@ class _FastTransactions:
 
     def __init__(self, database: ServerDatabase) -> None:
         self._database = database
-        dialect = database.driver.dialect
-        self._set_status = dialect.table_names.apply(_SET_STATUS).format(board=database.board)
 
-    def write(self, *statements: str) -> AbstractContextManager[MysqlTransaction]:
+    def _begin(self, cursor: Any) -> MysqlTransaction:
+        return MysqlTransaction(cursor, self._database.driver.dialect, self._database.board, UNKNOWN_TIME)
+
+    def write(self, *statements: Statement) -> AbstractContextManager[MysqlTransaction]:
         """Begin by these statements."""
-        database = self._database
 
         def begin(cursor: Any) -> MysqlTransaction:
-            transaction = MysqlTransaction(cursor, database.driver.dialect, database.board, UNKNOWN_TIME)
-            transaction.begin_with_next("START TRANSACTION READ WRITE", SET_NOW, *statements)
+            transaction = self._begin(cursor)
+            transaction.begin_with_next(*_BEGIN_NOW, *statements)
             return transaction
 
-        return database.transaction(begin)
+        return self._database.transaction(begin)
 
-    def write_with_status(self) -> AbstractContextManager[MysqlTransaction]:
-        """Begin by asking whether anything is due or paused."""
-        return self.write(self._set_status)
+    def run(self, script: Script, **parameters: Any) -> list[Sequence[Row]]:
+        """Run a script; return the rows of each statement that has any."""
+        with self._database.transaction(self._begin) as transaction:
+            transaction.commit_by(script, **parameters)
+        return transaction.answers
 
 
 class MysqlPosting(Posting):
@@ -164,7 +219,7 @@ class MysqlPosting(Posting):
             if code_of(error.__cause__) not in (NO_NULL, DUPLICATE, LOCK_TIMEOUT):
                 raise
             return super().post(rows)
-        [(now, first, step)] = transaction.answer
+        [[(now, first, step)]] = transaction.answers
         return [_posted(new, first + number * step, float(now)) for number, new in enumerate(rows)]
 
 
@@ -186,7 +241,7 @@ class MysqlClaiming(Claiming):
         try:
             if limit == 1 and (names is None or len(names) == 1):
                 return self._claim_one(claim, names)
-            with self._fast.write_with_status() as transaction:
+            with self._fast.write(SET_STATUS) as transaction:
                 rows = _heads(transaction, names, limit)
                 if not rows and transaction.row(STATUS) != (0,):
                     raise LongPath
@@ -195,26 +250,19 @@ class MysqlClaiming(Claiming):
             return super().claim_next(claim, names, limit)
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
-        with self._fast.write_with_status() as transaction:
-            if names is None:
-                transaction.do(HEAD, limit=1)
-            else:
-                transaction.do(HEAD_OF_NAME, limit=1, name=min(names))
-            transaction.do(CLAIM, ids=_HEAD_ID, **_claimed_by(claim))
-            transaction.do(CLAIM_LINE, ids=_HEAD_ID)
-            transaction.do(CLAIMED_HEAD, ids=_HEAD_ID)
-            transaction.changed = False
-        [(*row, status)] = transaction.answer
-        if row[0] is not None:
+        by_name, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
+        rows, [(status,)] = self._fast.run(by_name, name=name, limit=1, **_claimed_by(claim))
+        if rows:
             self._transactions.notify(False)
-            return [job_of(tuple(row))]
-        if status:
+        elif status:
             raise LongPath
-        return []
+        return _claimed(claim, rows)
 
 
 class MysqlClaimedJobs(ClaimedJobs):
     """Consumes in one round trip if all of the batch can be consumed."""
+
+    _transactions: ServerDatabase
 
     def __init__(self, database: ServerDatabase) -> None:
         super().__init__(database)
@@ -224,6 +272,9 @@ class MysqlClaimedJobs(ClaimedJobs):
         if not ends or not fit_one_statement(ends):
             return super().consume(ends)
         try:
+            if len(ends) == 1:
+                self._consume_one(ends[0])
+                return [Verdict.DONE]
             with self._fast.write() as transaction:
                 for (result, retention), group in itertools.groupby(ends, lambda end: (end.result, end.retention)):
                     _consume(transaction, [end.fence for end in group], result, retention)
@@ -232,6 +283,20 @@ class MysqlClaimedJobs(ClaimedJobs):
                 raise
             return super().consume(ends)
         return [Verdict.DONE] * len(ends)
+
+    def _consume_one(self, end: Consumption) -> None:
+        """Consume, or fail."""
+        fence = end.fence
+        self._fast.run(
+            CONSUME_ONE,
+            id=row_of(fence.token),
+            uuid=fence.uuid,
+            token=fence.token,
+            who=fence.who,
+            result=end.result,
+            retention=end.retention,
+        )
+        self._transactions.notify(False)
 
 
 def _post(transaction: MysqlTransaction, rows: Sequence[NewJob]) -> None:
@@ -269,11 +334,17 @@ def _posted(new: NewJob, sequence: int, now: float) -> Posted:
     return Posted(lifecycle.post(job, new, now).answer, job)
 
 
-def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> list[Row]:
+def _statements_of_heads(names: frozenset[str] | None) -> tuple[Sequence[Statement], list[dict[str, str]]]:
+    """Return what reads and locks the heads, and the parameters with which that is run once each."""
     if names is None:
-        return transaction.rows(HEADS, limit=limit)
-    found = transaction.rows_of_each(HEADS_OF_NAME, [{"name": name, "limit": limit} for name in names])
-    return heapq.nsmallest(limit, found, key=position_of)
+        return (FORGET_FIRST, FIRST, HEADS), [{}]
+    return (FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME), [{"name": name} for name in names]
+
+
+def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> Sequence[Row]:
+    statements, many = _statements_of_heads(names)
+    found = transaction.rows_of_each(statements, [{**name, "limit": limit} for name in many])
+    return heapq.nsmallest(limit, found, key=position_of) if len(many) > 1 else found
 
 
 def _claimed_by(claim: ClaimRequest) -> dict[str, Any]:
@@ -281,13 +352,18 @@ def _claimed_by(claim: ClaimRequest) -> dict[str, Any]:
     return {"who": claim.who, "claim_id": claim.claim_id, "expiry": expiry}
 
 
-def _claim(transaction: MysqlTransaction, claim: ClaimRequest, rows: list[Row]) -> list[JobRow]:
+def _claimed(claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
+    """Return the jobs of locked heads, as the statements make them."""
+    jobs = [job_of(row[:-2]) for row in rows]
+    for job, row in zip(jobs, rows, strict=True):
+        lifecycle.claim(job, claim, float(row[-2]), next_token(job.sequence, job.token))
+    return jobs
+
+
+def _claim(transaction: MysqlTransaction, claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
     if not rows:
         return []
-    jobs = [job_of(row[:-1]) for row in rows]
-    for job, row in zip(jobs, rows, strict=True):
-        # The rows are locked, so the statements make of them just what this does.
-        lifecycle.claim(job, claim, float(row[-1]), next_token(job.sequence, job.token))
+    jobs = _claimed(claim, rows)
     ids = transaction.list_of(job.sequence for job in jobs)
     transaction.do(CLAIM, ids=ids, **_claimed_by(claim))
     board, who = transaction.literal(transaction.board), transaction.literal(claim.who)

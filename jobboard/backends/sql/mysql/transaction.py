@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pymysql.constants import CLIENT
-
+from jobboard.backends.sql.mysql.replies import answers, say
+from jobboard.backends.sql.mysql.script import Script
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import StepwiseTransaction
@@ -28,27 +28,32 @@ class MysqlTransaction(StepwiseTransaction):
     Changes that fail are told by what they are sent with, and the transaction is undone all the same.
     """
 
-    __slots__ = ("_size", "_waiting", "answer", "board")
+    __slots__ = ("_script", "_size", "_waiting", "answers", "board")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: list[str] = []
         self._size = 0
+        self._script: tuple[Script, dict[str, str]] | None = None
         self.board = int(self._bound["board"])
-        #: Once committed: the rows of the last question that was sent with the commit.
-        self.answer: Sequence[Row] = ()
+        #: Once committed: the rows of each question that was sent with the commit.
+        self.answers: list[Sequence[Row]] = []
 
-    def begin_with_next(self, *texts: str) -> None:
+    def begin_with_next(self, *statements: Statement) -> None:
         """Begin by these statements, together with the first that is asked."""
-        self._waiting += texts
+        self._waiting += [statement.on(self._dialect)[0] % self._bound for statement in statements]
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        return self.rows_of_each(statement, [parameters])
+        return self.rows_of_each([statement], [parameters])
 
-    def rows_of_each(self, statement: Statement, many: Sequence[Mapping[str, Any]]) -> list[Row]:
+    def rows_of_each(self, statements: Sequence[Statement], many: Sequence[Mapping[str, Any]]) -> list[Row]:
         """Ask the same with each of these parameters, in one round trip where the connection can; return all rows."""
-        sql, constants = statement.on(self._dialect)
-        texts = [self.write(sql, {**constants, **self._bound, **parameters}) for parameters in many]
+        on_this = [statement.on(self._dialect) for statement in statements]
+        texts = [
+            self.write(sql, {**constants, **self._bound, **parameters})
+            for parameters in many
+            for sql, constants in on_this
+        ]
         return [row for rows in answers(self._cursor, *self.take_waiting(), *texts) for row in rows]
 
     def run(self, statement: Statement, **parameters: Any) -> int:
@@ -77,7 +82,15 @@ class MysqlTransaction(StepwiseTransaction):
 
     def commit(self) -> None:
         """Commit, together with what is not done yet."""
-        self.answer = next(reversed(answers(self._cursor, *self.take_waiting(), "COMMIT")), self.answer)
+        if self._script is None:
+            self.answers = answers(self._cursor, *self.take_waiting(), "COMMIT")
+        else:
+            script, values = self._script
+            self.answers = script.run(self._cursor, self._dialect, values)
+
+    def commit_by(self, script: Script, **parameters: Any) -> None:
+        """Commit by a script, which does all that this transaction does."""
+        self._script = script, {name: self.literal(value) for name, value in {**self._bound, **parameters}.items()}
 
     def finish(self) -> None:
         if self._waiting:
@@ -133,42 +146,3 @@ class MysqlTransaction(StepwiseTransaction):
                 rows, size = [], 0
         if rows:
             yield f"{head} VALUES {', '.join(rows)}"
-
-
-def takes_several(cursor: Any) -> bool:
-    """Whether the cursor's connection takes several statements in one text; only some of the user's do."""
-    return bool(cursor.connection.client_flag & CLIENT.MULTI_STATEMENTS)
-
-
-def answers(cursor: Any, *statements: str) -> list[Sequence[Row]]:
-    """Run statements, in one round trip where the connection can; return the rows of each that has a result set."""
-    if len(statements) > 1 and is_mariadb(cursor.connection):
-        # A server sends the reply to each statement by itself, but not that to each part of a compound one.
-        return list(_result_sets(cursor, f"BEGIN NOT ATOMIC {'; '.join(statements)}; END"))
-    texts = ["; ".join(statements)] if takes_several(cursor) else statements
-    return [rows for text in texts for rows in _result_sets(cursor, text)]
-
-
-def _result_sets(cursor: Any, text: str) -> Iterator[Sequence[Row]]:
-    cursor.execute(text)
-    # A reply has one result for each statement that was sent, or fewer, and one more of a compound statement.
-    for _ in range(text.count(";") + 2):
-        if cursor.description is not None:
-            yield cursor.fetchall()
-        if not cursor.nextset():
-            return
-
-
-def say(cursor: Any, *statements: str) -> None:
-    """Run statements, in one round trip where the connection can; the cursor is left at what the last one returned."""
-    if takes_several(cursor):
-        cursor.execute("; ".join(statements))
-        for _ in statements[1:]:
-            cursor.nextset()
-    else:
-        for statement in statements:
-            cursor.execute(statement)
-
-
-def is_mariadb(connection: Any) -> bool:
-    return "mariadb" in connection.get_server_info().lower()
