@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -13,10 +14,11 @@ from servers.base import HOST
 from servers.mariadb_servers import MariadbServer
 from sqlalchemy import create_engine
 
-from jobboard import AlreadyPosted, ClaimLost, Job, JobBoard, JobState, Posting
+from jobboard import AlreadyPosted, ClaimLost, Job, JobBoard, JobState, Posting, fetch
 from jobboard.backends.sql.mysql import replies
 from jobboard.backends.sql.mysql.connection import connector
 from jobboard.testing import Harness
+from jobboard.testing.deadline import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -115,3 +117,78 @@ def test_where_there_are_no_compound_statements_several_are_sent(
         board.consume(first, "bob")
     assert [job.state for job in jobs] == [JobState.COMPLETE, JobState.DELAYED, JobState.COMPLETE]
     assert board.audit() == []
+
+
+def test_the_server_parses_a_claim_and_a_consume_once_for_each_connection(
+    mariadb: MariadbServer, board: JobBoard
+) -> None:
+    def counted() -> list[int]:
+        with mariadb.client() as client, client.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Com_%e_sql'")
+            found = dict(cursor.fetchall())
+        return [int(found[name]) for name in ("Com_prepare_sql", "Com_execute_sql")]
+
+    board.post_many([Posting("resize") for _ in range(20)])
+    before = counted()
+    for job in [board.claim_next("alice", names=names, expiry=LONG)[0] for names in [None, ["resize"]] * 5]:
+        board.consume(job, "alice")
+    assert [after - was for after, was in zip(counted(), before, strict=True)] == [3, 20]
+
+
+@pytest.fixture
+def full(mariadb: MariadbServer) -> Iterator[None]:
+    """A server that has as many prepared statements as it may have."""
+    for most in ("0", "DEFAULT"):
+        with mariadb.client() as client, client.cursor() as cursor:
+            cursor.execute(f"SET GLOBAL max_prepared_stmt_count = {most}")
+        if most == "0":
+            yield
+
+
+@pytest.mark.usefixtures("full")
+def test_where_the_server_has_too_many_prepared_statements_they_are_sent_as_they_are(board: JobBoard) -> None:
+    jobs = board.post_many([Posting("resize") for _ in range(4)])
+    _work_off(board, jobs)
+
+
+def test_where_a_proxy_changes_the_session_statements_are_sent_as_they_are(
+    mariadb: MariadbServer, board: JobBoard
+) -> None:
+    with fetch(board.name, mariadb.uri, pool_size=1) as one:
+        jobs = one.post_many([Posting("resize") for _ in range(6)])
+        _work_off(one, jobs[:2])
+        database: Any = one._backend.database  # type: ignore[attr-defined]
+        with database._borrow() as connection, connection.cursor() as cursor:
+            for name in ("claim", "consume"):
+                cursor.execute(f"DEALLOCATE PREPARE jobboard_{name}")
+        _work_off(one, jobs[2:])
+
+
+def _work_off(board: JobBoard, jobs: list[Job]) -> None:
+    for job in jobs:
+        assert board.claim_next("alice", expiry=LONG) == [job]
+        board.consume(job, "alice")
+        assert job.state is JobState.COMPLETE
+
+
+@pytest.mark.parametrize(("names", "limit"), [(None, 1), (["resize"], 1), (None, 3), (["resize", "crop"], 3)], ids=str)
+def test_a_claim_reads_no_rows_of_jobs_that_were_claimed_lately(
+    mariadb: MariadbServer, board: JobBoard, names: list[str] | None, limit: int
+) -> None:
+    def pages() -> int:
+        with mariadb.client() as client, client.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'")
+            return int(cursor.fetchone()[1])
+
+    def is_short() -> bool:
+        before = pages()
+        assert len(board.claim_next("alice", names=names, limit=limit, expiry=LONG)) == limit
+        return pages() - before < 900
+
+    with mariadb.client() as reader, reader.cursor() as cursor:
+        # While an old snapshot is read, the server keeps what is deleted in its indexes.
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        board.post_many([Posting("resize") for _ in range(1500)])
+        board.consume_many(board.claim_next("alice", limit=900, expiry=LONG), "alice")
+        # It may be deleting what other cases have left.
+        eventually(is_short)

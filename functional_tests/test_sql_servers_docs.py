@@ -100,6 +100,9 @@ def _hold_a_book(board: JobBoard) -> tuple[LogBook, Any]:
 ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object], int, int]] = {
     "post": (lambda board: None, lambda board, _: board.post("resize"), 1, 1),
     "post with a key": (lambda board: None, lambda board, _: board.post("resize", key="k"), 1, 5),
+    "post again": (
+        lambda board: board.post("resize"), lambda board, job: board.post("resize", uuid=job.uuid), 4, 3,
+    ),
     "post of 100": (
         lambda board: None, lambda board, _: board.post_many([Posting("resize") for _ in range(100)]), 1, 1,
     ),
