@@ -48,8 +48,8 @@ from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable
 
 _BEGIN_NOW = (Statement(text("START TRANSACTION READ WRITE")), Statement(text(SET_NOW)))
-# Not by SET, which would lock what it reads. What claims have left in the index lies after now until it is purged, so
-# the scan begins at now.
+# Not by SET, which would lock what it reads. Entries of claims that have ended stay in the index until it is purged.
+# They lie after now, and so the scan goes back from now.
 SET_STATUS = Statement(
     text("""
 SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
@@ -75,9 +75,9 @@ WHERE board = :board AND state = {UNCLAIMED} AND {condition} ORDER BY `rank`, id
 
 
 _BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "name = :name AND ")
-# What was claimed lately is at the front of the index until the server purges it, and a locking scan takes longer over
-# it than one that only reads. So that one finds the first job that is ready, and the locking one begins there. What
-# comes before it, is put there at the same time as this claim.
+# Entries of jobs that were claimed lately stay at the front of the index until the server purges it, and a scan that
+# locks takes long over them. So one that only reads finds the first job that is ready, and the other begins there. What
+# lies before that was posted or given back while this claim was under way.
 FORGET_FIRST = Statement(text("SET @jobboard_rank = NULL"))
 FIRST, FIRST_OF_NAME = (
     _in_order("`rank`, id INTO @jobboard_rank, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
@@ -139,8 +139,8 @@ INSERT INTO jobboard_journal (board, job, kind, at) VALUES
 FIRST_POSTED = "SET @jobboard_id = LAST_INSERT_ID()"
 POSTED = Statement(text("SELECT @jobboard_now, @jobboard_id, @@auto_increment_increment"))
 
-# One job is claimed without knowing its id here.
 _COMMIT = Statement(text("COMMIT"))
+# One job is claimed without knowing its id here.
 _CLAIM_HEAD = (
     _claim_of("(@jobboard_id)"),
     Statement(
@@ -264,8 +264,8 @@ class MysqlClaiming(Claiming):
             return super().claim_next(claim, names, limit)
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
-        by_name, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
-        rows, [(status,)] = self._fast.run(by_name, name=name, limit=1, **_claimed_by(claim))
+        script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
+        rows, [(status,)] = self._fast.run(script, name=name, limit=1, **_claimed_by(claim))
         if rows:
             self._transactions.notify(False)
         elif status:
@@ -348,17 +348,12 @@ def _posted(new: NewJob, sequence: int, now: float) -> Posted:
     return Posted(lifecycle.post(job, new, now).answer, job)
 
 
-def _statements_of_heads(names: frozenset[str] | None) -> tuple[Sequence[Statement], list[dict[str, str]]]:
-    """Return what reads and locks the heads, and the parameters with which that is run once each."""
+def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> list[Row]:
     if names is None:
-        return (FORGET_FIRST, FIRST, HEADS), [{}]
-    return (FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME), [{"name": name} for name in names]
-
-
-def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> Sequence[Row]:
-    statements, many = _statements_of_heads(names)
-    found = transaction.rows_of_each(statements, [{**name, "limit": limit} for name in many])
-    return heapq.nsmallest(limit, found, key=position_of) if len(many) > 1 else found
+        return transaction.rows_of_each((FORGET_FIRST, FIRST, HEADS), [{"limit": limit}])
+    many = [{"name": name, "limit": limit} for name in names]
+    found = transaction.rows_of_each((FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME), many)
+    return heapq.nsmallest(limit, found, key=position_of)
 
 
 def _claimed_by(claim: ClaimRequest) -> dict[str, Any]:
@@ -367,7 +362,7 @@ def _claimed_by(claim: ClaimRequest) -> dict[str, Any]:
 
 
 def _claimed(claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
-    """Return the jobs of locked heads, as the statements make them."""
+    """Return the jobs of heads: they are locked, so the statements make of them just what this does."""
     jobs = [job_of(row[:-2]) for row in rows]
     for job, row in zip(jobs, rows, strict=True):
         lifecycle.claim(job, claim, float(row[-2]), next_token(job.sequence, job.token))
