@@ -16,7 +16,7 @@ import jobboard
 from jobboard import Every, JobBoard, JobState, Schedule
 from jobboard.backends.sql import audit, job_statements, schedule_statements
 from jobboard.backends.sql.event_statements import EVENTS
-from jobboard.backends.sql.mysql import fast_path as mysql
+from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.statement import Statement

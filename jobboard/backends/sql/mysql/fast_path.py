@@ -3,8 +3,7 @@
 A statement that fails keeps those after it, and so the commit, from being run. Where what was changed is not all that
 was asked for, the line in the journal has no board, which fails.
 
-The server's time stays in a variable of the connection, since it is not known here before the first statement. Unusual
-requests take the long path. The differential test holds these statements to ``jobboard.backends.lifecycle``.
+Unusual requests take the long path. The differential test holds these statements to ``jobboard.backends.lifecycle``.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
-
-from sqlalchemy import text
 
 from jobboard.backends import lifecycle
 from jobboard.backends.rows import (
@@ -34,140 +31,37 @@ from jobboard.backends.rows import (
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.job_statements import FIND_MANY
-from jobboard.backends.sql.mysql.driver import SET_NOW
 from jobboard.backends.sql.mysql.errors import DUPLICATE, LOCK_TIMEOUT, NO_NULL, code_of
+from jobboard.backends.sql.mysql.fast_statements import (
+    BEGIN_NOW,
+    CLAIM,
+    CLAIM_ONE,
+    CLAIM_ONE_OF_NAME,
+    CONSUME,
+    CONSUME_ONE,
+    FIRST,
+    FIRST_OF_NAME,
+    FIRST_POSTED,
+    FORGET_FIRST,
+    HEADS,
+    HEADS_OF_NAME,
+    LINES,
+    POST,
+    POST_LINES,
+    POSTED,
+    SET_STATUS,
+    STATUS,
+)
 from jobboard.backends.sql.mysql.script import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import JOB_COLUMNS, Row, job_of, position_of, stored_integer
-from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, UNCLAIMED
+from jobboard.backends.sql.rows import Row, job_of, position_of, stored_integer
+from jobboard.backends.sql.schema import DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import NEXT_TOKEN, next_token, row_of
+from jobboard.backends.sql.tokens import next_token, row_of
 from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable
-
-_BEGIN_NOW = (Statement(text("START TRANSACTION READ WRITE")), Statement(text(SET_NOW)))
-# Not by SET, which would lock what it reads. Entries of claims that have ended stay in the index until it is purged.
-# They lie after now, and so the scan goes back from now.
-SET_STATUS = Statement(
-    text("""
-SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
-        WHERE board = :board AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1) IS NOT NULL
-    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board),
-    NULL
-INTO @jobboard_status, @jobboard_id
-""")
-)
-STATUS = Statement(text("SELECT @jobboard_status"))
-
-_COLUMNS = ", ".join(f"`{name}`" for name in JOB_COLUMNS)
-
-
-def _in_order(columns: str, index: str, condition: str, more: str) -> Statement:
-    """Read jobs that are ready, in claim order."""
-    return Statement(
-        text(f"""
-SELECT {columns} FROM jobboard_jobs FORCE INDEX ({index})
-WHERE board = :board AND state = {UNCLAIMED} AND {condition} ORDER BY `rank`, id {more}
-""")  # nosec B608 # made of this module's constants only; values are bound parameters
-    )
-
-
-_BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "name = :name AND ")
-# Entries of jobs that were claimed lately stay at the front of the index until the server purges it, and a scan that
-# locks takes long over them. So one that only reads finds the first job that is ready, and the other begins there. What
-# lies before that was posted or given back while this claim was under way.
-FORGET_FIRST = Statement(text("SET @jobboard_rank = NULL"))
-FIRST, FIRST_OF_NAME = (
-    _in_order("`rank`, id INTO @jobboard_rank, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
-    for index, of_name in (_BY_READY, _BY_NAME)
-)
-_FROM_FIRST = "(`rank` = @jobboard_rank AND id >= @jobboard_first OR `rank` > @jobboard_rank)"
-HEADS, HEADS_OF_NAME = (
-    _in_order(
-        f"{_COLUMNS}, @jobboard_now, @jobboard_id := id",
-        index,
-        of_name + _FROM_FIRST,
-        "LIMIT :limit FOR UPDATE SKIP LOCKED",
-    )
-    for index, of_name in (_BY_READY, _BY_NAME)
-)
-
-
-def _claim_of(ids: str) -> Statement:
-    return Statement(
-        text(f"""
-UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN}, owner = :who,
-    claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now,
-    progress = NULL
-WHERE id IN {ids}
-""")  # nosec B608 # made of this module's constants only; values are bound parameters
-    )
-
-
-def _consume_of(ids: str, fences: str) -> Statement:
-    return Statement(
-        text(f"""
-UPDATE jobboard_jobs FORCE INDEX (PRIMARY) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
-    last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
-WHERE board = :board AND id IN {ids} AND (uuid, token, owner) IN {fences} AND state + 0 = {CLAIMED}
-    AND (due_at IS NULL OR due_at > @jobboard_now)
-""")  # nosec B608 # made of this module's constants only; values are bound parameters
-    )
-
-
-CLAIM, CONSUME = _claim_of(":ids"), _consume_of(":ids", ":fences")
-LINES = Statement(text("INSERT INTO jobboard_journal (board, job, kind, who, token, at) VALUES :rows"))
-# Whoever waits for a row that another transaction has locked would wait for that one's end. The long path reads it.
-POST = Statement(
-    text("""
-/*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
-INSERT INTO jobboard_jobs (board, uuid, name, `key`, `rank`, body, max_attempts, created_on, last_modified,
-    attempts, token, cancel_asked, state, due_at, run_at) VALUES :rows
-""")
-)
-# The rows of one INSERT are numbered in their order, and so without gaps if the last one has the number that it should.
-POST_LINES = Statement(
-    text("""
-INSERT INTO jobboard_journal (board, job, kind, at) VALUES
-    (IF((SELECT id FROM jobboard_jobs FORCE INDEX (jobboard_uuid) WHERE board = :board AND uuid = :last)
-        = @jobboard_id + :more * @@auto_increment_increment, :board, NULL),
-    @jobboard_id, 'POSTED', @jobboard_now) :rows
-""")
-)
-FIRST_POSTED = "SET @jobboard_id = LAST_INSERT_ID()"
-POSTED = Statement(text("SELECT @jobboard_now, @jobboard_id, @@auto_increment_increment"))
-
-_COMMIT = Statement(text("COMMIT"))
-# One job is claimed without knowing its id here.
-_CLAIM_HEAD = (
-    _claim_of("(@jobboard_id)"),
-    Statement(
-        text("""
-INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHERE id = @jobboard_id
-""")
-    ),
-    STATUS,
-    _COMMIT,
-)
-CLAIM_ONE = Script("claim", *_BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST, HEADS, *_CLAIM_HEAD)
-CLAIM_ONE_OF_NAME = Script(
-    "claim_of_name", *_BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME, *_CLAIM_HEAD
-)
-CONSUME_ONE = Script(
-    "consume",
-    *_BEGIN_NOW,
-    _consume_of("(:id)", "((:uuid, :token, :who))"),
-    Statement(
-        text("""
-INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-VALUES (IF(ROW_COUNT() = 1, :board, NULL), :id, 'CONSUMED', :who, :token, @jobboard_now)
-""")
-    ),
-    _COMMIT,
-)
 
 #: The heads of so many names at most are read in one round trip.
 MAX_NAMES = 100
@@ -189,7 +83,7 @@ class _FastTransactions:
 
         def begin(cursor: Any) -> MysqlTransaction:
             transaction = self._begin(cursor)
-            transaction.begin_with_next(*_BEGIN_NOW, *statements)
+            transaction.begin_with_next(*BEGIN_NOW, *statements)
             return transaction
 
         return self._database.transaction(begin)
