@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgpack
+import pytest
 from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import EventKind, JobBoard, JobPriority, Posting
+from jobboard.backends.redis import waiting
+from jobboard.board import client_of
 
 LONG = 600.0
 
@@ -96,3 +99,26 @@ def test_a_plain_path_writes_the_same(server: RedisServer, harness: RedisHarness
         assert dict(Keys(server, plain).items()) == dict(Keys(server, heard).items())
     assert steps == 15
     assert plain.audit() == []
+
+
+def test_a_post_that_claims_for_a_waiter_writes_the_same_as_a_post_and_a_claim(
+    server: RedisServer, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that the waiter is armed still when the job is posted.
+    monkeypatch.setattr(waiting, "MAX_SLEEP", LONG)
+    ahead, later = harness.board(), harness.board()
+    each = str(uuid.uuid4())
+    for board in (ahead, later):
+        with client_of(board).waiter(frozenset(["resize"])) as waiter:
+            if board is ahead:
+                waiter.claim_ahead("alice", LONG)
+            assert waiter.ready_in() is None
+            harness.board(board.name).post("resize", details={"n": 1}, uuid=each)
+            waiter.wait(60)
+            rows, _ = waiter.claimed()
+            assert [row.uuid for row in rows] == ([each] if board is ahead else [])
+    assert len(later.claim_next("alice", ["resize"], expiry=LONG)) == 1
+    written = [dict(Keys(server, board).items()) for board in (ahead, later)]
+    # When each has searched for lost claims.
+    assert [keys.pop(":swept") is not None for keys in written] == [True, True]
+    assert written[0] == written[1]

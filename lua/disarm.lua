@@ -3,10 +3,10 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 the waiter ("client/number")
--- Returns: OK
+-- Returns: OK, and the claim id with which it was armed, or false
 -- A repeat finds no waiter.
 --
 -- include: waiters
 
-disarm(ARGV[1])
-return {'OK'}
+local asked = disarm(ARGV[1])
+return {'OK', asked and asked[2] or false}

@@ -19,10 +19,12 @@ if answer and not is_awaited then
   return answer
 end
 
+-- include: claim_plainly
 -- include: waiters
 
 if answer then
-  wake_waiters({[sent[2]] = #ARGV - 1}, {})
+  -- Whoever waits claims a batch by himself, as much of it as he has room for.
+  wake_waiters({[sent[2]] = #ARGV - 1}, {}, #ARGV == 2 and claim_plainly or nil)
   return answer
 end
 

@@ -2,8 +2,10 @@
 -- Tell when the next job can be claimed. If there is none now, arm the waiter; whatever changes the answer wakes it.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most]
--- Returns: MORE (call again), or OK and the microseconds until a job may be claimable; 0 is now, -1 unknown
+-- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most, and with what
+--       claim request, as in claim_next.lua, or nil]
+-- Returns: MORE (call again), or OK; the microseconds until a job may be claimable (0 is now, -1 unknown); and the
+--       claim id with which the waiter was armed until now, or false
 -- A repeat arms the same waiter again.
 --
 -- include: look_plainly
@@ -85,5 +87,5 @@ local function next_moment()
 end
 
 local moment = next_moment()
-arm_anew(request, moment)
-return {'OK', moment and math.max(0, moment - now) or -1}
+local withdrawn = arm_anew(request, moment)
+return {'OK', moment and math.max(0, moment - now) or -1, withdrawn}

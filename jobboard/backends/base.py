@@ -17,6 +17,7 @@ A mutation and its events and its line of history are one atomic step.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -88,6 +89,16 @@ class Waiter(abc.ABC):
 
         Counts delayed jobs and claims that may expire; jobs of paused names don't count.
         """
+
+    def claim_ahead(self, who: str, expiry: float) -> None:  # noqa: B027, most stores can't
+        """Let the store claim one job for this owner while it waits, in the step that makes the job ready."""
+
+    def claimed(self) -> tuple[list[JobRow], float]:
+        """Let nothing more be claimed ahead; return what was, each job once, and a monotonic time before the claim.
+
+        To be called before each claim by other means, and when the waiting is over.
+        """
+        return [], math.inf
 
     @abc.abstractmethod
     def wait(self, timeout: float | None) -> None:

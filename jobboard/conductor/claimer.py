@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from jobboard.backends.base import Waiter
-from jobboard.board import JobBoard, claims_for, client_of
+from jobboard.board import JobBoard, claims_for, client_of, handles_of
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
 from jobboard.errors import BoardUnavailable, ClaimLost
@@ -103,6 +103,7 @@ class Claimer:
                 continue
             try:
                 with client_of(self._board).waiter(names) as waiter:
+                    waiter.claim_ahead(self._who, self._expiry)
                     with self._lock:
                         self._waiter = waiter
                     yield from self._claim_until_stopped(waiter, names)
@@ -132,12 +133,18 @@ class Claimer:
 
     def _claim_until_stopped(self, waiter: Waiter, names: frozenset[str]) -> Iterator[bool]:
         """Claim until there is a stop, or the names have changed."""
+        try:
+            yield from self._take_turns(waiter, names)
+        finally:
+            self._take_claimed(waiter, names)
+
+    def _take_turns(self, waiter: Waiter, names: frozenset[str]) -> Iterator[bool]:
         claim_next = claims_for(self._board, self._who, names, self._expiry)
         has_waited = False
         while (free := self._slots.wait_for_free(ahead=self._may_prefetch())) and not self._stopping.is_set():
             if self._names_changed or self._names() != names:
                 return
-            jobs = self._claim(free, names, claim_next)
+            jobs = self._take_claimed(waiter, names) or self._claim(free, names, claim_next)
             yield has_waited and len(jobs) == 1
             has_waited = False
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
@@ -147,6 +154,18 @@ class Claimer:
                     waiter.wait(due)
                     self._slots.set_idle(False)
                     has_waited = True
+
+    def _take_claimed(self, waiter: Waiter, names: frozenset[str]) -> list[Job]:
+        """Return what the store has claimed while this waited, if it has."""
+        unanswered, self._unanswered = self._unanswered, names
+        rows, sent = waiter.claimed()
+        # This process may have been stopped for longer than the claim held.
+        is_held = time.monotonic() < sent + self._expiry
+        jobs = handles_of(self._board).claimed(rows)[0] if rows and is_held else []
+        self._unanswered = unanswered
+        if jobs:
+            self._on_claimed(jobs, sent)
+        return jobs
 
     def _may_prefetch(self) -> bool:
         """Whether the board probably has more jobs.

@@ -215,6 +215,12 @@ class _WatchedWaiter(Waiter):
         self._backend.calls["ready_in"] += 1
         return self._inner.ready_in()
 
+    def claim_ahead(self, who: str, expiry: float) -> None:
+        self._inner.claim_ahead(who, expiry)
+
+    def claimed(self) -> tuple[list[JobRow], float]:
+        return self._inner.claimed()
+
     def wait(self, timeout: float | None) -> None:
         self._backend.blocked.set()
         self._inner.wait(timeout)

@@ -9,6 +9,5 @@ local function look_plainly(request)
     or redis.call('EXISTS', key('leases'), key('delayed')) > 0 or #ready_names(request[1], 1) > 0 then
     return
   end
-  arm_anew(request, nil)
-  return {'OK', -1}
+  return {'OK', -1, arm_anew(request, nil)}
 end

@@ -1,24 +1,40 @@
 -- include: board
--- A waiter is armed: it stands in `waiters` with the names that it waits for ('' is any), in `armed` with the moment
--- until which it sleeps, and in `waiting:NAME` of each name. One claimable job wakes one waiter; a client that is not
--- subscribed any more is skipped.
+-- A waiter is armed: it stands in `waiters` with the names that it waits for ('' is any) and its claim request, if it
+-- has one; in `armed` with the moment until which it sleeps; and in `waiting:NAME` of each name. One claimable job
+-- wakes one waiter; a client that is not subscribed any more is skipped.
 
+-- Returns the waiter's claim request.
 local function disarm(id)
-  local names = redis.call('HGET', key('waiters'), id)
-  if not names then
+  local armed = redis.call('HGET', key('waiters'), id)
+  if not armed then
     return
   end
   redis.call('HDEL', key('waiters'), id)
   redis.call('ZREM', key('armed'), id)
-  local readable, list = pcall(cmsgpack.unpack, names)
+  local readable, list, asked = pcall(cmsgpack.unpack, armed)
   for _, name in ipairs(readable and type(list) == 'table' and list or {}) do
     redis.call('ZREM', key('waiting', tostring(name)), id)
   end
+  return readable and type(asked) == 'table' and asked or nil
+end
+
+-- What wakes a waiter: its id. If it has a claim request, the claim id follows, and the job that `claim` claims for it.
+-- No fault of the claim may end the script, which has made the job ready.
+local function message_for(id, asked, claim)
+  if not asked then
+    return id
+  end
+  local rows = {}
+  if claim then
+    local is_fine, claimed = pcall(claim, asked)
+    rows = is_fine and claimed and claimed[2] or rows
+  end
+  return cmsgpack.pack(id, asked[2], unpack(rows))
 end
 
 -- Wake one waiter for each job that became ready, and one for each name that has a job due soon, which waiters may not
--- know yet.
-local function wake_waiters(ready, soon)
+-- know yet. `claim`, if it is given, claims at once what a waiter asks for.
+local function wake_waiters(ready, soon, claim)
   if not next(ready) and not next(soon) then
     return
   end
@@ -35,9 +51,9 @@ local function wake_waiters(ready, soon)
           break
         end
         redis.call('ZREM', key('waiting', wanted), id)
-        disarm(id)
-        local client = string.match(id, '^[^/]*')
-        if redis.call('SPUBLISH', key('wake', client), id) > 0 then
+        local asked, channel = disarm(id), key('wake', string.match(id, '^[^/]*'))
+        if redis.call('PUBSUB', 'SHARDNUMSUB', channel)[2] > 0 then
+          redis.call('SPUBLISH', channel, message_for(id, asked, claim))
           count = count - 1
         end
       end

@@ -89,7 +89,7 @@ class RedisBackend(Backend):
         self.books = Books(self.client)
         self.maintenance = Maintenance(self.client, self._checks)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
-        self._waiters = Waiters(self.client, self._subscriptions)
+        self._waiters = Waiters(self.client, self._subscriptions, self._jobs.claimed_under)
         self._is_open = False
 
     def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:

@@ -56,6 +56,11 @@ class RedisClient:
         #: The server has every change on its disk before it replies, and need not be asked to wait.
         self.writes_through = False
 
+    @property
+    def waits_for_copies(self) -> bool:
+        """Whether a change must be on other servers or on a disk before anybody relies on it."""
+        return self._durability.command is not None and not self.writes_through
+
     # -- scripts ---------------------------------------------------------------------------------------------------
 
     def change(self, script: str, *arguments: Argument) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends.rows import Fence, JobRow
+from jobboard.backends.rows import ClaimRequest, Fence, JobRow
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment
@@ -52,6 +52,11 @@ def span(seconds: float) -> int | None:
 def fence_parts(fence: Fence) -> list[Any]:
     """Return a fence as the scripts take it."""
     return [fence.uuid, fence.who, min(fence.token, MAX_TOKEN)]
+
+
+def claim_parts(claim: ClaimRequest, limit: int, names: frozenset[str] | None) -> list[Any]:
+    """Return a claim request as the scripts take it."""
+    return [claim.who, claim.claim_id, span(claim.expiry), limit, None if names is None else list(names)]
 
 
 def rows_of(parts: Sequence[Any]) -> list[JobRow]:
@@ -103,6 +108,14 @@ def events_of(message: bytes) -> Iterable[JobEvent]:
             yield JobEvent(
                 _KINDS[kind], uuid or None, name or None, who or None, token or None, moment(at / 1e6), _text(reason)
             )
+
+
+def wake_up_of(message: bytes) -> tuple[bytes, str, list[JobRow]]:
+    """Return whom a message wakes that armed with a claim request, the claim id, and the jobs claimed under it."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0, raw=True)
+    unpacker.feed(message)
+    waiter, claim_id, *parts = unpacker
+    return waiter, claim_id.decode(), rows_of(parts)
 
 
 def is_text(data: bytes) -> bool:

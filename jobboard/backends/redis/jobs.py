@@ -9,6 +9,7 @@ from typing import Any
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import (
     MAX_TOKEN,
+    claim_parts,
     fence_parts,
     history_of,
     micros,
@@ -86,8 +87,7 @@ class Jobs:
         return None if status == b"MISSING" else rows_of(parts[0])[0]
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        wanted = None if names is None else list(names)
-        request = pack([claim.who, claim.claim_id, span(claim.expiry), limit, wanted])
+        request = pack(claim_parts(claim, limit, names))
         _, parts, skipped = self._client.call_until_current("claim_next", request, changes=True)
         self._client.warn_of_newer(skipped)
         return rows_of(parts)

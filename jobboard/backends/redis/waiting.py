@@ -7,10 +7,12 @@ import math
 import threading
 import time
 import uuid as uuids
+from collections.abc import Callable
 
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.codec import micros, pack
+from jobboard.backends.redis.codec import claim_parts, micros, pack, wake_up_of
 from jobboard.backends.redis.events import Subscriptions
+from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.errors import BoardUnavailable
 
@@ -19,12 +21,22 @@ logger = logging.getLogger("jobboard.redis")
 #: No waiter sleeps longer than this, in seconds, before it asks again: that is what a lost message costs at most.
 MAX_SLEEP = 5.0
 
+#: Only claims of at least so many seconds are made ahead: of their beginning this client knows that it was not before
+#: the waiter was armed, up to :data:`MAX_SLEEP` ago, and there must be time for the first renewal.
+MIN_EXPIRY = 3 * MAX_SLEEP
+
 
 class Waiters:
-    """The waiters of one client, by their ids."""
+    """The waiters of one client, by their ids.
 
-    def __init__(self, client: RedisClient, subscriptions: Subscriptions) -> None:
+    :param claimed_under: returns the jobs that are claimed under a claim id.
+    """
+
+    def __init__(
+        self, client: RedisClient, subscriptions: Subscriptions, claimed_under: Callable[[str], list[JobRow]]
+    ) -> None:
         self._client = client
+        self.claimed_under = claimed_under
         self._subscriptions = subscriptions
         self._lock = threading.Lock()
         self._waiters: dict[bytes, RedisWaiter] = {}
@@ -59,11 +71,26 @@ class Waiters:
 
     # -- for the waiters -------------------------------------------------------------------------------------------
 
-    def ready_in(self, names: frozenset[str] | None, id: str | None) -> float | None:
-        """Return the seconds until a job may be ready; with an id, arm that waiter if none is ready now."""
+    def ready_in(
+        self, names: frozenset[str] | None, id: str | None = None, claim: ClaimRequest | None = None
+    ) -> tuple[float | None, str | None]:
+        """Return the seconds until a job may be ready; with an id, arm that waiter if none is ready now.
+
+        Then return also the claim id with which it was armed before, if nothing was claimed under that.
+        """
         wanted = None if names is None else list(names)
-        moment = self._client.call_until_current("ready_in", pack([wanted, id, micros(MAX_SLEEP)]))[1]
-        return None if moment < 0 else moment / 1e6
+        request = pack([wanted, id, micros(MAX_SLEEP), None if claim is None else claim_parts(claim, 1, names)])
+        _, moment, withdrawn = self._client.call_until_current("ready_in", request)
+        return None if moment < 0 else moment / 1e6, _id_of(withdrawn)
+
+    def disarm(self, waiter: RedisWaiter) -> str | None:
+        """Disarm a waiter, and return the claim id with which it was armed, if nothing was claimed under that."""
+        return _id_of(self._client.read("disarm", waiter.id)[1])
+
+    @property
+    def may_claim_ahead(self) -> bool:
+        """Whether a claim may be relied on that this client has not waited for."""
+        return not self._client.waits_for_copies
 
     def subscribe(self) -> None:
         """Let the messages that wake waiters reach this client."""
@@ -78,14 +105,24 @@ class Waiters:
         if known is None or not is_armed:
             return
         try:
-            self._client.read("disarm", waiter.id)
+            self.disarm(waiter)
         except BoardUnavailable as error:
             logger.debug("waiter %s stays armed until the server forgets it: %s", waiter.id, error)
 
-    def _notify(self, id: bytes) -> None:
-        waiter = self._waiters.get(id)
+    def _notify(self, message: bytes) -> None:
+        waiter = self._waiters.get(message)
         if waiter is not None:
             waiter.notify()
+            return
+        try:
+            id, claim_id, rows = wake_up_of(message)
+        except Exception:
+            # Garbage on the channel must not end the subscription. Whoever should wake finds out by himself.
+            logger.exception("a wake-up can't be read")
+            return
+        waiter = self._waiters.get(id)
+        if waiter is not None:
+            waiter.learn(claim_id, rows)
 
     def _notify_all(self) -> None:
         for waiter in list(self._waiters.values()):
@@ -93,7 +130,11 @@ class Waiters:
 
 
 class RedisWaiter(ConditionWaiter):
-    """Armed by every ``ready_in`` that finds nothing, under an id that the scripts know."""
+    """Armed by every ``ready_in`` that finds nothing, under an id that the scripts know.
+
+    With a claim request, the script that posts a job claims it for the waiter, and the wake-up has the job. What a lost
+    wake-up had is found by the claim id, as soon as the server says that the waiter is not armed any more.
+    """
 
     def __init__(self, waiters: Waiters, id: str, names: frozenset[str] | None) -> None:
         super().__init__(names, time.monotonic, MAX_SLEEP)
@@ -101,25 +142,77 @@ class RedisWaiter(ConditionWaiter):
         self._waiters = waiters
         self._is_armed = False
         self._has_asked = False
+        self._owner: tuple[str, float] | None = None
+        #: The claim ids under which the server may claim, or may have claimed, and when each request was sent.
+        self._asked: dict[str, float] = {}
+        self._claimed: list[JobRow] = []
+        self._claimed_after = math.inf
+
+    def claim_ahead(self, who: str, expiry: float) -> None:
+        if expiry >= MIN_EXPIRY and self._waiters.may_claim_ahead:
+            self._owner = who, expiry
 
     def ready_in(self) -> float | None:
         self._check()
         if not self._has_asked:
             # Most waiters find a job at once, and then need no subscription.
-            due = self._waiters.ready_in(self._names, None)
+            due, _ = self._waiters.ready_in(self._names)
             if due is not None and due <= 0:
                 return due
             self._waiters.subscribe()
             self._has_asked = True
         self._begin_to_look()
         self._is_armed = True
-        due = self._waiters.ready_in(self._names, self.id)
+        due = self._arm()
         if due is not None:
             self._expect(self._clock() + due)
             if due <= 0:
                 # The server arms no waiter that has a job to claim.
                 self._is_armed = False
+        if self._claimed:
+            # It may have come before the moment was forgotten.
+            self.notify()
         return due
+
+    def _arm(self) -> float | None:
+        if self._owner is None:
+            return self._waiters.ready_in(self._names, self.id)[0]
+        who, expiry = self._owner
+        claim = ClaimRequest(who, uuids.uuid4().hex, expiry)
+        with self._changed:
+            self._asked[claim.claim_id] = time.monotonic()
+        due, withdrawn = self._waiters.ready_in(self._names, self.id, claim)
+        if due is not None and due < MAX_SLEEP:
+            # The server keeps no claim request of a waiter that wakes so soon.
+            self._asked.pop(claim.claim_id, None)
+        self._find_lost(withdrawn, claim.claim_id)
+        return due
+
+    def _find_lost(self, withdrawn: str | None, standing: str | None = None) -> None:
+        """Find what was claimed under requests that neither stand nor were withdrawn, unless it was heard of."""
+        with self._changed:
+            self._asked.pop(withdrawn or "", None)
+            unknown = [claim_id for claim_id in self._asked if claim_id != standing]
+        for claim_id in unknown:
+            self.learn(claim_id, self._waiters.claimed_under(claim_id))
+
+    def learn(self, claim_id: str, rows: list[JobRow]) -> None:
+        """Learn what was claimed under a request, if anything; what is known already doesn't count."""
+        with self._changed:
+            asked = self._asked.pop(claim_id, None)
+            if asked is not None and rows:
+                self._claimed += rows
+                self._claimed_after = min(self._claimed_after, asked)
+        self.notify()
+
+    def claimed(self) -> tuple[list[JobRow], float]:
+        if self._asked:
+            self._is_armed = False
+            self._find_lost(self._waiters.disarm(self))
+        with self._changed:
+            found = self._claimed, self._claimed_after
+            self._claimed, self._claimed_after = [], math.inf
+        return found
 
     def notify(self, name: str | None = None, at: float = -math.inf) -> None:
         self._is_armed = False
@@ -127,3 +220,7 @@ class RedisWaiter(ConditionWaiter):
 
     def close(self) -> None:
         self._waiters.forget(self, self._is_armed)
+
+
+def _id_of(claim_id: bytes | None) -> str | None:
+    return None if claim_id is None else claim_id.decode()
