@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 from jobboard import telemetry
@@ -22,6 +24,8 @@ from jobboard.states import LIVE, JobPriority
 from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
 
 _PAGE = 500
+
+_fields_of = attrgetter(*(field.name for field in fields(Posting)))
 
 
 class Producing:
@@ -72,11 +76,10 @@ class Producing:
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: that connection can't be used; says what can.
         """
-        posting = Posting(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
-        new, payload = self._new_job(posting)
+        new, payload = self._new_job(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
         self._client.check_open()
         backend = self._client.within(connection)
-        self._save_new_books([(posting, new.uuid)], backend)
+        self._save_new_books([(book, new.uuid)], backend)
         answer, _ = yield Ask(backend.post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]
 
@@ -92,10 +95,11 @@ class Producing:
         for posting in batch:
             if not isinstance(posting, Posting):
                 raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
-        new_jobs = [self._new_job(posting) for posting in batch]
+        new_jobs = [self._new_job(*_fields_of(posting)) for posting in batch]
         self._client.check_open()
         backend = self._client.within(connection)
-        self._save_new_books([(posting, new.uuid) for posting, (new, _) in zip(batch, new_jobs, strict=True)], backend)
+        books = [(posting.book, new.uuid) for posting, (new, _) in zip(batch, new_jobs, strict=True)]
+        self._save_new_books(books, backend)
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
     @asks_once
@@ -161,11 +165,11 @@ class Producing:
         """
         self._books.save(book, hold, self._backend)
 
-    def _save_new_books(self, new_jobs: list[tuple[Posting, str]], backend: Backend) -> None:
+    def _save_new_books(self, books: list[tuple[LogBook | BookRef | None, str]], backend: Backend) -> None:
         """Save books before the jobs that point at them: a crash in between leaves a book, and no job without one."""
-        for posting, uuid in new_jobs:
-            if isinstance(posting.book, LogBook) and posting.book.version is None:
-                self._books.save(posting.book, None, backend, uuid)
+        for book, uuid in books:
+            if isinstance(book, LogBook) and book.version is None:
+                self._books.save(book, None, backend, uuid)
 
     def _post(self, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
         return self._posted(new_jobs, self._client.call(backend.post, [new for new, _ in new_jobs]))
@@ -185,46 +189,56 @@ class Producing:
             for (new, payload), answer in zip(new_jobs, answers, strict=True)
         ]
 
-    def _new_job(self, posting: Posting) -> tuple[NewJob, Payload]:
-        if posting.run_at is not None and posting.delay is not None:
+    def _new_job(
+        self,
+        name: str,
+        book: LogBook | BookRef | None,
+        details: dict[str, Any] | None,
+        priority: JobPriority | str,
+        key: str | None,
+        if_exists: str,
+        run_at: datetime | None,
+        delay: float | None,
+        uuid: str | uuids.UUID | None,
+        max_attempts: int | None,
+    ) -> tuple[NewJob, Payload]:
+        """Check the fields of a posting; a single post makes no :class:`Posting` of them, which costs as much."""
+        if run_at is not None and delay is not None:
             raise ValueError("give run_at or delay, not both")
-        uuid = new_uuid() if posting.uuid is None else check_uuid(posting.uuid)
-        body, payload = self._payload_of(posting, uuid)
+        id = new_uuid() if uuid is None else check_uuid(uuid)
+        if isinstance(book, LogBook) and book.owned:
+            _check_owned(book, if_exists, id)
+        body, payload = self._payload_of(name, book, details)
+        # Naming the arguments of a class doubles the time.
         new = NewJob(
-            uuid=uuid,
-            name=check_text("name", posting.name),
-            priority=int(JobPriority.convert(posting.priority)),
-            body=body,
-            key=None if posting.key is None else check_text("key", posting.key),
-            if_exists=_check_if_exists(posting.if_exists),
-            run_at=None if posting.run_at is None else check_moment("run_at", posting.run_at),
-            delay=None if posting.delay is None else check_delay(posting.delay),
-            max_attempts=None if posting.max_attempts is None else check_count("max_attempts", posting.max_attempts),
-        )
+            id, check_text("name", name), int(JobPriority.convert(priority)), body,
+            None if key is None else check_text("key", key), _check_if_exists(if_exists),
+            None if run_at is None else check_moment("run_at", run_at), None if delay is None else check_delay(delay),
+            None if max_attempts is None else check_count("max_attempts", max_attempts),
+        )  # fmt: skip
         return new, payload
 
-    def _payload_of(self, posting: Posting, uuid: str) -> tuple[bytes, Payload]:
-        book = posting.book
+    def _payload_of(
+        self, name: str, book: LogBook | BookRef | None, details: dict[str, Any] | None
+    ) -> tuple[bytes, Payload]:
         if book is not None and not isinstance(book, (LogBook, BookRef)):
             hint = "; did you mean details=?" if isinstance(book, dict) else ""
             raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}{hint}")
-        if isinstance(book, LogBook) and book.owned:
-            _check_owned(book, posting, uuid)
-        trace = telemetry.trace_of_post(self._client.name, posting.name) if telemetry.is_on() else None
-        if book is None and posting.details is None and trace is None:
+        trace = telemetry.trace_of_post(self._client.name, name) if telemetry.is_on() else None
+        if book is None and details is None and trace is None:
             return EMPTY_PAYLOAD, Payload()
-        details = {} if posting.details is None else posting.details
-        payload = Payload(details, book.uuid if book else None, book.name if book else None, trace=trace)
+        plain = {} if details is None else details
+        payload = Payload(plain, book.uuid if book else None, book.name if book else None, trace=trace)
         if isinstance(book, BookRef):
             payload.book_kind, payload.book_address = book.kind, book.address
         return pack_payload(payload, largest=self._client.largest_details, converter=self._client.converter)
 
 
-def _check_owned(book: LogBook, posting: Posting, uuid: str) -> None:
+def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:
     """Refuse what would let the job lose its book."""
     if book.owner not in (None, uuid):
         raise ValueError(f"{book!r} belongs to job {book.owner}, and goes with it; a book of several jobs must be free")
-    if posting.if_exists == "replace":
+    if if_exists == "replace":
         raise ValueError('an owned book can\'t be posted with if_exists="replace", since the live job keeps its uuid')
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -93,12 +94,18 @@ def exchange(connection: Connection, commands: Sequence[Command], timeout: float
     """
     packed = [_pack_command(command) for command in commands]
     _limit_socket(connection, timeout)
+    limited_at = time.monotonic()
     connection.send_packed_command(packed, check_health=False)
-    return [_read(connection, timeout) for _ in commands]
+    replies = []
+    for _ in commands:
+        if time.monotonic() - limited_at > _TIMEOUT_GRAIN:
+            _limit_socket(connection, timeout)
+            limited_at = time.monotonic()
+        replies.append(_read(connection))
+    return replies
 
 
-def _read(connection: Connection, timeout: float) -> Any:
-    _limit_socket(connection, timeout)
+def _read(connection: Connection) -> Any:
     try:
         return connection.read_response(disconnect_on_error=False)
     except (*REPLIES, exceptions.ResponseError) as error:

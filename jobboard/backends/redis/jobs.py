@@ -253,16 +253,9 @@ def _new_row(new: NewJob, sequence: int, now: int) -> JobRow:
     :param now: microseconds, in which the server has added the delay: a sum of seconds would be rounded.
     """
     run_at = now + micros(new.delay) if new.delay else None if new.run_at is None else micros(new.run_at)
+    state = JobState.DELAYED if run_at is not None and run_at > now else JobState.UNCLAIMED
+    # Naming the arguments doubles the time.
     return JobRow(
-        uuid=new.uuid,
-        name=new.name,
-        priority=new.priority,
-        sequence=sequence,
-        created_on=now / 1e6,
-        body=new.body,
-        key=new.key,
-        run_at=None if run_at is None else run_at / 1e6,
-        max_attempts=new.max_attempts,
-        state=JobState.DELAYED if run_at is not None and run_at > now else JobState.UNCLAIMED,
-        last_modified=now / 1e6,
-    )
+        new.uuid, new.name, new.priority, sequence, now / 1e6, new.body, new.key,
+        None if run_at is None else run_at / 1e6, new.max_attempts, state, 0, None, 0, None, None, now / 1e6,
+    )  # fmt: skip
