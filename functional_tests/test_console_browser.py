@@ -19,6 +19,9 @@ from harnesses.other_site import other_site
 from jobboard import fetch
 from jobboard.testing import eventually
 
+# Each page is loaded several times.
+pytestmark = pytest.mark.timeout(400)
+
 #: More kinds of pages there are not; a link that makes ever more of them would end the crawl here.
 _MAX_PAGES = 80
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")

@@ -15,6 +15,9 @@ from servers.redis_servers import RedisServer
 from jobboard import Every, Job, JobBoard, JobState, Schedule, fetch
 from jobboard.testing import eventually
 
+# Several Python processes start one after the other.
+pytestmark = pytest.mark.timeout(400)
+
 Start = Callable[..., subprocess.Popen[str]]
 
 

@@ -16,6 +16,9 @@ from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
 
+# Several Python processes start one after the other.
+pytestmark = pytest.mark.timeout(400)
+
 Start = Callable[..., subprocess.Popen[str]]
 
 

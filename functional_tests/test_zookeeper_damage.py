@@ -68,7 +68,6 @@ def test_a_log_that_can_not_be_read_is_passed_over(harness: ZooKeeperHarness, op
 
 @pytest.mark.parametrize("what", ["garbage", "deleted"])
 @pytest.mark.parametrize("state", ["claimed", "delayed"])
-@pytest.mark.timeout(30)
 def test_who_waits_for_a_moment_of_a_damaged_job_goes_on(
     harness: ZooKeeperHarness, operator: KazooClient, state: str, what: str
 ) -> None:

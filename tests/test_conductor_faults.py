@@ -134,7 +134,7 @@ class TestHandlersFaults:
             eventually(lambda: [state_of(board, job) for job in jobs] == [JobState.TRASHED] * 2)
             assert all(name in (board.get(job.uuid).record.reason or "") for job in jobs)
             assert board.post("echo").wait(10)
-            assert conductor._run._renewer.held() == []
+            eventually(lambda: conductor._run._renewer.held() == [])
 
     @pytest.mark.parametrize("executor", ["thread", "asyncio"])
     @pytest.mark.parametrize("name", ODD_RESULTS)

@@ -195,7 +195,7 @@ class TestWhatCrossesThePipe:
     def test_an_exit_is_a_failure_and_the_worker_stays(self, shared: JobBoard) -> None:
         before, exiting, after = shared.post("pid"), shared.post("exit"), shared.post("pid")
         assert after.wait(20)
-        assert state_of(shared, exiting) is JobState.TRASHED
+        eventually(lambda: state_of(shared, exiting) is JobState.TRASHED)
         assert shared.get(exiting.uuid).record.reason == "SystemExit: 3"
         assert before.result == after.result
 
@@ -208,7 +208,7 @@ class TestWhatCrossesThePipe:
         """Also if the number of the pipe is another file's by then."""
         closing, after = shared.post("close the pipe"), shared.post("pid")
         assert after.wait(20)
-        assert state_of(shared, closing) is JobState.TRASHED
+        eventually(lambda: state_of(shared, closing) is JobState.TRASHED)
         assert shared.get(closing.uuid).record.reason == "its worker process died: killed by SIGKILL"
 
     def test_large_details_and_results_pass(self, shared: JobBoard) -> None:
