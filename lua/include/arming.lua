@@ -9,8 +9,15 @@ local function arm_anew(request, moment)
   for _, gone in ipairs(redis.call('ZRANGEBYSCORE', key('armed'), '-inf', now - SOON, 'LIMIT', 0, 100)) do
     disarm(gone)
   end
-  local withdrawn = id and disarm(id)
-  if id and (not moment or moment > now) then
+  if not id then
+    return false
+  end
+  local withdrawn
+  if moment and moment <= now then
+    withdrawn = disarm(id)
+  else
+    -- A waiter's names never change, so what stands is written over.
+    withdrawn = select(2, armed_with(id))
     local until_when = now + math.min(longest, moment and moment - now or longest)
     local claim = until_when == now + longest and request[4] or nil
     redis.call('HSET', key('waiters'), id, cmsgpack.pack(names, claim))

@@ -3,19 +3,27 @@
 -- has one; in `armed` with the moment until which it sleeps; and in `waiting:NAME` of each name. One claimable job
 -- wakes one waiter; a client that is not subscribed any more is skipped.
 
+-- The names that an armed waiter waits for, and its claim request.
+local function armed_with(id)
+  local armed = redis.call('HGET', key('waiters'), id)
+  if armed then
+    local readable, names, asked = pcall(cmsgpack.unpack, armed)
+    return readable and type(names) == 'table' and names or {}, readable and type(asked) == 'table' and asked or nil
+  end
+end
+
 -- Returns the waiter's claim request.
 local function disarm(id)
-  local armed = redis.call('HGET', key('waiters'), id)
-  if not armed then
+  local names, asked = armed_with(id)
+  if not names then
     return
   end
   redis.call('HDEL', key('waiters'), id)
   redis.call('ZREM', key('armed'), id)
-  local readable, list, asked = pcall(cmsgpack.unpack, armed)
-  for _, name in ipairs(readable and type(list) == 'table' and list or {}) do
+  for _, name in ipairs(names) do
     redis.call('ZREM', key('waiting', tostring(name)), id)
   end
-  return readable and type(asked) == 'table' and asked or nil
+  return asked
 end
 
 -- What wakes a waiter: its id. If it has a claim request, the claim id follows, and the job that `claim` claims for it.
