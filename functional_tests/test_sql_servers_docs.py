@@ -14,12 +14,13 @@ from servers.base import HOST
 from servers.proxy import Proxy
 
 from jobboard import JobBoard, LogBook, Posting, backend, fetch
+from jobboard.backends.sql import commit_notifier
 from jobboard.board import client_of
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
 _DOC = Path(__file__).parent.parent / "doc"
-LONG = 600.0
+LONG, PATIENCE = 600.0, 30.0
 
 
 def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,12 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
 }  # fmt: skip
 
 
-def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site) -> None:
+#: The ends of connections to PostgreSQL and MariaDB, which may reach the proxy late; nothing answers them.
+_GOODBYES = (b"X\0\0\0\4", b"\1\0\0\0\1")
+
+
+def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_notifier, "STOP_TIMEOUT", PATIENCE)
     taken = {}
     with Proxy((HOST, site.server.port)) as proxy:
         board = fetch("round trips", site.server.uri.replace(str(site.server.port), str(proxy.port)))
@@ -153,7 +159,7 @@ def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site) -> N
             board._backend.database._commit_notifier.close()
             trips: set[int] = set()
             # What is sent in several parts, without an answer between them, is one.
-            proxy.matters = lambda _request, trips=trips: bool(trips.add(proxy.replied))  # type: ignore[misc]
+            proxy.matters = lambda request, trips=trips: request not in _GOODBYES and bool(trips.add(proxy.replied))  # type: ignore[misc]
             act(board, prepared)
             proxy.matters = lambda _request: True
             if len(trips) > most[0 if site.is_postgresql else 1]:

@@ -50,7 +50,8 @@ class TlsFront:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client:
+        # A socket that is closed in the meantime is a ValueError for `select`.
+        with contextlib.suppress(OSError, ValueError), client:
             client.settimeout(5)
             inside = self._context.wrap_socket(client, server_side=True)
             with inside, socket.create_connection(self._target) as server:
