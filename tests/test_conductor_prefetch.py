@@ -68,6 +68,7 @@ class TestEveryExecutor:
             monkeypatch.undo()
             lines = eventually(lambda: (lines := job.history)[-1].kind is EventKind.ABANDONED and lines)
             assert (lines[-2].kind, lines[-1].reason) == (EventKind.CLAIMED, "no slot was free for it in time")
+            assert (lines[-1].at - lines[-2].at).total_seconds() < 20
             with conducting(board, work.handlers, executor):
                 assert job.wait(20)
                 assert job.attempts == 1, "it began once"
