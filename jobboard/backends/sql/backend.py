@@ -48,14 +48,21 @@ T = TypeVar("T")
 class Operations:
     """All operations on the jobs and schedules of one board.
 
-    A kind of database with a fast path for some of them replaces those collaborators.
+    A kind of database with a fast path for some of them names its own collaborators.
     """
 
-    def __init__(self, transactions: Transactions) -> None:
-        self.posting = Posting(transactions)
-        self.claiming = Claiming(transactions)
-        self.claimed_jobs = ClaimedJobs(transactions)
-        self.reading = Reading(transactions)
+    def __init__(
+        self,
+        transactions: Transactions,
+        posting: Callable[[Any], Posting] = Posting,
+        claiming: Callable[[Any], Claiming] = Claiming,
+        claimed_jobs: Callable[[Any], ClaimedJobs] = ClaimedJobs,
+        reading: Callable[[Any], Reading] = Reading,
+    ) -> None:
+        self.posting = posting(transactions)
+        self.claiming = claiming(transactions)
+        self.claimed_jobs = claimed_jobs(transactions)
+        self.reading = reading(transactions)
         self.maintenance = Maintenance(transactions)
         self.entities = Entities(transactions)
         self.books = Books(transactions)
@@ -164,7 +171,7 @@ class SqlBackend(OperationsBackend, Generic[D]):
         raise NotImplementedError
 
     def _operations_on(self, database: D) -> Operations:
-        return Operations(database)
+        raise NotImplementedError
 
     def _open_parts(self) -> tuple[D, Operations, ChangeNotifier]:
         if self._opened is None:

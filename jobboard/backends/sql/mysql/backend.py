@@ -52,11 +52,7 @@ class MysqlBackend(ServerBackend):
             _check_engine(self._engine)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
-        operations = Operations(database)
-        operations.posting = MysqlPosting(database)
-        operations.claiming = MysqlClaiming(database)
-        operations.claimed_jobs = MysqlClaimedJobs(database)
-        return operations
+        return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs)
 
     def _driver(self) -> Driver:
         if self._engine is not None:

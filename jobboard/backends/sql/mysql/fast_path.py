@@ -69,45 +69,39 @@ MAX_NAMES = 100
 UNKNOWN_TIME = 0.0
 
 
-class _FastTransactions:
-    """Transactions that begin together with their first statement."""
+def _transaction_on(database: ServerDatabase, cursor: Any) -> MysqlTransaction:
+    return MysqlTransaction(cursor, database.driver.dialect, database.board, UNKNOWN_TIME)
 
-    def __init__(self, database: ServerDatabase) -> None:
-        self._database = database
 
-    def _begin(self, cursor: Any) -> MysqlTransaction:
-        return MysqlTransaction(cursor, self._database.driver.dialect, self._database.board, UNKNOWN_TIME)
+def _write(database: ServerDatabase, *statements: Statement) -> AbstractContextManager[MysqlTransaction]:
+    """Return a transaction that is begun by one request: these statements and its own first one."""
 
-    def write(self, *statements: Statement) -> AbstractContextManager[MysqlTransaction]:
-        """Begin by these statements."""
+    def begin(cursor: Any) -> MysqlTransaction:
+        transaction = _transaction_on(database, cursor)
+        transaction.begin_with_next(*BEGIN_NOW, *statements)
+        return transaction
 
-        def begin(cursor: Any) -> MysqlTransaction:
-            transaction = self._begin(cursor)
-            transaction.begin_with_next(*BEGIN_NOW, *statements)
-            return transaction
+    return database.transaction(begin)
 
-        return self._database.transaction(begin)
 
-    def run(self, script: Script, **parameters: Any) -> list[Sequence[Row]]:
-        """Run a script; return the rows of each statement that has any."""
-        with self._database.transaction(self._begin) as transaction:
-            transaction.commit_by(script, **parameters)
-        return transaction.answers
+def _run(database: ServerDatabase, script: Script, **parameters: Any) -> list[Sequence[Row]]:
+    """Run a script; return the rows of each statement that has any."""
+    with database.transaction(functools.partial(_transaction_on, database)) as transaction:
+        transaction.commit_by(script, **parameters)
+    return transaction.answers
 
 
 class MysqlPosting(Posting):
     """Posts in one round trip what has no key, if no uuid of the batch is on the board."""
 
-    def __init__(self, database: ServerDatabase) -> None:
-        super().__init__(database)
-        self._fast = _FastTransactions(database)
+    _transactions: ServerDatabase
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         # Keys are often taken, and then another try would cost more than it saves.
         if not rows or any(new.key is not None for new in rows):
             return super().post(rows)
         try:
-            with self._fast.write() as transaction:
+            with _write(self._transactions) as transaction:
                 _post(transaction, rows)
         except LongPath:
             return super().post(rows)
@@ -120,7 +114,7 @@ class MysqlPosting(Posting):
 
     def _posted_before(self, rows: Sequence[NewJob]) -> list[Posted]:
         """Return the answers in one round trip if all of these are on the board and nothing is due, else []."""
-        with self._fast.write(SET_STATUS) as transaction:
+        with _write(self._transactions, SET_STATUS) as transaction:
             transaction.do(FIND_MANY, uuids=transaction.list_of(new.uuid for new in rows))
             transaction.do(STATUS)
             transaction.changed = False
@@ -139,17 +133,13 @@ class MysqlClaiming(Claiming):
 
     _transactions: ServerDatabase
 
-    def __init__(self, database: ServerDatabase) -> None:
-        super().__init__(database)
-        self._fast = _FastTransactions(database)
-
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         if names is not None and not 1 <= len(names) <= MAX_NAMES:
             return super().claim_next(claim, names, limit)
         try:
             if limit == 1 and (names is None or len(names) == 1):
                 return self._claim_one(claim, names)
-            with self._fast.write(SET_STATUS) as transaction:
+            with _write(self._transactions, SET_STATUS) as transaction:
                 rows = _heads(transaction, names, limit)
                 if not rows and transaction.row(STATUS) != (0,):
                     raise LongPath
@@ -159,7 +149,7 @@ class MysqlClaiming(Claiming):
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
         script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
-        rows, [(status,)] = self._fast.run(script, name=name, limit=1, **_claimed_by(claim))
+        rows, [(status,)] = _run(self._transactions, script, name=name, limit=1, **_claimed_by(claim))
         if rows:
             self._transactions.notify(False)
         elif status:
@@ -172,10 +162,6 @@ class MysqlClaimedJobs(ClaimedJobs):
 
     _transactions: ServerDatabase
 
-    def __init__(self, database: ServerDatabase) -> None:
-        super().__init__(database)
-        self._fast = _FastTransactions(database)
-
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         if not ends or not fit_one_statement(ends):
             return super().consume(ends)
@@ -183,7 +169,7 @@ class MysqlClaimedJobs(ClaimedJobs):
             if len(ends) == 1:
                 self._consume_one(ends[0])
                 return [Verdict.DONE]
-            with self._fast.write() as transaction:
+            with _write(self._transactions) as transaction:
                 for (result, retention), group in itertools.groupby(ends, lambda end: (end.result, end.retention)):
                     _consume(transaction, [end.fence for end in group], result, retention)
         except BoardUnavailable as error:
@@ -195,7 +181,8 @@ class MysqlClaimedJobs(ClaimedJobs):
     def _consume_one(self, end: Consumption) -> None:
         """Consume, or fail."""
         fence = end.fence
-        self._fast.run(
+        _run(
+            self._transactions,
             CONSUME_ONE,
             id=row_of(fence.token),
             uuid=fence.uuid,

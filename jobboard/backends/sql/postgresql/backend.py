@@ -56,12 +56,7 @@ class PostgresqlBackend(ServerBackend):
             _check_engine(self._engine)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
-        operations = Operations(database)
-        operations.posting = PostgresqlPosting(database)
-        operations.claiming = PostgresqlClaiming(database)
-        operations.claimed_jobs = PostgresqlClaimedJobs(database)
-        operations.reading = PostgresqlReading(database)
-        return operations
+        return Operations(database, PostgresqlPosting, PostgresqlClaiming, PostgresqlClaimedJobs, PostgresqlReading)
 
     def _driver(self) -> Driver:
         if self._engine is not None:

@@ -89,11 +89,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         return SqliteDatabase(self._path, self.board, self._synchronous, self._busy_timeout, timeout)
 
     def _operations_on(self, database: SqliteDatabase) -> Operations:
-        operations = Operations(database)
-        operations.posting = SqlitePosting(database)
-        operations.claiming = SqliteClaiming(database)
-        operations.claimed_jobs = SqliteClaimedJobs(database)
-        return operations
+        return Operations(database, SqlitePosting, SqliteClaiming, SqliteClaimedJobs)
 
     def migrate(self, timeout: float) -> Migration:
         file = self._connect(timeout)
