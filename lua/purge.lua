@@ -6,9 +6,7 @@
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE or MISSING
 -- A repeat finds nothing, and answers MISSING.
 --
--- include: expire_and_promote
 -- include: items
--- include: writeback
 
 expire_and_promote('50')
 

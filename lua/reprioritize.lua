@@ -6,31 +6,22 @@
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED or LOST
 -- A repeat finds a live job that has this priority.
 --
--- include: expire_and_promote
 -- include: items
 
-expire_and_promote('50')
-
-local items, unknown = load_items(ARGV[1])
-if unknown then
-  return {'NEWER', unknown}
-end
-local answers = {}
-for index, item in ipairs(items) do
+return answer_each(ARGV[1], function(item)
   local job = expire_or_promote(load_any(item[1]))
   if not job or not is_live(job) then
-    answers[index] = 'LOST'
-  elseif job.priority == item[2] then
-    answers[index] = 'REPEATED'
-  elseif job.state == 'CLAIMED' then
-    answers[index] = 'LOST'
-  else
-    job.priority = item[2]
-    set_place(job)
-    moved[job.uuid] = true
-    record_event(job, 'REPRIORITIZED', item[3], nil, item[4])
-    answers[index] = 'DONE'
+    return 'LOST'
   end
-end
-write_back()
-return {'OK', answers}
+  if job.priority == item[2] then
+    return 'REPEATED'
+  end
+  if job.state == 'CLAIMED' then
+    return 'LOST'
+  end
+  job.priority = item[2]
+  set_place(job)
+  moved[job.uuid] = true
+  record_event(job, 'REPRIORITIZED', item[3], nil, item[4])
+  return 'DONE'
+end)

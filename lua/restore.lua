@@ -6,18 +6,10 @@
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED, TAKEN or MISSING
 -- A repeat finds the entry in the history.
 --
--- include: expire_and_promote
 -- include: items
--- include: transitions
 
-expire_and_promote('50')
-
-local items, unknown = load_items(ARGV[1])
-if unknown then
-  return {'NEWER', unknown}
-end
-
-local function restore(job, who)
+return answer_each(ARGV[1], function(item)
+  local job = load_any(item[1])
   if not job then
     return 'MISSING'
   end
@@ -33,14 +25,8 @@ local function restore(job, who)
     job.run_at = nil
   end
   job.state = 'UNCLAIMED'
-  record_event(job, 'RESTORED', who)
+  record_event(job, 'RESTORED', item[2])
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()
   return 'DONE'
-end
-
-local answers = {}
-for index, item in ipairs(items) do
-  answers[index] = restore(load_any(item[1]), item[2])
-end
-return {'OK', answers}
+end)

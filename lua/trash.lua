@@ -43,7 +43,7 @@ for _, item in ipairs(ends) do
   end
 end
 for index, item in ipairs(ends) do
-  answers[index] = item[3] and trash_fenced(item) or not item[3] and trash_by_force(item)
+  answers[index] = item[3] and trash_fenced(item) or trash_by_force(item)
 end
 write_back()
 return {'OK', answers}

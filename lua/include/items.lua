@@ -1,4 +1,4 @@
--- include: records
+-- include: expire_and_promote
 -- What operators ask about several jobs at once.
 
 -- The first of these loaded jobs that has a newer format, and so must not be changed.
@@ -10,12 +10,22 @@ local function first_newer(uuids)
   end
 end
 
--- The items of a request ({uuid, ...} each), with their jobs loaded, and the first uuid of a newer format.
-local function load_items(request)
-  local items, uuids = cmsgpack.unpack(request), {}
+-- Answer a request of items ({uuid, ...} each): NEWER and the uuid, if a job is of a newer format, or OK, and for each
+-- item what `answer` returns.
+local function answer_each(request, answer)
+  expire_and_promote('50')
+  local items, uuids, answers = cmsgpack.unpack(request), {}, {}
   for index, item in ipairs(items) do
     uuids[index] = item[1]
   end
   fetch(uuids)
-  return items, first_newer(uuids)
+  local unknown = first_newer(uuids)
+  if unknown then
+    return {'NEWER', unknown}
+  end
+  for index, item in ipairs(items) do
+    answers[index] = answer(item)
+  end
+  write_back()
+  return {'OK', answers}
 end
