@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 from benchmarks.figures import Figure, compare, rate
 from benchmarks.space import Bare, Space
@@ -80,18 +81,14 @@ def measure_backlog(store: str, space: Space, scale: float) -> Iterator[Figure]:
         for size in (100, 10_000, 50_000, 100_000, 200_000, 1_000_000)
         if size <= space.largest_backlog * min(1.0, scale)
     ]
-    boards = {size: space.open(f"backlog-{size}") for size in sizes}
     times: dict[int, list[float]] = {size: [] for size in sizes}
-    try:
+    with ExitStack() as stack:
+        boards = {size: stack.enter_context(space.open(f"backlog-{size}")) for size in sizes}
         for size, board in boards.items():
-            board.connect()
             post(board, size, 1000)
         for _ in range(int(200 * scale) or 1):
             for size, board in boards.items():
                 times[size].append(_time_of_claim(board))
-    finally:
-        for board in boards.values():
-            board.close()
     least = statistics.median(times[sizes[0]])
     for size in sizes:
         cost = statistics.median(times[size])

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
-import shutil
-import socket
 import subprocess
-import tempfile
-import time
-import urllib.request
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from etcd3gw.client import Etcd3Client
+from servers.base import HOST
+from servers.etcd_servers import EtcdServer
 
-from benchmarks.space import Bare, Space, Store
-from jobboard import fetch
-
-_HOST = "127.0.0.1"
+from benchmarks.space import Store, space_of
 
 #: The bytes that the board writes as a job's record, as its place in a line, and as a claim.
 _RECORD, _PLACE, _CLAIM = b"x" * 190, b"x" * 60, b"x" * 90
@@ -35,8 +26,8 @@ class BareEtcd:
 
     beside = "bare etcd3gw"
 
-    def __init__(self, port: int) -> None:
-        self._client = Etcd3Client(_HOST, port)
+    def __init__(self, server: EtcdServer) -> None:
+        self._client = Etcd3Client(HOST, server.port)
         self._root = f"/bare-{uuid.uuid4()}"
         self._number = 0
         self._lease = self._client.lease(3600)
@@ -90,62 +81,11 @@ class BareEtcd:
         self._client.session.close()
 
 
-@contextmanager
-def running_etcd() -> Iterator[str]:
-    """Start a server in a folder of its own, which writes through to its disk as by default; return its URI."""
-    program = shutil.which("etcd")
-    if program is None:
-        raise SystemExit("etcd is missing; install the package etcd-server")
-    port, peer_port = _free_port(), _free_port()
-    client, peer = f"http://{_HOST}:{port}", f"http://{_HOST}:{peer_port}"
-    with tempfile.TemporaryDirectory(prefix="jobboard-bench-", ignore_cleanup_errors=True) as folder:
-        command = [
-            program, "--data-dir", f"{folder}/data", "--listen-client-urls", client, "--advertise-client-urls", client,
-            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
-        ]  # fmt: skip
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            _wait_for(client, server)
-            yield f"etcd://{_HOST}:{port}"
-        finally:
-            server.terminate()
-            server.wait(10)
-
-
-def _free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind((_HOST, 0))
-        port: int = trial.getsockname()[1]
-        return port
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=1) as reply:
-                if json.load(reply)["health"] == "true":
-                    return
-        except OSError:
-            pass
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit("etcd did not start")
-        time.sleep(0.05)
-
-
-@contextmanager
-def _etcd_space() -> Iterator[Space]:
-    with running_etcd() as uri:
-
-        @contextmanager
-        def bare() -> Iterator[Bare]:
-            limit = BareEtcd(int(uri.rpartition(":")[2]))
-            try:
-                yield limit
-            finally:
-                limit.close()
-
-        yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, largest_backlog=50_000, batch=_BATCH)
+def etcd_server() -> EtcdServer:
+    """Return a server with etcd's own settings, which writes through to its disk."""
+    return EtcdServer(
+        *("--heartbeat-interval", "100", "--election-timeout", "1000", "--snapshot-count", "100000"), durable=True
+    )
 
 
 def _version() -> str:
@@ -156,7 +96,7 @@ def _version() -> str:
 
 ETCD = Store(
     "etcd",
-    _etcd_space,
+    space_of(etcd_server, BareEtcd, largest_backlog=50_000, batch=_BATCH),
     {
         "claim_next + consume one by one": "ratio >= 0.6",
         f"claim_next + consume in batches of {_BATCH}": ">= 8 x one by one",

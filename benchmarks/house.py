@@ -258,10 +258,11 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def _traced(folder: Path) -> Figures:
     """Run one post, one claim and one consume on a Redis server of its own."""
-    from benchmarks.redis_store import running_redis
+    from servers.redis_servers import RedisServer
 
-    with running_redis() as uri:
-        command = [sys.executable, "-P", str(Path(__file__).with_name("house_trace.py")), str(folder / "jobboard"), uri]
+    script = str(Path(__file__).with_name("house_trace.py"))
+    with RedisServer() as server:
+        command = [sys.executable, "-P", script, str(folder / "jobboard"), server.uri]
         told = subprocess.run(
             command, env=_environment(folder), capture_output=True, text=True, check=False, timeout=120
         )

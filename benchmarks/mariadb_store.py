@@ -7,8 +7,8 @@ import uuid
 import pymysql
 from servers.mariadb_servers import MariadbServer
 
-from benchmarks.space import Store
-from benchmarks.sql_store import GOALS, INDEX, TABLE, space_of, version_of
+from benchmarks.space import Store, space_of
+from benchmarks.sql_store import GOALS, INDEX, LARGEST_BACKLOG, TABLE, version_of
 
 
 class BareMariadb:
@@ -67,7 +67,7 @@ def _mariadb_server() -> MariadbServer:
 
 MARIADB = Store(
     "mariadb",
-    space_of(_mariadb_server, BareMariadb),
+    space_of(_mariadb_server, BareMariadb, largest_backlog=LARGEST_BACKLOG),
     GOALS,
     lambda: f"{version_of(MariadbServer())}, PyMySQL {pymysql.__version__}",
 )

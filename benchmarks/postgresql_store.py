@@ -7,8 +7,8 @@ import uuid
 import psycopg
 from servers.postgresql_servers import PostgresqlServer
 
-from benchmarks.space import Store
-from benchmarks.sql_store import GOALS, INDEX, TABLE, space_of, version_of
+from benchmarks.space import Store, space_of
+from benchmarks.sql_store import GOALS, INDEX, LARGEST_BACKLOG, TABLE, version_of
 
 
 class BarePostgresql:
@@ -64,7 +64,7 @@ def _postgresql_server() -> PostgresqlServer:
 
 POSTGRESQL = Store(
     "postgresql",
-    space_of(_postgresql_server, BarePostgresql),
+    space_of(_postgresql_server, BarePostgresql, largest_backlog=LARGEST_BACKLOG),
     {
         **GOALS,
         "claim_next + consume in batches of 100": ">= 5,000/s",

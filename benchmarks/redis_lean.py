@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 
 import msgpack
-import redis
 
+from benchmarks.redis_scripts import OwnScripts
 from jobboard.backends.redis.codec import pack
 
 # The keys and the values of a board for jobs of one name, as lua/include/*_plainly.lua writes them. Only the fence is
@@ -115,17 +115,13 @@ _POSTING = b"\x95\x01\xc0\xc0\xc0\xc0\x80"
 _TOKEN = 9
 
 
-class LeanRedis:
+class LeanRedis(OwnScripts):
     """redis-py and one ``EVALSHA`` for each post, claim and end."""
 
     beside = "lean scripts"
 
     def __init__(self, uri: str) -> None:
-        self._client = redis.Redis.from_url(uri)
-        self._key = f"{{lean:{uuid.uuid4()}}}"
-        self._post, self._claim, self._consume = (
-            self._client.script_load(script) for script in (_POST, _CLAIM, _CONSUME)
-        )
+        super().__init__(uri, _POST, _CLAIM, _CONSUME)
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
@@ -141,6 +137,3 @@ class LeanRedis:
             if self._client.evalsha(self._consume, 1, self._key, "me", ends) != batch:
                 raise AssertionError("a lean claim was lost in a benchmark")
         return count
-
-    def close(self) -> None:
-        self._client.close()

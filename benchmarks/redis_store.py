@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
 import subprocess
-import tempfile
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import redis
+from servers.redis_servers import RedisServer
 
 from benchmarks.redis_lean import LeanRedis
-from benchmarks.space import Bare, Space, Store
+from benchmarks.redis_scripts import OwnScripts
+from benchmarks.space import Space, Store
 from jobboard import fetch
 from jobboard.backends.redis.codec import pack, pack_each, rows_of
 from jobboard.backends.redis.scripts import load_scripts
-
-_HOST = "127.0.0.1"
 
 # A claim with an owner, a lease and a fence, and its end, as any safe queue has to write them, after a look for what is
 # due and for what expired; no history, no events, no waiters, no states to list, no names, no keys, no cancelled jobs.
@@ -72,17 +68,13 @@ return done
 """
 
 
-class BareRedis:
+class BareRedis(OwnScripts):
     """redis-py and one ``EVALSHA`` for each post, claim and end."""
 
     beside = "bare EVALSHA"
 
     def __init__(self, uri: str) -> None:
-        self._client = redis.Redis.from_url(uri)
-        self._key = f"{{bare:{uuid.uuid4()}}}"
-        self._post, self._claim, self._consume = (
-            self._client.script_load(script) for script in (_POST, _CLAIM, _CONSUME)
-        )
+        super().__init__(uri, _POST, _CLAIM, _CONSUME)
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
@@ -99,22 +91,15 @@ class BareRedis:
                 raise AssertionError("a bare claim was lost in a benchmark")
         return count
 
-    def close(self) -> None:
-        self._client.close()
 
-
-class SameScripts:
+class SameScripts(OwnScripts):
     """The board's own scripts, called by redis-py: what is left is what the board does in Python."""
 
     beside = "its scripts, bare"
 
     def __init__(self, uri: str) -> None:
-        self._client = redis.Redis.from_url(uri)
-        self._key = f"{{same:{uuid.uuid4()}}}"
         scripts = load_scripts()
-        self._post, self._claim, self._consume = (
-            self._client.script_load(scripts[name].source) for name in ("post", "claim_next", "consume")
-        )
+        super().__init__(uri, *(scripts[name].source for name in ("post", "claim_next", "consume")))
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
@@ -135,62 +120,18 @@ class SameScripts:
                 raise AssertionError("a claim was lost in a benchmark")
         return count
 
-    def close(self) -> None:
-        self._client.close()
-
-
-@contextmanager
-def running_redis(*options: str) -> Iterator[str]:
-    """Start a server in a folder of its own, which keeps nothing on disk, and return the URI of its database 0."""
-    program = shutil.which("redis-server")
-    if program is None:
-        raise SystemExit("redis-server is missing; install the package redis-server")
-    with socket.socket() as trial:
-        trial.bind((_HOST, 0))
-        port = trial.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="jobboard-bench-") as folder:
-        command = [program, "--port", str(port), "--bind", _HOST, "--save", "", "--appendonly", "no", *options]
-        server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-        try:
-            _wait_for(port, server)
-            yield f"redis://{_HOST}:{port}/0"
-        finally:
-            server.terminate()
-            server.wait(10)
-
-
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
-    with redis.Redis(host=_HOST, port=port) as client:
-        while True:
-            try:
-                client.ping()
-                return
-            except redis.ConnectionError:
-                if server.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit("redis-server did not start") from None
-                time.sleep(0.02)
-
 
 @contextmanager
 def _redis_space() -> Iterator[Space]:
-    with running_redis() as uri:
-
-        @contextmanager
-        def limit_of(kind: type[BareRedis | SameScripts | LeanRedis]) -> Iterator[Bare]:
-            limit = kind(uri)
-            try:
-                yield limit
-            finally:
-                limit.close()
-
+    with RedisServer() as server:
+        uri = server.uri
         yield Space(
             lambda name: fetch(name, uri, least_interval=0.1),
-            lambda: limit_of(BareRedis),
+            lambda: closing(BareRedis(uri)),
             uri,
             largest_backlog=1_000_000,
-            same=lambda: limit_of(SameScripts),
-            lean=lambda: limit_of(LeanRedis),
+            same=lambda: closing(SameScripts(uri)),
+            lean=lambda: closing(LeanRedis(uri)),
             server_cpu=lambda: _cpu_of(uri),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -59,12 +60,11 @@ def _time_of_burst(board: JobBoard, count: int) -> float:
 def _cost_of_look_ups(store: str, space: Space, scale: float) -> Iterator[Figure]:
     """One is due among few, and among many."""
     sizes = [100, max(200, int(100_000 * scale))]
-    boards = {size: space.open(f"due-among-{size}") for size in sizes}
     times: dict[int, list[float]] = {size: [] for size in sizes}
     now = datetime.now(UTC)
-    try:
+    with ExitStack() as stack:
+        boards = {size: stack.enter_context(space.open(f"due-among-{size}")) for size in sizes}
         for size, board in boards.items():
-            board.connect()
             later = now + timedelta(days=1)
             put(board, (Schedule(f"later-{n:06}", Every(days=1, start=later), "bench") for n in range(size - 1)))
             put(
@@ -73,9 +73,6 @@ def _cost_of_look_ups(store: str, space: Space, scale: float) -> Iterator[Figure
         for _ in range(int(500 * scale) or 1):
             for size, board in boards.items():
                 times[size].append(_time_of_look_up(board))
-    finally:
-        for board in boards.values():
-            board.close()
     least = statistics.median(times[sizes[0]])
     for size in sizes:
         cost = statistics.median(times[size])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from jobboard import JobBoard
+from jobboard import JobBoard, fetch
 
 
 class Bare(Protocol):
@@ -17,6 +17,7 @@ class Bare(Protocol):
 
     def post(self, count: int, batch: int) -> int: ...
     def claim_and_consume(self, count: int, batch: int) -> int: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,25 @@ class Store:
     space: Callable[[], AbstractContextManager[Space]]
     goals: dict[str, str] = field(default_factory=dict)
     version: Callable[[], str] | None = None
+
+
+def space_of(
+    start: Callable[[], Any], bare: Callable[[Any], Bare], **options: Any
+) -> Callable[[], AbstractContextManager[Space]]:
+    """Return the spaces on servers of the benchmark's own.
+
+    :param start: makes a server, which runs for as long as its context. :param bare: makes its own limit.
+    :param options: further ones of each :class:`Space`.
+    """
+
+    @contextmanager
+    def space() -> Iterator[Space]:
+        with start() as server:
+            yield Space(
+                lambda name: fetch(name, server.uri, least_interval=0.1),
+                lambda: closing(bare(server)),
+                server.uri,
+                **options,
+            )
+
+    return space

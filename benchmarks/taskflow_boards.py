@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import redis
+from servers.redis_servers import RedisServer
 from taskflow import engines, task
 from taskflow.conductors import backends as conductors
 from taskflow.jobs import backends as boards
@@ -25,9 +26,8 @@ from taskflow.patterns import linear_flow
 from taskflow.persistence.backends import impl_memory
 from taskflow.utils import persistence_utils
 
-from benchmarks.etcd_store import running_etcd
-from benchmarks.redis_store import running_redis
-from benchmarks.zookeeper_store import running_zookeeper
+from benchmarks.etcd_store import etcd_server
+from benchmarks.zookeeper_store import zookeeper_server
 from jobboard.taskflow import TaskFlowBoard
 
 ROUNDS, POSTS, PINGS, FOREIGN, IDLE = 3, 200, 20, 20, 4.0
@@ -66,9 +66,9 @@ def requests_of_etcd(host: str, port: int) -> float:
 
 
 STORES: dict[str, tuple[Callable[[], Any], Callable[[str, int], float], Callable[[str, int], dict[str, Any]]]] = {
-    "redis": (running_redis, requests_of_redis, lambda host, port: {"host": host, "port": port}),
-    "zookeeper": (running_zookeeper, requests_of_zookeeper, lambda host, port: {"hosts": f"{host}:{port}"}),
-    "etcd": (running_etcd, requests_of_etcd, lambda host, port: {"host": host, "port": port}),
+    "redis": (RedisServer, requests_of_redis, lambda host, port: {"host": host, "port": port}),
+    "zookeeper": (zookeeper_server, requests_of_zookeeper, lambda host, port: {"hosts": f"{host}:{port}"}),
+    "etcd": (etcd_server, requests_of_etcd, lambda host, port: {"host": host, "port": port}),
 }
 
 
@@ -141,10 +141,10 @@ def main(stores: list[str]) -> None:
     for store in stores or list(STORES):
         drivers = {"TaskFlow": (store, "blocking"), "ours": (f"jobboard+{store}", "jobboard_blocking")}
         figures: dict[str, list[tuple[float, float, float]]] = {name: [] for name in drivers}
-        with STORES[store][0]() as uri:
+        with STORES[store][0]() as server:
             for _ in range(ROUNDS):
                 for name, (driver, kind) in drivers.items():
-                    figures[name].append(measure(store, uri, driver, kind))
+                    figures[name].append(measure(store, server.uri, driver, kind))
         for name, rounds in figures.items():
             told = [_told(values) for values in zip(*rounds, strict=True)]
             print(f"{store:10} {name:9} posts/s {told[0]}  pick-up ms {told[1]}  idle requests/s {told[2]}", flush=True)

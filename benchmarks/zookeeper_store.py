@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
 import subprocess
-import tempfile
-import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import kazoo.version
 from kazoo.client import KazooClient
+from servers.zookeeper_servers import ZooKeeperServer
 
-from benchmarks.space import Bare, Space, Store
-from jobboard import fetch
-
-_HOST = "127.0.0.1"
-_JAR = Path("/usr/share/java/zookeeper.jar")
-_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+from benchmarks.space import Store, space_of
 
 #: The bytes that the board writes into a job's znode and into its line of the log: by a post, a claim, a consume.
 _POSTED, _CLAIMED, _CONSUMED = (63, 119), (166, 166), (128, 135)
@@ -31,8 +20,8 @@ class BareZooKeeper:
 
     beside = "bare transactions"
 
-    def __init__(self, hosts: str) -> None:
-        self._client = KazooClient(hosts=hosts)
+    def __init__(self, server: ZooKeeperServer) -> None:
+        self._client = KazooClient(hosts=server.place)
         self._client.start()
         # As long as the path of a board.
         self._root = f"/bare-{uuid.uuid4().hex[:11]}"
@@ -78,60 +67,10 @@ class BareZooKeeper:
         self._client.close()
 
 
-@contextmanager
-def running_zookeeper() -> Iterator[str]:
-    """Start a server in a folder of its own, which writes through to its disk as by default; return its URI."""
-    java = shutil.which("java")
-    if java is None or not _JAR.exists():
-        raise SystemExit("ZooKeeper is missing; install the package zookeeper")
-    with socket.socket() as trial:
-        trial.bind((_HOST, 0))
-        port = trial.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="jobboard-bench-", ignore_cleanup_errors=True) as folder:
-        configuration = Path(folder) / "zoo.cfg"
-        configuration.write_text(
-            f"tickTime=1000\ndataDir={folder}/data\nclientPort={port}\nclientPortAddress={_HOST}\nmaxClientCnxns=0\n"
-        )
-        switches = ["-Xmx768m", "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=*"]
-        command = [java, *switches, "-cp", str(_JAR), _MAIN, str(configuration)]
-        with (Path(folder) / "log").open("wb") as log:
-            server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-        try:
-            _wait_for(port, server)
-            yield f"zookeeper://{_HOST}:{port}"
-        finally:
-            server.kill()
-            server.wait(10)
-
-
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            with socket.create_connection((_HOST, port), timeout=1) as line:
-                line.sendall(b"ruok")
-                if line.recv(4) == b"imok":
-                    return
-        except OSError:
-            pass
-        if server.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit("ZooKeeper did not start")
-        time.sleep(0.05)
-
-
-@contextmanager
-def _zookeeper_space() -> Iterator[Space]:
-    with running_zookeeper() as uri:
-
-        @contextmanager
-        def bare() -> Iterator[Bare]:
-            limit = BareZooKeeper(uri.removeprefix("zookeeper://"))
-            try:
-                yield limit
-            finally:
-                limit.close()
-
-        yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, largest_backlog=50_000)
+def zookeeper_server() -> ZooKeeperServer:
+    """Return a server with Java's and ZooKeeper's own settings, which writes through to its disk."""
+    settings = {"zookeeper.preAllocSize": "65536"}
+    return ZooKeeperServer("tickTime=1000", heap=768, durable=True, settings=settings, java=())
 
 
 def _version() -> str:
@@ -143,7 +82,7 @@ def _version() -> str:
 
 ZOOKEEPER = Store(
     "zookeeper",
-    _zookeeper_space,
+    space_of(zookeeper_server, BareZooKeeper, largest_backlog=50_000),
     {
         "claim_next + consume one by one": "ratio >= 0.7",
         "claim_next + consume in batches of 100": ">= 5 x one by one",

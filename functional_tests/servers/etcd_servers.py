@@ -16,10 +16,16 @@ from servers.base import HOST, RunningServer, free_port, program
 
 
 class EtcdServer(RunningServer):
-    """One ``etcd``, whose data lie in memory; it elects and gives up faster than a production server."""
+    """One ``etcd``; it elects and gives up faster than a production server.
 
-    def __init__(self, *options: str, scheme: str = "http", verify: Any = True, cert: Any = None) -> None:
-        super().__init__([], _folder_in_memory())
+    :param options: further ones of its command line.
+    :param durable: whether its data lie on a disk, and not in memory.
+    """
+
+    def __init__(
+        self, *options: str, scheme: str = "http", verify: Any = True, cert: Any = None, durable: bool = False
+    ) -> None:
+        super().__init__([], None if durable else _folder_in_memory())
         self.port, self.peer_port = free_port(), free_port()
         self.scheme, self.verify, self.cert = scheme, verify, cert
         self.name = f"n{self.port}"

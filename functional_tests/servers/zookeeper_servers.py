@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -42,6 +42,7 @@ class ZooKeeperServer(RunningServer):
     :param heap: megabytes of its heap.
     :param durable: whether it writes through to its disk before it answers, as servers do by default.
     :param settings: further ones, as system properties.
+    :param java: how its Java starts and runs.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ZooKeeperServer(RunningServer):
         port: int | None = None,
         durable: bool = False,
         settings: Mapping[str, str] | None = None,
+        java: Sequence[str] = _JAVA,
     ) -> None:
         super().__init__([])
         self.port = port or free_port()
@@ -74,7 +76,7 @@ class ZooKeeperServer(RunningServer):
             subprocess.run(["apt-get", "install", "-y", "-q", "zookeeper"], check=True, stdout=subprocess.DEVNULL)
         self.command = [
             program("java", "default-jre-headless"),
-            *_JAVA,
+            *java,
             f"-Xmx{heap}m",
             *(f"-D{name}={value}" for name, value in settings.items()),
             "-cp",

@@ -19,7 +19,7 @@ _ROUNDS = 5
 
 def main() -> None:
     uri, count, _ = arguments()
-    host, _, port = uri.removeprefix("etcd://").partition(":")
+    host, _, port = uri.removeprefix("etcd://").partition("/")[0].partition(":")
     gateway = Etcd3Client(host, int(port))
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("etcd3gw", "grpcio", "protobuf")]
     tell("version", ", ".join(versions))

@@ -16,7 +16,7 @@ _EXPIRY = 30
 
 
 def place_of(uri: str) -> dict[str, Any]:
-    host, _, port = uri.removeprefix("etcd://").partition(":")
+    host, _, port = uri.removeprefix("etcd://").partition("/")[0].partition(":")
     return {"host": host, "port": int(port)}
 
 
