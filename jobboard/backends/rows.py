@@ -59,11 +59,22 @@ class JobRow:
 
 
 class IfExists(str, enum.Enum):
-    """What a posting wants when a live job of its name has its key already."""
+    """What a posting wants when a live job of its name has its key already; or a schedule, if there is its id."""
 
     RAISE = "raise"
     KEEP = "keep"
     REPLACE = "replace"
+
+    @classmethod
+    def convert(cls, value: object) -> IfExists:
+        """Return what a caller has given by its name."""
+        if value == "raise":
+            # Nearly always, and in half the time.
+            return cls.RAISE
+        try:
+            return cls(value)
+        except ValueError:
+            raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {value!r}') from None
 
 
 @dataclass(slots=True)

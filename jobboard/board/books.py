@@ -6,6 +6,7 @@ import contextlib
 import time
 import uuid as uuids
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Protocol
 
 from jobboard.backends.base import Backend
@@ -161,19 +162,14 @@ class Books:
     # -- list and destroy ------------------------------------------------------------------------------------------
 
     def all(self) -> Iterator[BookInfo]:
-        cursor: object | None = None
         seen: set[str] = set()
-        while True:
-            page = self._client.call(self._backend.books.page, cursor, _PAGE)
+        for page in self._client.pages(repeat(_PAGE), self._backend.books.page):
             infos = [info_of(row, self._client.converter) for row in page.rows if row.uuid not in seen]
             seen.update(info.uuid for info in infos)
             owners = list({info.owner for info in infos if info.owner is not None})
             rows = self._client.call(self._backend.read, owners) if owners else []
             there = {None} | {owner for owner, row in zip(owners, rows, strict=True) if row is not None}
             yield from (info for info in infos if info.owner in there)
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def destroy(self, uuid: str) -> None:
         destroyed, repeated = self._client.call_until_certain(self._backend.books.destroy, uuid)

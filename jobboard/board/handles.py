@@ -6,7 +6,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 
 from jobboard import telemetry
 from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Page, Trashing
@@ -71,18 +70,18 @@ class JobHandles:
 
     def iterate(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[Job]:
         """Iterate over jobs in claim order; quarantine what can't be read."""
-        return self._iterate(partial(self._client.backend.page, states, names))
+        return self._iterate(self._client.backend.page, states, names)
 
     def rows(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
         """Iterate over rows in claim order; changes nothing."""
-        return self._rows(partial(self._client.backend.page, states, names))
+        return self._rows(self._client.backend.page, states, names)
 
     def claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
         """Iterate over the jobs that can be claimed, best first; quarantine what can't be read."""
-        return self._iterate(partial(self._client.backend.claimable, names))
+        return self._iterate(self._client.backend.claimable, names)
 
-    def _iterate(self, read: Callable[[object | None, int], Page]) -> Iterator[Job]:
-        for row in self._rows(read):
+    def _iterate(self, read: Callable[..., Page], *wanted: object) -> Iterator[Job]:
+        for row in self._rows(read, *wanted):
             try:
                 yield self.readable(row)
             except ValueError as error:
@@ -93,14 +92,9 @@ class JobHandles:
                 else:
                     self._quarantine(row, None, error)
 
-    def _rows(self, read: Callable[[object | None, int], Page]) -> Iterator[JobRow]:
-        cursor: object | None = None
-        for size in page_sizes():
-            page = self._client.call(read, cursor, size)
+    def _rows(self, read: Callable[..., Page], *wanted: object) -> Iterator[JobRow]:
+        for page in self._client.pages(page_sizes(), read, *wanted):
             yield from page.rows
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def claimed(self, rows: Iterable[JobRow]) -> tuple[list[Job], list[ValueError]]:
         """Return handles on what was just claimed, with their tokens, and why the others can't be read.

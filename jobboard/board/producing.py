@@ -6,6 +6,7 @@ import uuid as uuids
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -132,14 +133,10 @@ class Producing:
         names, beginning = frozenset({check_text("name", name)}), check_text("prefix", prefix)
         self._client.check_open()
         self._client.call(self._backend.refresh)
-        cancelled, cursor = 0, None
-        while True:
-            page = self._client.call(self._backend.page, LIVE, names, cursor, _PAGE)
+        cancelled = 0
+        for page in self._client.pages(repeat(_PAGE), self._backend.page, LIVE, names):
             found = [row.uuid for row in page.rows if row.key is not None and row.key.startswith(beginning)]
             cancelled += sum(self._cancel_some(part) for part in self._client.batches(found))
-            cursor = page.cursor
-            if cursor is None:
-                break
         self._client.tidy_when_due()
         return cancelled
 
@@ -212,7 +209,7 @@ class Producing:
         # Naming the arguments of a class doubles the time.
         new = NewJob(
             id, check_text("name", name), int(JobPriority.convert(priority)), body,
-            None if key is None else check_text("key", key), _check_if_exists(if_exists),
+            None if key is None else check_text("key", key), IfExists.convert(if_exists),
             None if run_at is None else check_moment("run_at", run_at), None if delay is None else check_delay(delay),
             None if max_attempts is None else check_count("max_attempts", max_attempts),
         )  # fmt: skip
@@ -240,12 +237,3 @@ def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:
         raise ValueError(f"{book!r} belongs to job {book.owner}, and goes with it; a book of several jobs must be free")
     if if_exists == "replace":
         raise ValueError('an owned book can\'t be posted with if_exists="replace", since the live job keeps its uuid')
-
-
-def _check_if_exists(value: object) -> IfExists:
-    if value == "raise":
-        return IfExists.RAISE
-    try:
-        return IfExists(value)
-    except ValueError:
-        raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {value!r}') from None

@@ -8,8 +8,8 @@ import threading
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard import telemetry
 from jobboard.backends.base import Backend, Waiter
@@ -32,6 +32,14 @@ logger = logging.getLogger("jobboard.board")
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Paged(Protocol):
+    @property
+    def cursor(self) -> object | None: ...
+
+
+AnyPage = TypeVar("AnyPage", bound=_Paged)
 
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
 #: How many boards an error names.
@@ -205,6 +213,20 @@ class BackendClient:
     def within(self, connection: Any) -> Backend:
         """Return the backend, inside a transaction of the user's if there is one."""
         return self.backend if connection is None else self.backend.within(connection)
+
+    def pages(self, sizes: Iterable[int], read: Callable[..., AnyPage], *wanted: Any) -> Iterator[AnyPage]:
+        """Read a listing page by page, each when it is asked for.
+
+        :param sizes: of the pages.
+        :param read: a primitive, whose arguments are what is ``wanted``, a cursor and a size.
+        """
+        cursor: object | None = None
+        for size in sizes:
+            page = self.call(read, *wanted, cursor, size)
+            yield page
+            cursor = page.cursor
+            if cursor is None:
+                return
 
     def batches(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
         """Cut what is longer than the store takes at once."""

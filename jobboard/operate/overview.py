@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from jobboard.backends.rows import JobRow, ScheduleRow
 from jobboard.board import JobBoard, client_of
@@ -151,14 +152,9 @@ def _read_trash(board: JobBoard, names: Collection[str]) -> tuple[TrashGroup, ..
 
 def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:
     """Return the schedules that are due first, and whether these are all."""
-    client, rows, cursor = client_of(board), list[ScheduleRow](), None
-    for _ in range(MAX_SCHEDULE_PAGES):
-        page = client.call(client.backend.schedules.page, cursor, _SCHEDULE_PAGE)
-        rows += page.rows
-        cursor = page.cursor
-        if cursor is None:
-            return rows, True
-    return rows, False
+    client = client_of(board)
+    pages = list(client.pages(repeat(_SCHEDULE_PAGE, MAX_SCHEDULE_PAGES), client.backend.schedules.page))
+    return [row for page in pages for row in page.rows], pages[-1].cursor is None
 
 
 def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float) -> ScheduleOverview:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
-from itertools import chain, islice, takewhile
-from typing import Any, Literal
+from itertools import chain, islice, repeat, takewhile
+from typing import Any, Literal, TypeVar
 
-from jobboard.backends.rows import JobRow, NewJob, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleRow, ScheduleStep, Verdict
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import AlreadyScheduled, BoardUnavailable, MissingExtra, NotFound, UnreadableSchedule
@@ -50,6 +50,8 @@ _MAX_TRIES = 100
 MAX_BACKFILLED = 10_000
 
 _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
+
+T = TypeVar("T")
 
 #: Given what is stored and the present moment, the step to take; None if nothing is to change.
 Decide = Callable[[Stored | None, float], ScheduleStep | None]
@@ -93,8 +95,7 @@ class Schedules:
         """
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
-        if if_exists not in ("raise", "keep", "replace"):
-            raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {if_exists!r}')
+        mode = IfExists.convert(if_exists)
         check_details(schedule, self._client.largest_details)
         check_interval(schedule.trigger, self._client.least_interval)
         fresh = replace(schedule, progress=None)
@@ -103,18 +104,18 @@ class Schedules:
         def decide(old: Stored | None, now: float) -> ScheduleStep | None:
             if old is None:
                 return change_of(fresh, None, first_progress(fresh, now, first), now, "added")
-            if if_exists == "raise":
+            if mode is IfExists.RAISE:
                 raise AlreadyScheduled(
                     f"there is a schedule {fresh.id!r} on board {self._client.name!r}; "
                     'add it with if_exists="keep" or "replace"'
                 )
-            if if_exists == "keep":
+            if mode is IfExists.KEEP:
                 return None
             # Whoever paused it knew why; a program that adds its schedules whenever it starts does not.
             new = replace(fresh, paused=fresh.paused or old.schedule.paused)
             return change_of(new, old.version, kept_progress(old.schedule, new, now, first), now, "replaced")
 
-        if if_exists == "replace":
+        if mode is IfExists.REPLACE:
             self._remove_unreadable(fresh.id)
         return self._change(fresh.id, decide)
 
@@ -206,10 +207,7 @@ class Schedules:
         :raises NotFound: there is no such schedule.
         """
         for _ in range(_MAX_TRIES):
-            row = self._row(id)
-            if row is None:
-                raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
-            if self._take_one(removal_of(row)):
+            if self._take_one(removal_of(self._there(self._row(id), id))):
                 return
         raise self._too_busy(id)
 
@@ -236,10 +234,7 @@ class Schedules:
         :raises NotFound: there is none of this id.
         :raises UnreadableSchedule: it can't be decoded.
         """
-        row = self._row(id)
-        if row is None:
-            raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
-        return readable_of(row)
+        return readable_of(self._there(self._row(id), id))
 
     def __iter__(self) -> Iterator[Schedule]:
         """Iterate over the schedules by next fire time, those without one last; 500 a request.
@@ -424,10 +419,10 @@ class Schedules:
             except ValueError:
                 self._take_one(removal_of(row))
 
-    def _there(self, stored: Stored | None, id: str) -> Stored:
-        if stored is None:
+    def _there(self, found: T | None, id: str) -> T:
+        if found is None:
             raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
-        return stored
+        return found
 
     def _row(self, id: str) -> ScheduleRow | None:
         return self._client.call(self._backend.schedules.read, [check_schedule_id(id)])[0]
@@ -437,13 +432,8 @@ class Schedules:
         return None if row is None else Stored(readable_of(row), row.version)
 
     def _rows(self) -> Iterator[ScheduleRow]:
-        cursor: object | None = None
-        while True:
-            page = self._client.call(self._backend.schedules.page, cursor, _PAGE)
+        for page in self._client.pages(repeat(_PAGE), self._backend.schedules.page):
             yield from (row for row in page.rows if row.id != pausing.PAUSE_ID)
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def _too_busy(self, id: str) -> BoardUnavailable:
         return BoardUnavailable(f"schedule {id!r} changed {_MAX_TRIES} times while this change was made; try again")

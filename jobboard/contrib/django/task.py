@@ -11,22 +11,16 @@ from typing import Any, Self
 
 from django.apps import apps
 
+from jobboard.backends.rows import IfExists
 from jobboard.conductor import Broken
 from jobboard.contrib.django.compat import Task
 from jobboard.states import JobPriority
 from jobboard.validation import check_count, check_text, check_uuid
 
-
-def _check_if_exists(value: object) -> object:
-    if value not in ("raise", "keep", "replace"):
-        raise ValueError(f'if_exists must be "raise", "keep" or "replace", not {value!r}')
-    return value
-
-
 #: The options that a plain task of Django's does not have, with what checks them.
 _CHECKS: dict[str, Callable[[object], Any]] = {
     "key": partial(check_text, "key"),
-    "if_exists": _check_if_exists,
+    "if_exists": IfExists.convert,
     "max_attempts": partial(check_count, "max_attempts"),
     "uuid": check_uuid,
 }
