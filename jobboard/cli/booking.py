@@ -41,8 +41,8 @@ def rm(session: Session, book: str, yes: bool) -> None:
     """Delete a logbook with its entries for good; asks first. Jobs that point at it stay, and don't find it."""
     board = session.board()
     uuid = find_book(board, book)
-    if not yes and not confirm(f"Delete logbook {uuid} of board {session.name!r}?"):
-        raise click.ClickException("nothing was changed")
+    if not yes:
+        confirm(f"Delete logbook {uuid} of board {session.name!r}?")
     board.destroy_book(uuid)
     session.output.report({"uuid": uuid}, f"logbook {uuid} is deleted")
 

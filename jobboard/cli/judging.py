@@ -8,14 +8,25 @@ from typing import Any
 import click
 
 from jobboard.cli.output import Output, shown
-from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.session import Session, command, options, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.operate.durations import duration
+from jobboard.operate.views import paused_texts
 
 #: One screen has room for so many findings, names and groups of the trash.
 _MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
 _STYLES = {"WELL": "bold green", "ATTENTION": "bold yellow", "BAD": "bold red"}
 _COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", "conductors", "paused")
+
+#: What the board's verdict depends on.
+limit_options = options(
+    click.option(
+        "--max-wait", type=SPAN, default="15m", show_default=True, help="A job that waits longer wants attention."
+    ),
+    click.option(
+        "--max-run", type=SPAN, default="1h", show_default=True, help="A handler that runs longer wants attention."
+    ),
+)
 
 
 @command(
@@ -25,12 +36,7 @@ _COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", 
     "jobboard status --watch --interval 5s",
     "jobboard status --max-wait 1h || echo 'look at the jobs'",
 )
-@click.option(
-    "--max-wait", type=SPAN, default="15m", show_default=True, help="A job that waits longer wants attention."
-)
-@click.option(
-    "--max-run", type=SPAN, default="1h", show_default=True, help="A handler that runs longer wants attention."
-)
+@limit_options
 @click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
 @click.option("--interval", type=SPAN, default="2s", show_default=True, help="The time between two looks of --watch.")
 @click.option("--for", "span", type=SPAN, help="End --watch after this time.")
@@ -100,8 +106,7 @@ def _show_seen(output: Output, view: dict[str, Any]) -> None:
 def _lines(view: dict[str, Any]) -> dict[str, str]:
     conductors, schedules = view["conductors"], view["schedules"]
     more = "" if schedules["complete"] else ", and more that were not read"
-    paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
-    paused += ["all schedulers"] if schedules["all_paused"] else []
+    paused = paused_texts(view["paused"]) + (["all schedulers"] if schedules["all_paused"] else [])
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     return {
         "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",

@@ -22,7 +22,7 @@ from jobboard.operate.bulk import (
 )
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import paused_view, row_of
+from jobboard.operate.views import paused_texts, paused_view, row_of
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -181,8 +181,8 @@ def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
     if not chosen:
         raise NotFound(f"no conductor that is alive has a name that begins with {who!r}; see: entities")
     what = "claim again" if off else "claim no more"
-    if len(chosen) > 1 and not yes and not confirm(f"let {len(chosen)} conductors {what}: {', '.join(chosen)}?"):
-        raise click.ClickException("nothing was changed")
+    if len(chosen) > 1 and not yes:
+        confirm(f"let {len(chosen)} conductors {what}: {', '.join(chosen)}?")
     from jobboard.quiet import set_quiet
 
     set_quiet(board, chosen, not off)
@@ -233,8 +233,8 @@ def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
 
 def _tell_paused(session: Session, board: JobBoard) -> None:
     paused = paused_view(board.paused())
-    names = (["the whole board"] if paused["board"] else []) + paused["names"]
-    session.output.report(paused, f"paused: {', '.join(names)}" if names else "nothing is paused")
+    texts = paused_texts(paused)
+    session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
 
 
 COMMANDS = (release, run_now, reprioritize, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)

@@ -115,9 +115,11 @@ def rm(session: Session, id: str | None, every: bool, yes: bool) -> None:
     if id is not None:
         schedules.remove(id)
         session.output.report({"id": id, "removed": True}, f"{id} is removed")
-    elif yes or confirm(f"Remove every schedule of board {session.name!r}?"):
-        removed = schedules.remove_all()
-        session.output.report({"removed": removed}, f"{count(removed, 'schedule')} removed")
+        return
+    if not yes:
+        confirm(f"Remove every schedule of board {session.name!r}?")
+    removed = schedules.remove_all()
+    session.output.report({"removed": removed}, f"{count(removed, 'schedule')} removed")
 
 
 @command("fire", "jobboard schedule fire nightly")

@@ -160,8 +160,8 @@ def change_selected(
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all; see --help")
     board, output = session.board(), session.output
     targets = targets_of([find_job(board, job)] if job is not None else selected(session, selection, board))
-    if targets and not yes and not confirm(f"{verb} {of_what(targets)}?"):
-        raise click.ClickException("nothing was changed")
+    if targets and not yes:
+        confirm(f"{verb} {of_what(targets)}?")
     with output.progress(verb, len(targets)) as step:
         outcome = act(board, targets, step)
     data = {done: outcome.done, "refused": outcome.refused}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobboard.cli.judging import limit_options
 from jobboard.cli.session import Session, options, pass_session
-from jobboard.cli.values import SPAN
 from jobboard.errors import BoardUnavailable
 
 if TYPE_CHECKING:
@@ -57,12 +57,7 @@ _where = options(
         show_default=True,
         help="Listen to events, for numbers a minute and percentiles; on Redis posts and ends then take twice as long.",
     ),
-    click.option(
-        "--max-wait", type=SPAN, default="15m", show_default=True, help="A job that waits longer wants attention."
-    ),
-    click.option(
-        "--max-run", type=SPAN, default="1h", show_default=True, help="A handler that runs longer wants attention."
-    ),
+    limit_options,
     click.option("--root-path", default="", metavar="PATH", help="The path that a proxy has removed, such as /jobs."),
 )
 _who = options(

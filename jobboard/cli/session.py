@@ -143,11 +143,12 @@ def is_given(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
 
 
-def confirm(question: str) -> bool:
-    """Ask on the terminal; without one, refuse and name the option that answers instead."""
+def confirm(question: str) -> None:
+    """Ask on the terminal, and end the command at a no; without a terminal, name the option that answers instead."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on")
-    return click.confirm(question, err=True)
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing was changed")
 
 
 def me() -> str:

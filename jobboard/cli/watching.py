@@ -17,7 +17,7 @@ from jobboard.cli.values import SPAN
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import entity_view, event_view, export_of, owners, row_of, stats, view_of
+from jobboard.operate.views import entity_view, event_view, export_of, owners, paused_texts, row_of, stats, view_of
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 
@@ -155,8 +155,7 @@ def stats_command(session: Session) -> None:
     )
     if view["oldest_unclaimed"] is not None:
         session.output.hint(f"the oldest unclaimed job is {view['oldest_unclaimed']:.0f} s old")
-    paused = (["the whole board"] if view["paused"]["board"] else []) + view["paused"]["names"]
-    if paused:
+    if paused := paused_texts(view["paused"]):
         session.output.hint(f"paused: {', '.join(paused)}")
 
 

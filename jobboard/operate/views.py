@@ -10,6 +10,7 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from jobboard.operate.participants import number_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ def paused_view(paused: Collection[str | None]) -> dict[str, Any]:
     return {"board": None in paused, "names": sorted(name for name in paused if name is not None)}
 
 
+def paused_texts(view: dict[str, Any]) -> list[str]:
+    """Return what is paused, for people."""
+    return [*(["the whole board"] if view["board"] else []), *view["names"]]
+
+
 def owners(board: JobBoard) -> list[dict[str, Any]]:
     """Return who holds how many jobs, the one with most first.
 
@@ -139,15 +145,23 @@ def owners(board: JobBoard) -> list[dict[str, Any]]:
     have not returned; ``alive`` and ``stuck`` are None for an owner that never registered.
     """
     known = {entity.name: entity for entity in board.entities()}
-    held: dict[str, list[Job]] = {name: [] for name, entity in known.items() if entity.alive and _stuck(entity)}
-    for job in board.iterjobs(states={JobState.CLAIMED}):
+    stuck = [name for name, entity in known.items() if entity.alive and number_of(entity, "stuck")]
+    rows = holdings(board.iterjobs(states={JobState.CLAIMED}), stuck)
+    return [row | _liveness(known.get(row["owner"])) for row in rows]
+
+
+def holdings(claimed: Iterable[Job], owners: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Return who holds how many of these jobs, the one with most first; ``owners`` are listed in any case."""
+    held: dict[str, list[Job]] = {owner: [] for owner in owners}
+    for job in claimed:
         held.setdefault(job.record.owner or "", []).append(job)
     most_first = sorted(held.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [{"owner": owner, **_holdings(jobs), **_liveness(known.get(owner))} for owner, jobs in most_first]
+    return [_holdings_of(owner, jobs) for owner, jobs in most_first]
 
 
-def _holdings(jobs: list[Job]) -> dict[str, Any]:
+def _holdings_of(owner: str, jobs: list[Job]) -> dict[str, Any]:
     return {
+        "owner": owner,
         "jobs": len(jobs),
         "names": sorted({job.name for job in jobs}),
         "oldest": min((job.created_on for job in jobs), default=None),
@@ -156,12 +170,7 @@ def _holdings(jobs: list[Job]) -> dict[str, Any]:
 
 
 def _liveness(entity: Entity | None) -> dict[str, Any]:
-    return {"alive": entity and entity.alive, "stuck": entity and _stuck(entity)}
-
-
-def _stuck(entity: Entity) -> int:
-    number = entity.metadata.get("stuck")
-    return number if isinstance(number, int) else 0
+    return {"alive": entity and entity.alive, "stuck": entity and number_of(entity, "stuck")}
 
 
 def plain(value: Any) -> Any:

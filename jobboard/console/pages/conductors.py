@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -13,8 +14,10 @@ from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of
 from jobboard.console.view import View
 from jobboard.entity import Entity
+from jobboard.job import Job
 from jobboard.operate.bulk import Target, of_what, release_all, targets_of
 from jobboard.operate.participants import is_quiet, names_of, number_of, runs_of
+from jobboard.operate.views import holdings
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
 
@@ -29,19 +32,19 @@ def show(view: View) -> Response:
     answers, board = answers_of(view), view.board
     entities = answers.get("entities", board.entities)
     told = answers.get("quiet", lambda: quiet_ones(board))
-    owners = answers.get("owners", lambda: _owners(board), 5.0)
+    owners = answers.get("owners", lambda: holdings(_claimed(board)), 5.0)
     wanted = view.query("q").lower()
     found = [_row(entity, told) for entity in entities if wanted in entity.name.lower()]
     found.sort(key=lambda row: (not row["stuck"], not row["alive"], row["kind"], row["name"]))
     known = {entity.name: entity.alive for entity in entities}
-    shown = [owner | {"alive": known.get(owner["name"])} for owner in owners if wanted in owner["name"].lower()]
+    shown = [row | {"alive": known.get(row["owner"])} for row in owners if wanted in row["owner"].lower()]
     return view.render(
         "conductors.html",
         rows=found[:_MAX_SHOWN],
         left_out=max(0, len(found) - _MAX_SHOWN),
         owners=shown[:_MAX_SHOWN],
         most=_MAX_CLAIMED,
-        is_partial=sum(owner["jobs"] for owner in owners) == _MAX_CLAIMED,
+        is_partial=sum(row["jobs"] for row in owners) == _MAX_CLAIMED,
         q=view.query("q"),
     )
 
@@ -80,24 +83,13 @@ def act_release(view: View) -> Response:
     return view.render("release_owner.html", owner=owner, outcome=outcome, targets=[], what="", most=_MAX_RELEASED)
 
 
+def _claimed(board: JobBoard) -> Iterator[Job]:
+    """Iterate over the first claimed jobs."""
+    return islice(board.iterjobs(states={JobState.CLAIMED}), _MAX_CLAIMED)
+
+
 def _targets_of(board: JobBoard, owner: str) -> list[Target]:
-    jobs = islice(board.iterjobs(states={JobState.CLAIMED}), _MAX_CLAIMED)
-    return targets_of(islice((job for job in jobs if job.record.owner == owner), _MAX_RELEASED))
-
-
-def _owners(board: JobBoard) -> list[dict[str, Any]]:
-    """Return the owners of the first claimed jobs, the one with most first."""
-    found: dict[str, dict[str, Any]] = {}
-    for job in islice(board.iterjobs(states={JobState.CLAIMED}), _MAX_CLAIMED):
-        new = {"name": job.record.owner or "", "jobs": 0, "names": set(), "oldest": job.created_on, "next_expiry": None}
-        owner = found.setdefault(job.record.owner or "", new)
-        owner["jobs"] += 1
-        owner["names"].add(job.name)
-        owner["oldest"] = min(owner["oldest"], job.created_on)
-        ends = [at for at in (owner["next_expiry"], job.record.expires_at) if at is not None]
-        owner["next_expiry"] = min(ends, default=None)
-    most_first = sorted(found.values(), key=lambda owner: (-owner["jobs"], owner["name"]))
-    return [owner | {"names": sorted(owner["names"])} for owner in most_first]
+    return targets_of(islice((job for job in _claimed(board) if job.record.owner == owner), _MAX_RELEASED))
 
 
 def _row(entity: Entity, told: frozenset[str]) -> dict[str, Any]:
