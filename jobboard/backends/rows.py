@@ -216,6 +216,15 @@ class TrashOutcome(enum.Enum):
     MISSING = "missing"  # it is not in the trash
 
 
+_NOTHING_DONE = (Verdict.LOST, CancelOutcome.MISSING, TrashOutcome.MISSING)
+_DONE_BEFORE = (Verdict.REPEATED, CancelOutcome.REPEATED, TrashOutcome.REPEATED)
+
+
+def is_refusal(answer: Verdict | CancelOutcome | TrashOutcome, repeated: bool) -> bool:
+    """Whether a request has changed nothing: a repeat that finds the change done before has done it itself."""
+    return answer in _NOTHING_DONE or (answer in _DONE_BEFORE and not repeated)
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """Some entries in claim order, and where the next page begins; ``cursor`` None is the end."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from jobboard.backends.base import Backend
 from jobboard.backends.lifecycle import to_priority
-from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict
+from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict, is_refusal
 from jobboard.backends.text import in_one_line
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
@@ -49,7 +49,7 @@ class Operating:
         if row.state is not JobState.CLAIMED:
             raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break", state=row.state)
         verdict, repeated = self._client.call_until_certain(self._backend.release, uuid, row.token, text)
-        if verdict is Verdict.LOST or (verdict is Verdict.REPEATED and not repeated):
+        if is_refusal(verdict, repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
     def run_now(self, job: Job | str) -> bool:
@@ -110,7 +110,7 @@ class Operating:
         (outcome,), repeated = self._client.call_until_certain(self._backend.restore, [known])
         if outcome is TrashOutcome.TAKEN:
             raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
-        if outcome is TrashOutcome.MISSING or (outcome is TrashOutcome.REPEATED and not repeated):
+        if is_refusal(outcome, repeated):
             raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
         return self._handles.get(known)
 

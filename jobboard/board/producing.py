@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from jobboard import telemetry
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome
+from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome, is_refusal
 from jobboard.board.books import Books, Held
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
@@ -115,7 +115,7 @@ class Producing:
         """
         uuid = self._handles.uuid_of(job)
         outcome, repeated = yield Ask(self._backend.cancel, uuid, uuid)
-        if outcome is CancelOutcome.MISSING or (outcome is CancelOutcome.REPEATED and not repeated):
+        if is_refusal(outcome, repeated):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
         self._client.tidy_when_due()
         return outcome is not CancelOutcome.ASKED
@@ -142,11 +142,7 @@ class Producing:
 
     def _cancel_some(self, uuids: Sequence[str]) -> int:
         outcomes, repeated = self._client.call_until_certain(self._backend.cancel, uuids)
-        return sum(
-            outcome in (CancelOutcome.CANCELLED, CancelOutcome.ASKED)
-            or (repeated and outcome is CancelOutcome.REPEATED)
-            for outcome in outcomes
-        )
+        return sum(not is_refusal(outcome, repeated) for outcome in outcomes)
 
     def save_book(self, book: LogBook, *, hold: Held | None = None) -> None:
         """Save what changed in a logbook since it was loaded or saved. Atomic and durable; sets ``book.version``.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.lifecycle import to_priority
-from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, verdict_of
+from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.states import JobPriority
 from jobboard.validation import check_reason, check_text
@@ -89,7 +89,7 @@ def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: s
         return backend.cancel([target.uuid for target in part], by)
 
     def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
-        if answer is CancelOutcome.MISSING or (answer is CancelOutcome.REPEATED and not repeated):
+        if is_refusal(answer, repeated):
             return f"job {target.uuid} is not on the board any more"
         outcome.asked += answer is CancelOutcome.ASKED
         return None
@@ -130,9 +130,8 @@ def release_all(
         return [backend.release(target.uuid, target.token, text) for target in part]
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
-        if answer is Verdict.LOST or (answer is Verdict.REPEATED and not repeated):
-            return f"the claim of job {target.uuid} ended before it could be released"
-        return None
+        lost = is_refusal(answer, repeated)
+        return f"the claim of job {target.uuid} ended before it could be released" if lost else None
 
     return _run(board, targets, step, Outcome(), release, judge, size=1)
 
@@ -145,9 +144,7 @@ def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: 
         return backend.run_now([target.uuid for target in part], by)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
-        if answer is Verdict.LOST or (answer is Verdict.REPEATED and not repeated):
-            return f"job {target.uuid} is not delayed"
-        return None
+        return f"job {target.uuid} is not delayed" if is_refusal(answer, repeated) else None
 
     return _run(board, targets, step, Outcome(), run_now, judge)
 
@@ -191,7 +188,7 @@ def restore_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: 
             holder = _holder_of_key(board, target) if next(names_left, None) is not None else None
             which = f"job {holder}, which is live, " if holder else "another live job of its name "
             return f"job {target.uuid} stays in the trash: {which}has its key by now"
-        if answer is TrashOutcome.MISSING or (answer is TrashOutcome.REPEATED and not repeated):
+        if is_refusal(answer, repeated):
             return f"no job {target.uuid} is in the trash any more"
         return None
 
