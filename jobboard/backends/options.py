@@ -8,6 +8,12 @@ from typing import Any
 
 logger = logging.getLogger("jobboard")
 
+#: libpq's own parameters, as they may stand in a URI, or in Django's settings.
+LIBPQ = (
+    *("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "passfile", "service", "gssencmode"),
+    *("application_name", "target_session_attrs", "channel_binding", "options"),
+)
+
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from taskflow import exceptions as taskflow_errors
@@ -133,7 +134,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
             first = next(jobs, None)
         if first is None:
             raise taskflow_errors.NotFound(f"no job could be claimed on board {self.name!r} within {timeout} seconds")
-        return JobIterator(self, lambda **_: self._jobs_of(_chain(first, jobs)), only_unclaimed=True)
+        return JobIterator(self, lambda **_: self._jobs_of(chain([first], jobs)), only_unclaimed=True)
 
     def find_owner(self, job: TaskFlowJob) -> str | None:
         """Return who has claimed the job, or None; also if it is gone."""
@@ -259,11 +260,6 @@ class JobIterator(base.JobBoardIterator):  # type: ignore[misc]
         if self._found is None:
             self._found = self._fetch_jobs(only_unclaimed=self.only_unclaimed, ensure_fresh=self.ensure_fresh)
         return next(self._found)
-
-
-def _chain(first: Job, others: Iterator[Job]) -> Iterator[Job]:
-    yield first
-    yield from others
 
 
 def _check_who(who: object) -> None:

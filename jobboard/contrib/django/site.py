@@ -9,17 +9,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
 import jobboard
+from jobboard.backends.options import LIBPQ
 from jobboard.board import JobBoard
 
 #: What libpq and PyMySQL call as the board does; the rest of a database's OPTIONS is Django's business.
-_SAME_OPTIONS = {
-    "postgresql": (
-        *("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "passfile", "service", "options"),
-        *("application_name", "gssencmode", "channel_binding", "target_session_attrs"),
-    ),
-    "mysql": ("unix_socket",),
-    "sqlite": (),
-}
+_SAME_OPTIONS: dict[str, tuple[str, ...]] = {"postgresql": LIBPQ, "mysql": ("unix_socket",), "sqlite": ()}
 _MYSQL_TLS = {"ca": "ssl_ca", "cert": "ssl_cert", "key": "ssl_key"}
 
 _boards: dict[str, JobBoard] = {}

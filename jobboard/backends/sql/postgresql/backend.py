@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy.engine import Engine
 
 from jobboard.backends.address import Address
-from jobboard.backends.options import tls_checks, truth
+from jobboard.backends.options import LIBPQ, tls_checks, truth
 from jobboard.backends.sql.backend import Operations
 from jobboard.backends.sql.dialect import TableNames, check_name
 from jobboard.backends.sql.driver import Driver
@@ -22,12 +22,6 @@ from jobboard.backends.sql.postgresql.fast_path import (
 )
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.server_database import ServerDatabase
-
-#: libpq's own parameters, as they may stand in a URI.
-_LIBPQ = [
-    *("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "passfile", "service", "gssencmode"),
-    *("application_name", "target_session_attrs", "channel_binding", "options"),
-]
 
 
 class PostgresqlBackend(ServerBackend):
@@ -43,12 +37,12 @@ class PostgresqlBackend(ServerBackend):
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **ServerBackend.options,
         "schema": check_name,
-        **dict.fromkeys(_LIBPQ, str),
+        **dict.fromkeys(LIBPQ, str),
         "tls_unverified": truth,
     }
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
-        parameters = {name: options.pop(name) for name in _LIBPQ if name in options}
+        parameters = {name: options.pop(name) for name in LIBPQ if name in options}
         tls = _tls_of(parameters, options.pop("tls_unverified", False))
         super().__init__(board, address, **options)
         self._parameters = {**_parameters_of(address), **parameters, **tls}
