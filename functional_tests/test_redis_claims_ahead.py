@@ -186,6 +186,41 @@ def test_a_wake_up_that_comes_after_its_job_was_found_does_not_bring_it_again(
     waiter.close()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_is_claimed_under_a_request_that_came_late_is_given_back(
+    server: RedisServer, harness: RedisHarness, backend: RedisBackend, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """A network may keep a request until long after its client has given it up, and its waiter perhaps too."""
+    monkeypatch.setattr(waiting, "MAX_SLEEP", LONG_SLEEP)
+    board, ran = harness.board(backend.board), Ran()
+    with ran.by(board) as [conductor]:
+        armed(server, board)
+        with server.client() as client:
+            [waiter] = client.hkeys(f"{backend.key}:waiters")
+        gone = waiter.decode().rpartition("/")[0] + "/0"
+        request = [conductor.who, "late", 600_000_000, 1, ["step"]]
+        late = [["step"], waiter.decode() if is_known else gone, 19_000_000, request]
+        backend.client.read("ready_in", waiting.pack(late))
+        job = harness.board(backend.board).post("step")
+        eventually(lambda: job.state is JobState.COMPLETE)
+    assert (ran.uuids, job.record.attempts) == ([job.uuid], 1)
+    assert kinds_of(board, job.uuid) == ["POSTED", "CLAIMED", "ABANDONED", "CLAIMED", "CONSUMED"]
+
+
+def test_a_wake_up_of_a_waiter_that_was_just_closed_is_no_fault(
+    server: RedisServer, harness: RedisHarness, backend: RedisBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone, waiter = armed_waiter(backend), armed_waiter(backend)
+    gone.close()
+    channel = f"{backend.key}:wake:{waiter.id.partition('/')[0]}"
+    with server.client() as client:
+        assert client.execute_command("SPUBLISH", channel, gone.id) == 1
+    harness.board(backend.board).post("step")
+    waiter.wait(60)
+    waiter.close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_a_conductor_that_stops_gives_back_what_was_claimed_for_it(
     server: RedisServer, harness: RedisHarness, behind: RedisHarness, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

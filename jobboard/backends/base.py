@@ -96,6 +96,7 @@ class Waiter(abc.ABC):
     def claimed(self) -> tuple[list[JobRow], float]:
         """Let nothing more be claimed ahead; return what was, each job once, and a monotonic time before the claim.
 
+        That time is minus infinity if there are other claims of this owner, which nobody knows of.
         To be called before each claim by other means, and when the waiting is over.
         """
         return [], math.inf

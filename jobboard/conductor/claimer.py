@@ -162,7 +162,7 @@ class Claimer:
         # This process may have been stopped for longer than the claim held.
         is_held = time.monotonic() < sent + self._expiry
         jobs = handles_of(self._board).claimed(rows)[0] if rows and is_held else []
-        self._unanswered = unanswered
+        self._unanswered = unanswered if is_held else names
         if jobs:
             self._on_claimed(jobs, sent)
         return jobs

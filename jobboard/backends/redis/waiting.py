@@ -40,6 +40,8 @@ class Waiters:
         self._subscriptions = subscriptions
         self._lock = threading.Lock()
         self._waiters: dict[bytes, RedisWaiter] = {}
+        #: Owners with a claim that nobody expects: the server carried its request out late, after this client gave up.
+        self.surprised: set[str] = set()
         self._number = 0
         self._me = ""
         self._is_subscribed = False
@@ -49,7 +51,7 @@ class Waiters:
     def open(self) -> None:
         """Begin anew, under a name of its own; a forked child leaves its parent's waiters alone."""
         self._lock = threading.Lock()
-        self._waiters, self._is_subscribed = {}, False
+        self._waiters, self.surprised, self._is_subscribed = {}, set(), False
         self._me = uuids.uuid4().hex
         self._closed = False
 
@@ -113,7 +115,11 @@ class Waiters:
         waiter = self._waiters.get(message)
         if waiter is not None:
             waiter.notify()
-            return
+        elif not message.startswith(self._me.encode()):
+            # Otherwise that waiter has just been closed.
+            self._notify_of_claim(message)
+
+    def _notify_of_claim(self, message: bytes) -> None:
         try:
             id, claim_id, rows = wake_up_of(message)
         except Exception:
@@ -121,8 +127,9 @@ class Waiters:
             logger.exception("a wake-up can't be read")
             return
         waiter = self._waiters.get(id)
-        if waiter is not None:
-            waiter.learn(claim_id, rows)
+        if waiter is None or not waiter.learn(claim_id, rows):
+            self.surprised.update(row.owner for row in rows if row.owner is not None)
+            self._notify_all()
 
     def _notify_all(self) -> None:
         for waiter in list(self._waiters.values()):
@@ -196,23 +203,27 @@ class RedisWaiter(ConditionWaiter):
         for claim_id in unknown:
             self.learn(claim_id, self._waiters.claimed_under(claim_id))
 
-    def learn(self, claim_id: str, rows: list[JobRow]) -> None:
-        """Learn what was claimed under a request, if anything; what is known already doesn't count."""
+    def learn(self, claim_id: str, rows: list[JobRow]) -> bool:
+        """Learn what was claimed under a request, if anything; return False if nothing is known of that request."""
         with self._changed:
             asked = self._asked.pop(claim_id, None)
             if asked is not None and rows:
                 self._claimed += rows
                 self._claimed_after = min(self._claimed_after, asked)
         self.notify()
+        return asked is not None
 
     def claimed(self) -> tuple[list[JobRow], float]:
         if self._asked:
             self._is_armed = False
             self._find_lost(self._waiters.disarm(self))
         with self._changed:
-            found = self._claimed, self._claimed_after
+            found, since = self._claimed, self._claimed_after
             self._claimed, self._claimed_after = [], math.inf
-        return found
+        if self._owner is not None and self._owner[0] in self._waiters.surprised:
+            self._waiters.surprised.discard(self._owner[0])
+            since = -math.inf
+        return found, since
 
     def notify(self, name: str | None = None, at: float = -math.inf) -> None:
         self._is_armed = False
