@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -15,8 +16,10 @@ from harnesses.redis_harness import RedisHarness
 from servers.proxy import Proxy
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard import BoardUnavailable, ClaimLost, EventKind, JobBoard, JobEvent, JobState, Posting
 from jobboard.backends.redis.scripts import load_scripts
+from jobboard.backends.timelimit import time_limit
+from jobboard.board import client_of
 from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
@@ -246,6 +249,31 @@ def test_a_wait_survives_the_break_of_its_line(behind: RedisHarness, proxy: Prox
     job = harness.board(board.name).post("resize")
     waiting.join(20)
     assert found == [job.uuid]
+
+
+def test_who_listens_hears_again_after_a_break_that_another_one_noticed_first(
+    behind: RedisHarness, proxy: Proxy, harness: RedisHarness
+) -> None:
+    """redis-py connects again by itself where a request is to be sent, and that connection has no subscriptions."""
+    board, heard, told, go_on = behind.board(), list[str | None](), threading.Event(), threading.Event()
+    producer = harness.board(board.name)
+
+    def hear(event: JobEvent) -> None:
+        heard.append(event.uuid)
+        told.set()
+        go_on.wait(30)
+
+    # In the thread that reads, which does not see the break meanwhile.
+    listen = client_of(board).backend.listen
+    listen(hear, frozenset([EventKind.POSTED]))
+    producer.post("resize")
+    assert told.wait(30)
+    proxy.break_all()
+    for _ in range(3):
+        with time_limit(0.1), contextlib.suppress(BoardUnavailable):
+            listen(hear, frozenset([EventKind.TRASHED]))
+    go_on.set()
+    eventually(lambda: producer.post("resize") and len(heard) > 1, every=0.1)
 
 
 def test_a_lost_wake_up_costs_seconds(behind: RedisHarness, proxy: Proxy, harness: RedisHarness) -> None:

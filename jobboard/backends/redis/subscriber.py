@@ -101,7 +101,7 @@ class Subscriber:
         self._send("SUNSUBSCRIBE", unused)
 
     def _send(self, command: str, channels: Collection[bytes]) -> None:
-        """Send under the lock. If the connection is broken, the thread finds out too, and then subscribes again."""
+        """Send under the lock. If that fails, the thread connects and subscribes again: redis-py would only connect."""
         if self._connection is None or not channels:
             return
         if command == "SUNSUBSCRIBE":
@@ -109,7 +109,7 @@ class Subscriber:
         try:
             self._connection.send_command(command, *channels, check_health=False)
         except (exceptions.RedisError, OSError) as error:
-            logger.debug("%s failed: %s", command, error)
+            self._forget_connection(error)
 
     # -- the thread ------------------------------------------------------------------------------------------------
 
@@ -126,11 +126,6 @@ class Subscriber:
                     if was_connected:
                         pause = _FIRST_PAUSE
                     self._changed.wait_for(lambda: self._closed, pause)
-            except AttributeError:
-                # redis-py drops its reader when close(), in another thread, disconnects during a read.
-                if not self._closed:
-                    raise
-                return
             pause = min(2 * pause, _MAX_PAUSE)
 
     def _forget_connection(self, error: Exception) -> None:
@@ -160,10 +155,13 @@ class Subscriber:
                 silences += 1
                 if silences > _SILENCES:
                     raise
-                if silences == _SILENCES:
-                    with self._changed:
+                with self._changed:
+                    if silences == _SILENCES and connection is self._connection:
                         connection.send_command("PING", check_health=False)
                 continue
+            except AttributeError:
+                # redis-py before 8 drops its reader when another thread disconnects during a read.
+                raise exceptions.ConnectionError("another thread has disconnected") from None
             silences = 0
             self._dispatch(message)
 
