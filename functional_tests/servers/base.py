@@ -21,7 +21,8 @@ HOST = "127.0.0.1"
 #: Each worker of pytest-xdist has so many ports to itself. A server may bind one of its own only later, such as when it
 #: becomes a leader, and not find it taken by then.
 _PORTS = 1500
-_given: set[int] = set()
+#: The ports that were given, and what keeps other runs of the tests on this machine from giving them too.
+_given: dict[int, socket.socket] = {}
 
 
 def free_port(*offsets: int) -> int:
@@ -30,9 +31,7 @@ def free_port(*offsets: int) -> int:
     first = 20_000 + worker % 8 * _PORTS
     while True:
         port = random.randint(first, first + _PORTS - 1)
-        wanted = {port, *(port + offset for offset in offsets)}
-        if _given.isdisjoint(wanted) and all(_is_free(one) for one in wanted):
-            _given.update(wanted)
+        if all(_is_free(one) and _reserve(one) for one in (port, *(port + offset for offset in offsets))):
             return port
 
 
@@ -42,6 +41,18 @@ def _is_free(port: int) -> bool:
             trial.bind((HOST, port))
         except OSError:
             return False
+    return True
+
+
+def _reserve(port: int) -> bool:
+    """Take a name that one process of this machine can have; return False if one has it, also if it is this one."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        name.bind(f"\0jobboard-tests-{port}")
+    except OSError:
+        name.close()
+        return False
+    _given[port] = name
     return True
 
 
