@@ -123,6 +123,20 @@ def test_a_server_that_refuses_the_connection_for_notifications_fails_no_post(
         client.execute("DROP DATABASE refusing WITH (FORCE)")
 
 
+def test_a_process_that_could_start_no_thread_notifies_once_it_can(
+    board: JobBoard, listening: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(threading.Thread, "start", refuse)
+        board.post("resize")
+    assert not _is_notified(listening)
+    board.post("resize")
+    eventually(lambda: _is_notified(listening))
+
+
 def test_lines_that_every_job_causes_are_read_only_for_who_listens_to_them(
     postgresql: PostgresqlServer, board: JobBoard
 ) -> None:

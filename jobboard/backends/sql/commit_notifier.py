@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import os
 import threading
@@ -53,12 +52,16 @@ class CommitNotifier:
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name="jobboard-notify", daemon=True)
-        # What the caller has committed must not seem to fail because there can be no more threads.
-        with contextlib.suppress(RuntimeError):
+        try:
             thread.start()
-            self._thread = thread
-            # A program may end without closing its boards.
-            atexit.register(self.close)
+        except RuntimeError:
+            # What the caller has committed must not seem to fail because there can be no more threads now. The next
+            # request tries again.
+            self._requested.clear()
+            return
+        self._thread = thread
+        # A program may end without closing its boards.
+        atexit.register(self.close)
 
     def close(self) -> None:
         """Send what was requested and not sent yet, if the server replies in time."""
