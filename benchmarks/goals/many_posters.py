@@ -1,4 +1,4 @@
-"""Sixteen clients that post to PostgreSQL: by boards, and by pgbench, which spends less CPU on a client."""
+"""Sixteen clients that post to PostgreSQL: by boards, by psycopg, and by pgbench, which spends less CPU on a client."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from jobboard.backends.sql.postgresql.fast_path import POST
 _CLIENTS, _PROCESSES = 16, 4
 
 #: The same rows as a post writes, with the same line of the journal.
-BARE = """
+_ROWS = """
 WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token, last_modified,
         cancel_asked)
-    VALUES (:board, gen_random_uuid()::text, 'no-op', -3, 1.7e9, '\\x80', 1, 0, 0, 1.7e9, 0) RETURNING id, created_on
-) INSERT INTO jobboard_journal (board, job, kind, at) SELECT :board, id, 'POSTED', created_on FROM posted;
+    VALUES ({board}, {uuid}, {name}, {rank}, 1.7e9, {body}, 1, 0, 0, 1.7e9, 0) RETURNING id, created_on
+) INSERT INTO jobboard_journal (board, job, kind, at) SELECT {board}, id, 'POSTED', created_on FROM posted;
 """
+BARE = _ROWS.format(board=":board", uuid="gen_random_uuid()::text", name="'no-op'", rank="-3", body="'\\x80'")
 _GIVEN = {
     "uuids": "gen_random_uuid()::text",
     "names": "'no-op'",
@@ -39,24 +40,39 @@ STATEMENT = re.sub(
     r":(\w+) AS (\w+\[\])", lambda match: f"ARRAY[{_GIVEN[match[1]]}] AS {match[2]}", str(POST.clause).strip() + ";\n"
 )
 
-#: Says how many posts it made by four threads, in the seconds after its line of input.
+#: Says how many posts it made by so many threads, in the seconds after its line of input.
 _POSTER = """
-import sys, threading, time, jobboard
-uri, name, threads, seconds = sys.argv[1:]
+import sys, threading, time, uuid
+uri, board, threads, seconds = sys.argv[1:]
+%s
 counts = []
-def post():
+def post(once):
     count, end = 0, time.monotonic() + float(seconds)
     while time.monotonic() < end:
-        board.post("no-op")
+        once()
         count += 1
     counts.append(count)
-with jobboard.backend(name, uri) as board:
-    workers = [threading.Thread(target=post) for _ in range(int(threads))]
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for worker in workers: worker.start()
-    for worker in workers: worker.join()
-    print(sum(counts))
+workers = [threading.Thread(target=post, args=[poster()]) for _ in range(int(threads))]
+print("ready", flush=True)
+sys.stdin.readline()
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(sum(counts))
+"""
+_BY_BOARD = """
+import jobboard
+shared = jobboard.fetch("posters", uri)
+shared.connect()
+def poster():
+    return lambda: shared.post("no-op")
+"""
+_BY_PSYCOPG = f"""
+import psycopg
+bare = {_ROWS.format(**{name: f"%({name})s" for name in ("board", "uuid", "name", "rank", "body")})!r}
+given = {{"board": int(board), "name": "no-op", "rank": -3, "body": b"\\x80"}}
+def poster():
+    connection = psycopg.connect(uri, autocommit=True)
+    return lambda: connection.execute(bare, {{**given, "uuid": str(uuid.uuid4())}})
 """
 
 
@@ -74,11 +90,21 @@ class Posters:
             board.post("no-op")
 
     def by_boards(self) -> float:
-        """Return the posts a second by 16 threads in 4 processes."""
-        words = [self._uri, "posters", str(_CLIENTS // _PROCESSES), str(self._seconds)]
+        """Return the posts a second by 16 threads in 4 processes, of which each shares a board."""
+        return self._by_python(_BY_BOARD)
+
+    def by_psycopg(self) -> float:
+        """Return the bare inserts a second by 16 threads in 4 processes, each with a connection of its own."""
+        return self._by_python(_BY_PSYCOPG)
+
+    def _by_python(self, poster: str) -> float:
+        words = [self._uri, str(self._board()), str(_CLIENTS // _PROCESSES), str(self._seconds)]
         processes = [
             subprocess.Popen(
-                [sys.executable, "-c", _POSTER, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                [sys.executable, "-c", _POSTER % poster, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             for _ in range(_PROCESSES)
         ]

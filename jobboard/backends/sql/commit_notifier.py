@@ -127,7 +127,7 @@ class _Sender:
                 if self._connection is None:
                     self._connection = self._driver.connect(NOTIFY_TIMEOUT)
                 for channel in channels:
-                    self._driver.notify(self._connection.cursor(), channel)
+                    self._driver.notify_at_once(self._connection, channel)
         except (BoardUnavailable, self._driver.error) as error:
             self.close()
             logger.warning(

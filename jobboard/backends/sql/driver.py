@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import UserConnection
 from jobboard.errors import BoardUnavailable
@@ -38,9 +39,16 @@ class Driver(UserConnection):
     def end(self, connection: Any) -> None:
         """Close a connection in any state; raises nothing."""
 
-    def cursor_for_rows(self, connection: Any) -> Any:
-        """Return a cursor for one statement with parameters, whose rows are wanted."""
-        return connection.cursor()
+    def rows(self, connection: Any, text: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Execute one statement that is a transaction by itself, and return its rows; raises its own errors."""
+        cursor = connection.cursor()
+        cursor.execute(text, parameters)
+        rows: list[Row] = cursor.fetchall()
+        return rows
+
+    def notify_at_once(self, connection: Any, channel: str) -> None:
+        """Notify who listens on the channel, in a transaction of its own; raises its own errors."""
+        self.notify(connection.cursor(), channel)
 
     def lock(self, cursor: Any) -> None:
         """Each row is locked by itself."""

@@ -65,6 +65,10 @@ class ServerDatabase(Database):
             driver.end(connection)
             raise
         self._pool.adopt(connection)
+        #: The channels on which other processes are notified that there may be something for them, and of what only
+        #: listeners to events want to know.
+        self.channel = f"jobboard_{driver.dialect.table_names.fingerprint}_{self.board}"
+        self._event_channel = f"{self.channel}_events"
 
     @property
     def usable(self) -> bool:
@@ -146,10 +150,7 @@ class ServerDatabase(Database):
 
     def _rows(self, connection: Any, statement: Statement, parameters: Mapping[str, Any]) -> list[Row]:
         sql, constants = statement.on(self.driver.dialect)
-        cursor = self.driver.cursor_for_rows(connection)
-        cursor.execute(sql, {**constants, "board": self.board, **parameters})
-        rows: list[Row] = cursor.fetchall()
-        return rows
+        return self.driver.rows(connection, sql, {**constants, "board": self.board, **parameters})
 
     def notify(self, is_awaited: bool) -> None:
         """Notify this process's waiters, and soon those of others, that something has changed.
@@ -221,16 +222,6 @@ class ServerDatabase(Database):
         except self.driver.error as error:
             self._roll_back(cursor, error)
             raise self.driver.explain_commit(error) from error
-
-    @property
-    def channel(self) -> str:
-        """The channel on which other processes are notified that there may be something for them."""
-        return f"jobboard_{self.driver.dialect.table_names.fingerprint}_{self.board}"
-
-    @property
-    def _event_channel(self) -> str:
-        """The channel on which other processes are notified of what only listeners to events want to know."""
-        return f"{self.channel}_events"
 
     def _check_process(self) -> None:
         if not self.usable:

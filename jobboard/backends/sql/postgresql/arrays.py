@@ -14,6 +14,11 @@ def texts(values: Sequence[str]) -> str | Sequence[str]:
     return '{"' + joined.replace("\0", '","') + '"}' if values else "{}"
 
 
+def blobs(values: Sequence[bytes]) -> str:
+    """Return an array of bytes."""
+    return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"
+
+
 def numbers(values: Sequence[float]) -> str:
     """Return an array of numbers."""
     return "{" + ",".join(map(str, values)) + "}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import select
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import found_version, statements_to_upgrade
 from jobboard.backends.sql.postgresql import errors as postgresql_errors
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
+from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
     AdaptedAsyncpgConnection,
@@ -27,6 +29,7 @@ from jobboard.backends.sql.postgresql.user_connections import (
     Psycopg2Connection,
     without_nul,
 )
+from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection
 from jobboard.backends.timelimit import seconds_left, time_limit
@@ -80,6 +83,7 @@ class PostgresqlDriver(Driver):
         self._where = where
         self.dialect = Dialect(PGDialect_psycopg(), list, table_names)  # type: ignore[no-untyped-call]
         self._status = table_names.apply(_STATUS)
+        self._statements: defaultdict[psycopg.Connection[Any], dict[str, PreparedStatement]] = defaultdict(dict)
 
     @property
     def where(self) -> str:
@@ -126,11 +130,15 @@ class PostgresqlDriver(Driver):
         return not connection.closed
 
     def end(self, connection: psycopg.Connection[Any]) -> None:
+        self._statements.pop(connection, None)
         connection.close()
 
-    def cursor_for_rows(self, connection: psycopg.Connection[Any]) -> Any:
-        # Numbers and bytes as they are cost both sides less than as text.
-        return connection.cursor(binary=True)
+    def rows(self, connection: psycopg.Connection[Any], text: str, parameters: Mapping[str, Any]) -> list[Row]:
+        statements = self._statements[connection]
+        statement = statements.get(text)
+        if statement is None:
+            statement = statements[text] = PreparedStatement(connection, text)
+        return statement.rows(parameters)
 
     def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
         return self._begin(cursor, "READ COMMITTED READ WRITE", board)
@@ -168,6 +176,9 @@ class PostgresqlDriver(Driver):
 
     def notify(self, cursor: Any, channel: str) -> None:
         cursor.execute(f"NOTIFY {channel}")
+
+    def notify_at_once(self, connection: psycopg.Connection[Any], channel: str) -> None:
+        self.rows(connection, f"NOTIFY {channel}", {})
 
     def explain(self, error: Exception) -> BoardUnavailable:
         return postgresql_errors.explain(error, self._where)

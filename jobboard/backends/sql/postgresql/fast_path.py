@@ -26,7 +26,7 @@ from jobboard.backends.rows import (
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
-from jobboard.backends.sql.postgresql.arrays import numbers, optional, texts
+from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading
 from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_integer
@@ -174,7 +174,7 @@ class PostgresqlPosting(Posting):
                 names=texts([new.name for new in rows]),
                 keys=keys,
                 ranks=numbers([-new.priority for new in rows]),
-                bodies=[new.body for new in rows],
+                bodies=blobs([new.body for new in rows]),
                 max_attempts=optional([stored_integer(new.max_attempts) for new in rows]),
                 run_ats=optional([new.run_at for new in rows]),
                 delays=optional([new.delay for new in rows]),
