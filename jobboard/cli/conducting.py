@@ -146,16 +146,17 @@ def conductor(
     check_delay(drain, "--drain")
     log_to_stderr(log_level, log_format)
     child = _supervised(processes, {"--until-eof": until_eof, "--reload": reload})
+    number = 0 if child is None else child.number
     reloader = Reloader() if reload else None
     with reloader.waiting_for_repair() if reloader else nullcontext():
         found = load_handlers(handlers or _configured_handlers(session))
         made = None if converter is None else _load(converter, jobboard.Converter, "mywork.jobs:converter")
     board = session.board(create=True, converter=made)
-    clock = jobboard.Scheduler(board, label) if with_scheduler and (child is None or child.number == 0) else None
+    clock = jobboard.Scheduler(board, label) if with_scheduler and number == 0 else None
     worker = jobboard.Conductor(label, board, found, **options)
 
     def start() -> None:
-        _serve_health(health_host, health_port, board, lambda: worker.healthy, 0 if child is None else child.number)
+        _serve_health(health_host, health_port, board, lambda: worker.healthy, number)
         worker.start()
         if clock is not None:
             clock.start()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import uuid as uuids
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import NotFound
+from jobboard.operate.finding import BEGINNING, uuid_that_begins
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.logbook import BookInfo, LogBook
-
-_PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 
 
 def book_row(info: BookInfo) -> dict[str, Any]:
@@ -41,10 +39,6 @@ def find_book(board: JobBoard, text: str) -> str:
         return str(uuids.UUID(text))
     except ValueError:
         pass
-    if not _PREFIX.match(text):
+    if not BEGINNING.match(text):
         raise NotFound(f"no logbook {text!r}; give a uuid, or the first 4 or more characters of one")
-    found = [info.uuid for info in board.books() if info.uuid.startswith(text.lower())]
-    if len(found) != 1:
-        what = "no logbook's uuid begins" if not found else f"the uuids of {len(found)} logbooks begin"
-        raise NotFound(f"{what} with {text!r} on board {board.name!r}; see: book ls")
-    return found[0]
+    return uuid_that_begins(text, "logbook", (info.uuid for info in board.books()), board)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid as uuids
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jobboard.errors import NotFound
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 #: How many uuids an error names.
 _MAX_SHOWN = 5
-_PREFIX = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
+#: The beginning of a uuid that is enough to name one.
+BEGINNING = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 
 
 def find_job(board: JobBoard, text: str) -> Job:
@@ -33,13 +35,22 @@ def find_job(board: JobBoard, text: str) -> Job:
         pass
     if ":" in text:
         return _find_by_key(board, text)
-    if not _PREFIX.match(text):
+    if not BEGINNING.match(text):
         raise NotFound(f"no job {text!r}; give a uuid, the first 4 or more characters of one, or NAME:KEY")
-    found = [job.uuid for job in board.iterjobs(states=list(JobState)) if job.uuid.startswith(text.lower())]
+    return board.get(uuid_that_begins(text, "job", (job.uuid for job in board.iterjobs(states=list(JobState))), board))
+
+
+def uuid_that_begins(text: str, what: str, uuids: Iterable[str], board: JobBoard) -> str:
+    """Return the only one of these uuids that has this beginning.
+
+    :param what: the kind of thing that they are of, for the error.
+    :raises NotFound: none has it, or several have.
+    """
+    found = [uuid for uuid in uuids if uuid.startswith(text.lower())]
     if len(found) != 1:
-        what = "no job's uuid begins" if not found else f"the uuids of {len(found)} jobs begin"
-        raise NotFound(f"{what} with {text!r} on board {board.name!r}")
-    return board.get(found[0])
+        which = f"no {what}'s uuid begins" if not found else f"the uuids of {len(found)} {what}s begin"
+        raise NotFound(f"{which} with {text!r} on board {board.name!r}")
+    return found[0]
 
 
 def _find_by_key(board: JobBoard, text: str) -> Job:

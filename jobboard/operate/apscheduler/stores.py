@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jobboard.backends.address import Address
 from jobboard.errors import BoardUnavailable, MissingExtra
 from jobboard.operate.apscheduler.pickles import MAX_BYTES
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL, Engine
 
 #: Of one store; more is more likely another program's data.
 MAX_JOBS = 100_000
@@ -53,19 +56,9 @@ def open_store(uri: str, name: str | None = None) -> Iterator[JobStore]:
 @contextmanager
 def _sql(uri: str, name: str | None) -> Iterator[JobStore]:
     import sqlalchemy as sql
-    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+    from sqlalchemy.exc import SQLAlchemyError
 
-    try:
-        url = sql.make_url(uri)
-        url.get_dialect()
-    except (ArgumentError, ValueError) as error:
-        # Its text may repeat the URL with a password.
-        raise ValueError(f"the job store's URI is none that SQLAlchemy reads: {type(error).__name__}") from None
-    url = _with_our_driver(url)
-    try:
-        engine = sql.create_engine(url, connect_args=_CONNECT_ARGUMENTS.get(url.drivername, {}))
-    except ImportError as error:
-        raise MissingExtra(f"this job store needs another Python package: {error}") from None
+    engine = _sql_engine(uri)
     schema, _, table = (name or "apscheduler_jobs").rpartition(".")
     id: Any = sql.column("id")
     state: Any = sql.column("job_state")
@@ -93,6 +86,23 @@ def _sql(uri: str, name: str | None) -> Iterator[JobStore]:
         engine.dispose()
 
 
+def _sql_engine(uri: str) -> Engine:
+    import sqlalchemy as sql
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = sql.make_url(uri)
+        url.get_dialect()
+    except (ArgumentError, ValueError) as error:
+        # Its text may repeat the URL with a password.
+        raise ValueError(f"the job store's URI is none that SQLAlchemy reads: {type(error).__name__}") from None
+    url = _with_our_driver(url)
+    try:
+        return sql.create_engine(url, connect_args=_CONNECT_ARGUMENTS.get(url.drivername, {}))
+    except ImportError as error:
+        raise MissingExtra(f"this job store needs another Python package: {error}") from None
+
+
 #: With them no request to a server that does not answer waits for ever.
 _CONNECT_ARGUMENTS: dict[str, dict[str, Any]] = {
     "postgresql+psycopg": {"connect_timeout": _TIMEOUT, "options": f"-c statement_timeout={_TIMEOUT * 1000}"},
@@ -101,7 +111,7 @@ _CONNECT_ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _with_our_driver(url: Any) -> Any:
+def _with_our_driver(url: URL) -> URL:
     """Return the URL with the driver that our extras install, if it names none."""
     if url.get_backend_name() == "sqlite":
         if not url.database or not Path(url.database).is_file():
@@ -174,8 +184,7 @@ def _mongodb(uri: str, name: str | None) -> Iterator[JobStore]:
     pymongo = _library("pymongo", "pymongo")
     client = pymongo.MongoClient(uri, serverSelectionTimeoutMS=_TIMEOUT * 1000, socketTimeoutMS=_TIMEOUT * 1000)
     try:
-        found = mongodb_jobs(client, urlsplit(uri).path.strip("/") or "apscheduler", name or "jobs")
-        yield found
+        yield mongodb_jobs(client, urlsplit(uri).path.strip("/") or "apscheduler", name or "jobs")
     except pymongo.errors.PyMongoError as error:
         raise BoardUnavailable(f"the job store can't be read: {error}") from None
     finally:
