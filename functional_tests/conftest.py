@@ -20,6 +20,12 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Where a board is that several processes share, without a server."""
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start processes of the command line that end with the test, whatever state they are in."""
     started: list[subprocess.Popen[str]] = []

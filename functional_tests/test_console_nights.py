@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from harnesses.browser import DEADLINE, Browser, browser
 from harnesses.console_process import console
+from harnesses.nights import Start, conductor
 from harnesses.operator import Clicks
 from servers.redis_servers import RedisServer
 
@@ -18,8 +17,6 @@ from jobboard.testing import eventually
 # Several Python processes start one after the other.
 pytestmark = pytest.mark.timeout(400)
 
-Start = Callable[..., subprocess.Popen[str]]
-
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[Browser]:
@@ -28,23 +25,9 @@ def web() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/jobs.db"
-
-
-@pytest.fixture
 def board(uri: str) -> Iterator[JobBoard]:
     with fetch("night", uri) as board:
         yield board
-
-
-def conductor(start: Start, board: JobBoard, uri: str, handlers: str) -> subprocess.Popen[str]:
-    """Start a conductor, and wait until it is at work."""
-    before = {entity.name for entity in board.entities()}
-    which = ("--board", uri, "--name", "night", "conductor", f"harnesses.night_work:{handlers}")
-    process = start(*which, "--expiry", "3", "--drain", "1")
-    eventually(lambda: {entity.name for entity in board.entities()} - before, within=60)
-    return process
 
 
 def eventually_complete(*jobs: Job) -> None:
@@ -53,7 +36,7 @@ def eventually_complete(*jobs: Job) -> None:
 
 def test_a_handler_hangs(web: Browser, start: Start, board: JobBoard, uri: str) -> None:
     hung = board.post("resize", details={"hang": True})
-    process = conductor(start, board, uri, "broken")
+    process = conductor(start, board, uri, "broken", "--drain", "1")
     eventually(lambda: hung.state is JobState.CLAIMED)
     behind = board.post("resize")
     with console("--board", uri, "--name", "night", "--allow", "trash,restore") as web.root:
@@ -69,7 +52,7 @@ def test_a_handler_hangs(web: Browser, start: Start, board: JobBoard, uri: str) 
         eventually(lambda: hung.state is JobState.TRASHED, within=DEADLINE)
         process.terminate()
         process.communicate(timeout=60)
-        conductor(start, board, uri, "mended")
+        conductor(start, board, uri, "mended", "--drain", "1")
         eventually_complete(behind)
         does.click("Trash")
         does.click("group", is_called="1")
@@ -82,7 +65,7 @@ def test_a_handler_hangs(web: Browser, start: Start, board: JobBoard, uri: str) 
 
 def test_all_jobs_of_a_kind_fail(web: Browser, start: Start, board: JobBoard, uri: str) -> None:
     invoices = [board.post("invoice") for _ in range(3)]
-    process = conductor(start, board, uri, "broken")
+    process = conductor(start, board, uri, "broken", "--drain", "1")
     eventually(lambda: all(job.state is JobState.TRASHED for job in invoices), within=60)
     with console("--board", uri, "--name", "night", "--allow", "pause,resume,restore") as web.root:
         web.open("/")
@@ -100,7 +83,7 @@ def test_all_jobs_of_a_kind_fail(web: Browser, start: Start, board: JobBoard, ur
         page = web.driver.current_url
         process.terminate()
         process.communicate(timeout=60)
-        conductor(start, board, uri, "mended")
+        conductor(start, board, uri, "mended", "--drain", "1")
         does.click("Names")
         does.click("Resume", within="tbody")
         eventually(lambda: not board.paused(), within=DEADLINE)
@@ -117,7 +100,7 @@ def test_all_jobs_of_a_kind_fail(web: Browser, start: Start, board: JobBoard, ur
 
 def test_nothing_fires(web: Browser, start: Start, board: JobBoard, uri: str) -> None:
     board.schedules.add(Schedule("nightly", Every(seconds=1), "report"))
-    conductor(start, board, uri, "mended")
+    conductor(start, board, uri, "mended", "--drain", "1")
     with console("--board", uri, "--name", "night", "--allow", "schedules") as web.root:
         web.open("/")
         does = Clicks(web, "Nothing fires")
@@ -139,7 +122,7 @@ def test_nothing_fires(web: Browser, start: Start, board: JobBoard, uri: str) ->
 
 def test_the_store_is_dead(web: Browser, start: Start) -> None:
     with RedisServer({"appendonly": "yes", "appendfsync": "always"}) as server, fetch("night", server.uri) as board:
-        conductor(start, board, server.uri, "mended")
+        conductor(start, board, server.uri, "mended", "--drain", "1")
         with console("--board", server.uri, "--name", "night") as web.root:
             web.open("/b/night/jobs")
             web.choose("#refresh select", "1")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import httpx
 import pytest
+from harnesses.examples import WITHIN, Run, claimed_by
 from servers.base import HOST, free_port
 from servers.postgresql_servers import PostgresqlServer
 
@@ -21,11 +21,6 @@ from jobboard.testing import eventually
 pytest_plugins = ("harnesses.example_processes",)
 # Several Python processes start one after the other.
 pytestmark = pytest.mark.timeout(400)
-
-#: Seconds, on a machine that is busy elsewhere.
-WITHIN = 100
-
-Run = Callable[..., subprocess.Popen[bytes]]
 
 
 class Shop(NamedTuple):
@@ -83,15 +78,6 @@ def shop(server: PostgresqlServer, run: Run, monkeypatch: pytest.MonkeyPatch) ->
     address = f"http://{HOST}:{free_port()}"
     with backend("orders", server.uri) as board, httpx.Client(base_url=address, timeout=30) as web:
         yield Shop(run, server, board, web)
-
-
-def claimed_by(conductor: subprocess.Popen[bytes], board: JobBoard) -> bool:
-    """Whether it has claimed jobs while it stands still; then nothing lets it go on."""
-    conductor.send_signal(signal.SIGSTOP)
-    if any(board.iterjobs(states={JobState.CLAIMED})):
-        return True
-    conductor.send_signal(signal.SIGCONT)
-    return False
 
 
 def order_until(stop: threading.Event, shop: Shop, wished: list[uuid.UUID], acknowledged: set[uuid.UUID]) -> None:

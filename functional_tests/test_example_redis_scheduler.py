@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from harnesses.examples import WITHIN, Run, claimed_by
 from servers.redis_servers import RedisServer
 
 from jobboard import Job, JobBoard, JobState, backend
@@ -20,25 +19,14 @@ pytestmark = pytest.mark.timeout(400)
 EVERY = timedelta(seconds=1)
 CONDUCTOR = ("jobboard", "conductor", "redis_scheduler.reports:handlers", "--expiry", "1")
 
-#: Seconds, on a machine that is busy elsewhere.
-WITHIN = 100
-
-Run = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
-
 
 @pytest.fixture
-def board(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
-    monkeypatch.setenv("JOBBOARD_URI", server.uri)
+def board(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
+    monkeypatch.setenv("JOBBOARD_URI", redis_server.uri)
     monkeypatch.setenv("JOBBOARD_NAME", "reports")
     monkeypatch.setenv("REPORT_EVERY", str(EVERY.total_seconds()))
     monkeypatch.setenv("REPORT_TAKES", "0.5")
-    with backend("reports", server.uri) as board:
+    with backend("reports", redis_server.uri) as board:
         yield board
 
 
@@ -50,17 +38,8 @@ def fire_time(job: Job) -> datetime:
     return job.fire_time or datetime.min.replace(tzinfo=UTC)
 
 
-def claimed_by(conductor: subprocess.Popen[bytes], board: JobBoard) -> list[Job]:
-    """Return what it has claimed while it stands still; nothing lets it go on."""
-    conductor.send_signal(signal.SIGSTOP)
-    claimed = list(board.iterjobs(states={JobState.CLAIMED}))
-    if not claimed:
-        conductor.send_signal(signal.SIGCONT)
-    return claimed
-
-
 def test_each_fire_time_is_reported_once_though_a_scheduler_and_a_conductor_die(
-    board: JobBoard, server: RedisServer, run: Run
+    board: JobBoard, redis_server: RedisServer, run: Run
 ) -> None:
     assert run("redis_scheduler.plan").wait(WITHIN) == 0
     one, _other = (run("jobboard", "scheduler", "--label", host) for host in ("a", "b"))
@@ -80,5 +59,5 @@ def test_each_fire_time_is_reported_once_though_a_scheduler_and_a_conductor_die(
     assert all(job.wait(WITHIN) for job in jobs)
     times = [fire_time(job) for job in jobs]
     assert times == [times[0] + number * EVERY for number in range(len(times))]
-    with server.client(decode_responses=True) as store:
+    with redis_server.client(decode_responses=True) as store:
         assert store.hgetall("reports") == {fire_time(job).isoformat(): job.uuid for job in jobs}

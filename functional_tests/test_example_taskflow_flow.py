@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import redis
+from harnesses.examples import WITHIN, Run
 from servers.redis_servers import RedisServer
 
 from jobboard import JobBoard, JobState, backend
@@ -20,31 +21,21 @@ pytestmark = pytest.mark.timeout(400)
 CONDUCTOR = ("jobboard", "conductor", "taskflow_flow.handlers:handlers", "--expiry", "2")
 ORDERS = ("1", "2", "3", "4")
 STEPS = [f"{step} {what}" for step in ("reserve", "charge", "ship") for what in ("begun", "done")]
-#: Seconds, on a machine that is busy elsewhere.
-WITHIN = 100
-
-Run = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with RedisServer() as server:
-        yield server
 
 
 @pytest.fixture
-def board(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
-    monkeypatch.setenv("JOBBOARD_URI", server.uri)
+def board(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
+    monkeypatch.setenv("JOBBOARD_URI", redis_server.uri)
     monkeypatch.setenv("CLAIM_LASTS", "2")
     monkeypatch.setenv("STEP_TAKES", "0.3")
     monkeypatch.setenv("JOBBOARD_NAME", "orders")
-    with backend("orders", server.uri) as board:
+    with backend("orders", redis_server.uri) as board:
         yield board
 
 
 @pytest.fixture
-def client(server: RedisServer, board: JobBoard) -> Iterator[redis.Redis]:
-    with server.client(decode_responses=True) as client:
+def client(redis_server: RedisServer, board: JobBoard) -> Iterator[redis.Redis]:
+    with redis_server.client(decode_responses=True) as client:
         client.flushall()
         yield client
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from harnesses.nights import Start, conductor
 from harnesses.operator import Operator
 from servers.redis_servers import RedisServer
 
@@ -19,31 +19,11 @@ from jobboard.testing import eventually
 # Several Python processes start one after the other.
 pytestmark = pytest.mark.timeout(400)
 
-Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/jobs.db"
-
 
 @pytest.fixture
 def board(uri: str) -> Iterator[JobBoard]:
     with fetch("night", uri) as board:
         yield board
-
-
-def conductor(start: Start, board: JobBoard, uri: str, handlers: str, *options: str) -> subprocess.Popen[str]:
-    """Start a conductor, and wait until it is at work."""
-    before = _alive(board)
-    which = ("--board", uri, "--name", "night", "conductor", f"harnesses.night_work:{handlers}")
-    process = start(*which, "--expiry", "3", *options)
-    eventually(lambda: _alive(board) - before, within=60)
-    return process
-
-
-def _alive(board: JobBoard) -> set[str]:
-    return {entity.name for entity in board.entities() if entity.alive}
 
 
 def is_complete(job: Job) -> bool:

@@ -6,7 +6,6 @@ completes it; then the first one goes on.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from harnesses.logged_processes import logged_processes
 from harnesses.taskflow_engines import GATE, LINES, STACKS, STEPS
 from servers.redis_servers import RedisServer
 
@@ -36,31 +36,18 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def run(server: RedisServer, tmp_path: Path) -> Iterator[Run]:
-    started: list[subprocess.Popen[bytes]] = []
     with server.client() as client:
         client.flushall()
+    here = str(Path(__file__).parent)
+    with logged_processes(tmp_path) as start:
 
-    def run(engine: str, role: str, stack: str) -> subprocess.Popen[bytes]:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parent),
-            "PYTHONWARNINGS": "ignore",
-            "REDIS_URI": server.uri,
-            "ENGINE": engine,
-        }
-        # Not as __main__, in which TaskFlow could not find the factory of the flow again.
-        code = f"from harnesses.taskflow_engines import main; main({role!r}, {stack!r}, {str(tmp_path)!r})"
-        with (tmp_path / f"log-{len(started)}-{engine}").open("wb") as log:
-            started.append(subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=log, stderr=log))
-        return started[-1]
+        def run(engine: str, role: str, stack: str) -> subprocess.Popen[bytes]:
+            # Not as __main__, in which TaskFlow could not find the factory of the flow again.
+            code = f"from harnesses.taskflow_engines import main; main({role!r}, {stack!r}, {str(tmp_path)!r})"
+            variables = {"PYTHONPATH": here, "PYTHONWARNINGS": "ignore", "REDIS_URI": server.uri, "ENGINE": engine}
+            return start([sys.executable, "-c", code], **variables)
 
-    yield run
-    for process in started:
-        process.kill()
-        process.wait()
-    # pytest shows it if the test failed.
-    for log in sorted(tmp_path.glob("log-*")):
-        sys.stdout.write(f"{log.name}:\n{log.read_text()}\n")
+        yield run
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -83,7 +70,7 @@ def test_an_engine_that_comes_late(server: RedisServer, run: Run, tmp_path: Path
         first.send_signal(signal.SIGCONT)
         assert first.wait(WITHIN) == 0
         late = lines_of("first")[2:]
-    log = (tmp_path / "log-1-first").read_text()
+    log = (tmp_path / "log-1").read_text()
     if stack == "TaskFlow":
         # It repeats the rest, and is sure that it has done the work.
         assert late == ["begins three", "begins four", "ends SUCCESS", "is through"]

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from jobboard import JobBoard, fetch
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/jobs.db"
 
 
 @pytest.fixture
