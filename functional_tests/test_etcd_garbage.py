@@ -9,8 +9,9 @@ from typing import Any
 
 import msgpack
 import pytest
-from harnesses.etcd_harness import GARBAGE, EtcdHarness
+from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_harness, a_server
+from harnesses.server_harness import GARBAGE
 from servers.etcd_servers import EtcdServer
 
 from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from harnesses.mutations import MUTATIONS, Act, Prepare, photo_of
-from harnesses.sql_harness import ServerHarness
+from harnesses.sql_harness import SqlHarness
 from harnesses.sql_site import Site
 from servers.base import HOST
 from servers.proxy import Cut, Proxy
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     """A line to a server through a proxy, and boards at its far end."""
 
     proxy: Proxy
-    far: ServerHarness
+    far: SqlHarness
 
 
 @pytest.fixture

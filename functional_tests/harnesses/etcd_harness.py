@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
+from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.stored import stored_job_of
 from jobboard.backends.etcd.txn import Found, Txn, get, put, result_of
 from jobboard.board import JobBoard
-from jobboard.testing import Harness
-
-GARBAGE = b"\xc1 no posting"
 
 
-class EtcdHarness(Harness):
-    """A harness onto a server that runs already."""
-
+class EtcdHarness(ServerHarness):
     backend_class = EtcdBackend
-
-    def __init__(self, uri: str) -> None:
-        super().__init__()
-        self._uri = uri
-
-    def uri(self) -> str:
-        return self._uri
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         backend = self.backend(board.name)

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.redis import RedisBackend, RedisClusterBackend, RedisSentinelBackend
 from jobboard.board import JobBoard
-from jobboard.testing import Harness
-
-GARBAGE = b"\xc1 no posting"
 
 
-class RedisHarness(Harness):
-    """A harness onto a server that runs already."""
-
+class RedisHarness(ServerHarness):
     backend_class = RedisBackend
-
-    def __init__(self, uri: str) -> None:
-        super().__init__()
-        self._uri = uri
-
-    def uri(self) -> str:
-        return self._uri
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         """Every class finds the right server by itself, so its own connection is used."""

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.sql.mysql.backend import MysqlBackend
 from jobboard.backends.sql.postgresql.backend import PostgresqlBackend
 from jobboard.board import JobBoard
-from jobboard.testing import Harness
-
-GARBAGE = b"\xc1 no posting"
 
 
-class ServerHarness(Harness):
-    """A harness onto a server that runs already."""
-
-    def __init__(self, uri: str) -> None:
-        super().__init__()
-        self._uri = uri
-
-    def uri(self) -> str:
-        return self._uri
-
+class SqlHarness(ServerHarness):
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         assert self.run_sql(board, "UPDATE jobboard_jobs SET body = %s WHERE uuid = %s", GARBAGE, uuid) == 1
 
@@ -36,9 +25,9 @@ class ServerHarness(Harness):
         return int(count)
 
 
-class PostgresqlHarness(ServerHarness):
+class PostgresqlHarness(SqlHarness):
     backend_class: ClassVar[Any] = PostgresqlBackend
 
 
-class MysqlHarness(ServerHarness):
+class MysqlHarness(SqlHarness):
     backend_class: ClassVar[Any] = MysqlBackend

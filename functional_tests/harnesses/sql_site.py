@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from servers.mariadb_servers import MariadbServer
 from servers.postgresql_servers import PostgresqlServer
 
-from harnesses.sql_harness import ServerHarness
+from harnesses.sql_harness import SqlHarness
 from jobboard import JobBoard
 
 Server = PostgresqlServer | MariadbServer
@@ -17,7 +17,7 @@ class Site(NamedTuple):
     """A server, and boards on it."""
 
     server: Server
-    harness: ServerHarness
+    harness: SqlHarness
 
     @property
     def is_postgresql(self) -> bool:

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
 from jobboard.board import JobBoard
-from jobboard.testing import Harness
-
-GARBAGE = b"\xc1 no posting"
 
 
 @contextmanager
@@ -60,18 +58,9 @@ def is_mutation(data: bytes) -> bool:
     return False
 
 
-class ZooKeeperHarness(Harness):
-    """A harness onto servers that run already."""
-
+class ZooKeeperHarness(ServerHarness):
     backend_class = ZooKeeperBackend
     backend_options = {"session_timeout": 4.0}
-
-    def __init__(self, uri: str) -> None:
-        super().__init__()
-        self._uri = uri
-
-    def uri(self) -> str:
-        return self._uri
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         """The posting and the record share a znode; only the posting is damaged, and the token stays what it was."""
