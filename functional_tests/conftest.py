@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from servers.certificates import make_certificates
 
 pytest_plugins = ("jobboard.testing.counting",)
 
@@ -17,6 +18,14 @@ pytest_plugins = ("jobboard.testing.counting",)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and with certificates of a server and of clients."""
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder
 
 
 @pytest.fixture

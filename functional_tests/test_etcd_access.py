@@ -10,37 +10,16 @@ from pathlib import Path
 
 import pytest
 from harnesses.etcd_harness import EtcdHarness
+from harnesses.working import work
 from servers.base import HOST
-from servers.certificates import make_certificates
 from servers.etcd_servers import EtcdServer
 
-from jobboard import BoardUnavailable, JobBoard, fetch
+from jobboard import BoardUnavailable, fetch
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.testing import eventually
 
 USER, PASSWORD = "jobboard", "secret of the tests"
 PREFIX = "tests"
-
-
-def work(board: JobBoard) -> None:
-    """Use a board from end to end, waiting and listening too."""
-    with board:
-        heard: list[str] = []
-        end = board.subscribe(lambda event: heard.append(event.uuid or ""))
-        job = board.post("resize", details={"n": 1})
-        assert next(iter(board.wait(5))) == job
-        [claimed] = board.claim_next("alice")
-        board.consume(claimed, "alice", "done")
-        assert job.result == "done"
-        assert list(board.wait(0.1)) == []
-        end()
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +56,8 @@ def uri_of(
 
 
 def test_a_board_works_over_tls_with_certificates_and_the_least_rights(server: EtcdServer, certificates: Path) -> None:
-    work(fetch("secret", uri_of(server, certificates)))
+    with fetch("secret", uri_of(server, certificates)) as board:
+        work(board)
 
 
 def test_a_login_that_ran_out_is_renewed(server: EtcdServer, certificates: Path) -> None:
@@ -156,7 +136,8 @@ def test_the_next_endpoint_is_asked_when_one_is_away() -> None:
 
 def test_a_path_of_the_api_may_be_given() -> None:
     with EtcdServer() as server:
-        work(fetch("paths", server.uri, api_path="/v3/"))
+        with fetch("paths", server.uri, api_path="/v3/") as board:
+            work(board)
         with pytest.raises(BoardUnavailable):
             fetch("paths", server.uri, api_path="/v9/").connect(timeout=1)
 
@@ -172,4 +153,5 @@ def test_boards_of_two_prefixes_share_nothing() -> None:
 def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with EtcdServer() as server:
         monkeypatch.setitem(os.environ, "http_proxy", f"http://{HOST}:1")
-        work(fetch("direct", server.uri))
+        with fetch("direct", server.uri) as board:
+            work(board)

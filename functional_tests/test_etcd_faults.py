@@ -8,19 +8,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from harnesses.etcd_harness import EtcdHarness, overwrite
 from harnesses.fixtures import a_harness, a_server
+from harnesses.working import insist
 from servers.base import HOST
 from servers.etcd_servers import EtcdCluster, EtcdServer
 from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.errors import ReplyLost
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing import eventually
 
@@ -300,20 +299,6 @@ def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:
 
 
 # -- a cluster that loses its leader -----------------------------------------------------------------------------------
-
-
-def insist(request: Callable[[], Any]) -> Any:
-    """Send a request again that was refused while there was no leader; an unknown outcome is not forgiven."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            return request()
-        except ReplyLost:
-            raise
-        except BoardUnavailable:
-            if time.monotonic() > deadline:
-                raise
-            threading.Event().wait(0.05)
 
 
 def test_work_goes_on_when_the_leader_is_killed() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from harnesses import silence
 from harnesses.etcd_harness import EtcdHarness
 from harnesses.silence import busy_conductor
 from servers.base import HOST, free_port
 from servers.etcd_servers import EtcdServer
 
-from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
+from jobboard import BoardUnavailable, JobBoard
 from jobboard.backends.address import Address
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 
@@ -82,30 +82,9 @@ def frozen() -> Iterator[tuple[JobBoard, list[Any]]]:
         server.thaw()
 
 
-CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
-    "post": lambda board, claimed: board.post("resize", key="k"),
-    "claim": lambda board, claimed: board.claim(claimed[0], "bob"),
-    "claim_next": lambda board, claimed: board.claim_next("bob", ["resize"], 9, 77.0),
-    "extend": lambda board, claimed: board.extend(claimed[0], "alice", 88.0),
-    "checkpoint": lambda board, claimed: board.checkpoint(claimed[0], "alice", 1),
-    "consume": lambda board, claimed: board.consume(claimed[0], "alice"),
-    "abandon": lambda board, claimed: board.abandon(claimed[1], "alice"),
-    "cancel": lambda board, claimed: board.cancel(claimed[1]),
-    "get": lambda board, claimed: board.get(claimed[0].uuid),
-    "iterjobs": lambda board, claimed: list(board.iterjobs()),
-    "stats": lambda board, claimed: board.stats(),
+CALLS = {
+    **silence.CALLS,
     "count": lambda board, claimed: board.job_count,
-    "subscribe": lambda board, claimed: board.subscribe(lambda event: None),
-    "trashed": lambda board, claimed: list(board.trashed()),
-    "release": lambda board, claimed: board.release(claimed[0], reason="why"),
-    "pause": lambda board, claimed: board.pause(),
-    "paused": lambda board, claimed: board.paused(),
-    "audit": lambda board, claimed: board.audit(repair=True),
-    "register_entity": lambda board, claimed: board.register_entity(Entity("conductor", "a")),
-    "entities": lambda board, claimed: board.entities(),
-    "save_book": lambda board, claimed: board.save_book(LogBook("journal")),
-    "schedules": lambda board, claimed: list(board.schedules),
-    "fire_due": lambda board, claimed: firing(board).fire_due(9),
 }
 
 

@@ -6,33 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from harnesses.working import work
 from servers.base import HOST, free_port
-from servers.certificates import make_certificates
 from servers.redis_rights import USER, allow_least_rights, least_rights
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, JobBoard, NotFound, fetch
-
-
-def work(board: JobBoard) -> None:
-    """Use a board from end to end, waiting and listening too."""
-    with board:
-        heard: list[str] = []
-        end = board.subscribe(lambda event: heard.append(event.uuid or ""))
-        job = board.post("resize", details={"n": 1})
-        assert next(iter(board.wait(5))) == job
-        [claimed] = board.claim_next("alice")
-        board.consume(claimed, "alice", "done")
-        assert job.result == "done"
-        assert list(board.wait(0.1)) == []
-        end()
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder)
-    return folder
+from jobboard import BoardUnavailable, NotFound, fetch
 
 
 class TlsServer(RedisServer):
@@ -64,13 +43,15 @@ def tls_uri(server: TlsServer, folder: Path, password: str = USER[1]) -> str:
 
 
 def test_a_board_works_over_tls_with_the_least_rights(server: TlsServer, certificates: Path) -> None:
-    work(fetch("secret", tls_uri(server, certificates)))
+    with fetch("secret", tls_uri(server, certificates)) as board:
+        work(board)
 
 
 def test_who_may_not_look_at_all_keys_is_told_only_that_a_board_is_missing(
     server: TlsServer, certificates: Path
 ) -> None:
-    work(fetch("used", tls_uri(server, certificates)))
+    with fetch("used", tls_uri(server, certificates)) as board:
+        work(board)
     with fetch("used", tls_uri(server, certificates) + "&create=false") as board:
         assert board.connected
     with pytest.raises(NotFound, match=r"no board 'usde' .* \+scan"):
@@ -141,7 +122,8 @@ def test_a_server_that_wants_a_password_says_so() -> None:
 def test_a_unix_socket_and_a_database_by_number(tmp_path: Path) -> None:
     path = tmp_path / "redis.sock"
     with RedisServer({"unixsocket": str(path)}) as server:
-        work(fetch("local", f"unix://{path}?db=3"))
+        with fetch("local", f"unix://{path}?db=3") as board:
+            work(board)
         with fetch("local", f"redis://{HOST}:{server.port}/3") as board, server.client(db=3) as client:
             board.post("resize")
             assert client.exists("{jobboard:local}:records")

@@ -6,13 +6,13 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from harnesses.mutations import MUTATIONS, SCHEDULE_MUTATIONS, photo_of
 from harnesses.redis_harness import RedisHarness
+from harnesses.working import insist
 from servers.proxy import Proxy
 from servers.redis_servers import RedisServer
 
@@ -20,7 +20,6 @@ from jobboard import BoardUnavailable, ClaimLost, EventKind, JobBoard, JobEvent,
 from jobboard.backends.redis.scripts import load_scripts
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import client_of
-from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -125,17 +124,6 @@ def test_a_restart_with_an_append_only_file_keeps_jobs_claims_and_clients() -> N
 
 
 # -- connections that break, a server that stops answering -------------------------------------------------------------
-
-
-def insist(request: Callable[[], Any]) -> Any:
-    """Send a request again that was not sent, because no connection lived long enough; nothing else is forgiven."""
-    while True:
-        try:
-            return request()
-        except ReplyLost:
-            raise
-        except BoardUnavailable:
-            continue
 
 
 def test_killed_connections_in_the_midst_of_work_cost_nothing(server: RedisServer, harness: RedisHarness) -> None:

@@ -5,34 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
 from harnesses.sql_site import Site
+from harnesses.working import insist
 from servers.base import HOST
 from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, JobBoard, JobState, Posting, backend
 from jobboard.board import client_of
-from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
-
-
-def insist(request: Callable[[], Any]) -> Any:
-    """Send a request again that was not sent, because the server was not there; nothing else is forgiven."""
-    while True:
-        try:
-            return request()
-        except ReplyLost:
-            raise
-        except BoardUnavailable:
-            continue
 
 
 # -- the server is killed ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 from servers.base import HOST, RunningServer
-from servers.certificates import make_certificates, make_impostors
+from servers.certificates import make_impostors
 from servers.etcd_servers import EtcdServer
 from servers.mariadb_servers import MariadbServer
 from servers.postgresql_servers import PostgresqlServer
@@ -48,11 +48,9 @@ class Guarded(Protocol):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder)
-    make_impostors(folder)
-    return folder
+def folder(certificates: Path) -> Path:
+    make_impostors(certificates)
+    return certificates
 
 
 class Fronted:

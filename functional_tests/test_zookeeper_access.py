@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from harnesses.fixtures import a_harness
+from harnesses.working import work
 from harnesses.zookeeper_harness import ZooKeeperHarness, path_of, plain_client
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
 from servers.base import HOST, free_port
-from servers.certificates import make_certificates
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, JobBoard, JobState, fetch
@@ -27,14 +27,11 @@ _USERS = """Server {
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, and with certificates of a server and of a client."""
-    folder = tmp_path_factory.mktemp("certificates")
-
-    make_certificates(folder)
+def certificates(certificates: Path) -> Path:
     # What the server takes as one file.
-    (folder / "both.pem").write_text((folder / "server.key").read_text() + (folder / "server.pem").read_text())
-    return folder
+    parts = [(certificates / name).read_text() for name in ("server.key", "server.pem")]
+    (certificates / "both.pem").write_text("".join(parts))
+    return certificates
 
 
 class Guarded(ZooKeeperServer):
@@ -64,19 +61,6 @@ def server(certificates: Path) -> Iterator[Guarded]:
 
 
 harness = a_harness(ZooKeeperHarness)
-
-
-def work(board: JobBoard) -> None:
-    """Use a board from end to end, waiting and listening too."""
-    heard: list[Any] = []
-    end = board.subscribe(heard.append)
-    job = board.post("resize", details={"n": 1})
-    assert next(iter(board.wait(5))) == job
-    [claimed] = board.claim_next("alice")
-    board.consume(claimed, "alice", "done")
-    assert job.result == "done"
-    assert list(board.wait(0.1)) == []
-    end()
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from harnesses import working
 from harnesses.zookeeper_harness import ZooKeeperHarness
 from servers.base import RunningServer
 from servers.zookeeper_servers import ZooKeeperEnsemble
@@ -39,13 +41,8 @@ def harness(ensemble: ZooKeeperEnsemble) -> Iterator[ZooKeeperHarness]:
         yield harness
 
 
-def insist(request: Callable[[], Any]) -> Any:
-    """Ask until there is an answer; what was not certain is asked again too."""
-    while True:
-        try:
-            return request()
-        except BoardUnavailable:
-            continue
+#: What was not certain is sent again too.
+insist: Any = functools.partial(working.insist, unforgiven=())
 
 
 @pytest.mark.parametrize("role", ["follower", "leader"])

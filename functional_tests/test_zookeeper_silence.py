@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from harnesses import silence
 from harnesses.zookeeper_harness import ZooKeeperHarness
 from servers.base import HOST
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard import BoardUnavailable, Entity, JobBoard, LogBook
+from jobboard import BoardUnavailable, Entity, JobBoard
 from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
-from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
 SOME = "6a2f41a3-c54c-4a8f-8c6e-0d1b7e1f1b5e"
@@ -67,38 +67,17 @@ def frozen() -> Iterator[tuple[JobBoard, list[Any]]]:
         server.thaw()
 
 
-CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
-    "post": lambda board, claimed: board.post("resize", key="k"),
+CALLS = {
+    **silence.CALLS,
     "post long": lambda board, claimed: board.post("resize", details={"text": "x" * 5000}),
-    "claim": lambda board, claimed: board.claim(claimed[0], "bob"),
-    "claim_next": lambda board, claimed: board.claim_next("bob", ["resize"], 9, 77.0),
-    "extend": lambda board, claimed: board.extend(claimed[0], "alice", 88.0),
-    "checkpoint": lambda board, claimed: board.checkpoint(claimed[0], "alice", 1),
-    "consume": lambda board, claimed: board.consume(claimed[0], "alice"),
-    "abandon": lambda board, claimed: board.abandon(claimed[1], "alice"),
     "trash": lambda board, claimed: board.trash(claimed[0], "an operator", force=True),
     "restore": lambda board, claimed: board.restore(SOME),
-    "cancel": lambda board, claimed: board.cancel(claimed[1]),
-    "get": lambda board, claimed: board.get(claimed[0].uuid),
     "find": lambda board, claimed: board.find("resize", "k"),
-    "iterjobs": lambda board, claimed: list(board.iterjobs()),
-    "stats": lambda board, claimed: board.stats(),
-    "subscribe": lambda board, claimed: board.subscribe(lambda event: None),
     "wait": lambda board, claimed: list(board.wait(60)),
     "job.wait": lambda board, claimed: claimed[0].wait(60),
-    "trashed": lambda board, claimed: list(board.trashed()),
-    "release": lambda board, claimed: board.release(claimed[0], reason="why"),
-    "pause": lambda board, claimed: board.pause(),
-    "paused": lambda board, claimed: board.paused(),
-    "audit": lambda board, claimed: board.audit(repair=True),
-    "register_entity": lambda board, claimed: board.register_entity(Entity("conductor", "a")),
     "remove_entity": lambda board, claimed: board.remove_entity(Entity("conductor", "a")),
-    "entities": lambda board, claimed: board.entities(),
-    "save_book": lambda board, claimed: board.save_book(LogBook("journal")),
     "load_book": lambda board, claimed: board.load_book(SOME),
     "destroy_book": lambda board, claimed: board.destroy_book(SOME),
-    "schedules": lambda board, claimed: list(board.schedules),
-    "fire_due": lambda board, claimed: firing(board).fire_due(9),
 }
 
 

@@ -8,12 +8,40 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from jobboard import BoardUnavailable, Conductor, Handlers, JobBoard
+from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, LogBook
 from jobboard.testing import eventually
+from jobboard.testing.contract.clockwork import firing
 from jobboard.testing.deadline import ends_within
 
 #: What a busy machine may add, in seconds.
 SLACK = 4.0
+
+
+#: What a board is asked that has claimed two jobs.
+CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
+    "post": lambda board, claimed: board.post("resize", key="k"),
+    "claim": lambda board, claimed: board.claim(claimed[0], "bob"),
+    "claim_next": lambda board, claimed: board.claim_next("bob", ["resize"], 9, 77.0),
+    "extend": lambda board, claimed: board.extend(claimed[0], "alice", 88.0),
+    "checkpoint": lambda board, claimed: board.checkpoint(claimed[0], "alice", 1),
+    "consume": lambda board, claimed: board.consume(claimed[0], "alice"),
+    "abandon": lambda board, claimed: board.abandon(claimed[1], "alice"),
+    "cancel": lambda board, claimed: board.cancel(claimed[1]),
+    "get": lambda board, claimed: board.get(claimed[0].uuid),
+    "iterjobs": lambda board, claimed: list(board.iterjobs()),
+    "stats": lambda board, claimed: board.stats(),
+    "subscribe": lambda board, claimed: board.subscribe(lambda event: None),
+    "trashed": lambda board, claimed: list(board.trashed()),
+    "release": lambda board, claimed: board.release(claimed[0], reason="why"),
+    "pause": lambda board, claimed: board.pause(),
+    "paused": lambda board, claimed: board.paused(),
+    "audit": lambda board, claimed: board.audit(repair=True),
+    "register_entity": lambda board, claimed: board.register_entity(Entity("conductor", "a")),
+    "entities": lambda board, claimed: board.entities(),
+    "save_book": lambda board, claimed: board.save_book(LogBook("journal")),
+    "schedules": lambda board, claimed: list(board.schedules),
+    "fire_due": lambda board, claimed: firing(board).fire_due(9),
+}
 
 
 def late_calls(calls: Mapping[str, tuple[Callable[[], Any], float]]) -> dict[str, float]:
