@@ -40,9 +40,10 @@ from jobboard.states import JobState
 _COLUMNS = ", ".join(f"job.{name}" for name in JOB_COLUMNS)
 
 # A connection plans each statement once, and perhaps while the board is nearly empty. So a statement leaves the planner
-# one way: `OFFSET 0` keeps a lookup from becoming a join, which a plan for few jobs does by reading them all, and a row
-# that was found is changed by its place (ctid). `state + 0` keeps the planner off an index with the state.
-# The time is read once, so that an index can serve a comparison with it.
+# one way: a lookup that is a value, or has `OFFSET 0`, becomes no join, which a plan for few jobs does by reading all;
+# and a row that was found is changed by its place (ctid). `state + 0` keeps the planner off an index with the state.
+# The time is read once, so that an index can serve a comparison with it. An UPDATE takes it as a value too, since it
+# copies each row that it is joined with.
 _MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
 
 # A head that another transaction has changed and left UNCLAIMED since this statement began is locked, but not claimed.
@@ -56,10 +57,9 @@ WITH {_MOMENT}, status AS MATERIALIZED (
 ), heads AS MATERIALIZED (%s), claimed AS (
     UPDATE jobboard_jobs AS job SET
         state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN.replace("jobboard_jobs", "job")},
-        owner = CAST(:who AS text),
-        claim_id = CAST(:claim_id AS text), due_at = status.now + CAST(:expiry AS float8), last_modified = status.now,
-        progress = NULL
-    FROM status, heads WHERE job.ctid = heads.ctid
+        owner = CAST(:who AS text), claim_id = CAST(:claim_id AS text), progress = NULL,
+        due_at = (SELECT now FROM moment) + CAST(:expiry AS float8), last_modified = (SELECT now FROM moment)
+    WHERE job.ctid = ANY (ARRAY(SELECT ctid FROM heads))
     RETURNING {_COLUMNS}
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, who, token, at)
@@ -87,16 +87,15 @@ CONSUME = Statement(
     text(f"""
 WITH {_MOMENT}, done AS (
     UPDATE jobboard_jobs AS job SET
-        state = {COMPLETE}, claim_id = NULL, due_at = NULL, last_modified = now, result = ends.result,
-        retain_until = now + retention
-    FROM moment, unnest(
+        state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ends.result,
+        last_modified = (SELECT now FROM moment), retain_until = (SELECT now FROM moment) + retention
+    FROM unnest(
         CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
         CAST(:retentions AS float8[])
-    ) AS ends (uuid, who, token, result, retention), LATERAL (
-        SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid OFFSET 0
-    ) AS found
-    WHERE job.ctid = found.ctid AND job.state + 0 = {CLAIMED}
-        AND job.token = ends.token AND job.owner = ends.who AND (job.due_at IS NULL OR job.due_at > now)
+    ) AS ends (uuid, who, token, result, retention)
+    WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid)
+        AND job.state + 0 = {CLAIMED} AND job.token = ends.token AND job.owner = ends.who
+        AND (job.due_at IS NULL OR job.due_at > (SELECT now FROM moment))
     RETURNING job.id, job.uuid, job.owner, job.token, job.last_modified
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, who, token, at)
