@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 
 from jobboard import fetch
-from jobboard.backends.sql.postgresql.fast_path import POST
+from jobboard.backends.sql.postgresql.fast_path import POST_ONE
 
 _CLIENTS, _PROCESSES = 16, 4
 
@@ -26,18 +26,17 @@ WITH posted AS (
 """
 BARE = _ROWS.format(board=":board", uuid="gen_random_uuid()::text", name="'no-op'", rank="-3", body="'\\x80'")
 _GIVEN = {
-    "uuids": "gen_random_uuid()::text",
-    "names": "'no-op'",
-    "keys": "NULL",
-    "ranks": "-3",
-    "bodies": "'\\x80'",
+    "uuid": "gen_random_uuid()::text",
+    "name": "'no-op'",
+    "rank": "-3",
+    "body": "'\\x80'",
     "max_attempts": "NULL",
-    "run_ats": "NULL",
-    "delays": "NULL",
+    "run_at": "NULL",
+    "delay": "NULL",
 }
 #: What a board sends for a post, with the values in its text.
 STATEMENT = re.sub(
-    r":(\w+) AS (\w+\[\])", lambda match: f"ARRAY[{_GIVEN[match[1]]}] AS {match[2]}", str(POST.clause).strip() + ";\n"
+    r":(\w+) AS", lambda match: f"{_GIVEN.get(match[1], match[0][:-3])} AS", str(POST_ONE.clause).strip() + ";\n"
 )
 
 #: Says how many posts it made by so many threads, in the seconds after its line of input.

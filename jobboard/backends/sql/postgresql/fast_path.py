@@ -105,18 +105,14 @@ SELECT uuid FROM done
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 
-# A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice. What `unnest` numbers is in
-# order, so that nothing is sorted.
+# A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice.
 _POST = f"""
 WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
         due_at, run_at, last_modified, cancel_asked)
     SELECT CAST(:board AS int), uuid, name, key, rank, now, body, max_attempts,
         CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END, 0, 0, CASE WHEN at > now THEN at END, at, now, 0
-    FROM unnest(
-        CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
-        CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
-    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n),
+    FROM %s AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n),
         LATERAL (SELECT date_part('epoch', statement_timestamp()) AS now OFFSET 0) AS moment,
         LATERAL (SELECT coalesce(now + nullif(delay, 0), run_at) AS at) AS start
     %s ORDER BY n
@@ -136,8 +132,19 @@ _NO_KEY_IS_TAKEN = f"""
         )
     )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-POST = Statement(text(_POST % ""))
-POST_WITH_KEYS = Statement(text(_POST % _NO_KEY_IS_TAKEN))
+# What `unnest` numbers is in order, so that nothing is sorted.
+_MANY = """unnest(
+    CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
+    CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
+) WITH ORDINALITY"""
+_ONE = """(VALUES (
+    CAST(:uuid AS text), CAST(:name AS text), NULL, CAST(:rank AS int), CAST(:body AS bytea),
+    CAST(:max_attempts AS bigint), CAST(:run_at AS float8), CAST(:delay AS float8), 1
+))"""
+POST = Statement(text(_POST % (_MANY, "")))
+POST_WITH_KEYS = Statement(text(_POST % (_MANY, _NO_KEY_IS_TAKEN)))
+#: One job without a key: lists of one take 242 us of the server's CPU where this takes 223.
+POST_ONE = Statement(text(_POST % (_ONE, "")))
 
 
 _READY_IN = f"""
@@ -165,19 +172,9 @@ class PostgresqlPosting(Posting):
 
     def _post(self, rows: Sequence[NewJob]) -> dict[str, Row]:
         """Post all, and return the row of each uuid; or none if one of them, or a key, is on the board."""
-        keys = optional([new.key for new in rows])
+        statement, parameters = _insert_of(rows)
         try:
-            posted = self._transactions.at_once(
-                POST if keys is None else POST_WITH_KEYS,
-                uuids=texts([new.uuid for new in rows]),
-                names=texts([new.name for new in rows]),
-                keys=keys,
-                ranks=numbers([-new.priority for new in rows]),
-                bodies=blobs([new.body for new in rows]),
-                max_attempts=optional([stored_integer(new.max_attempts) for new in rows]),
-                run_ats=optional([new.run_at for new in rows]),
-                delays=optional([new.delay for new in rows]),
-            )
+            posted = self._transactions.at_once(statement, **parameters)
         except BoardUnavailable as error:
             if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
                 return {}
@@ -289,6 +286,32 @@ def _is_simple(rows: Sequence[NewJob]) -> bool:
         and len({new.uuid for new in rows}) == len(rows)
         and all(new.key is None or new.if_exists is not IfExists.REPLACE for new in rows)
     )
+
+
+def _insert_of(rows: Sequence[NewJob]) -> tuple[Statement, dict[str, object]]:
+    """Return the statement that posts them, and its parameters."""
+    if len(rows) == 1 and rows[0].key is None:
+        (new,) = rows
+        return POST_ONE, {
+            "uuid": new.uuid,
+            "name": new.name,
+            "rank": -new.priority,
+            "body": new.body,
+            "max_attempts": stored_integer(new.max_attempts),
+            "run_at": new.run_at,
+            "delay": new.delay,
+        }
+    keys = optional([new.key for new in rows])
+    return POST if keys is None else POST_WITH_KEYS, {
+        "uuids": texts([new.uuid for new in rows]),
+        "names": texts([new.name for new in rows]),
+        "keys": keys,
+        "ranks": numbers([-new.priority for new in rows]),
+        "bodies": blobs([new.body for new in rows]),
+        "max_attempts": optional([stored_integer(new.max_attempts) for new in rows]),
+        "run_ats": optional([new.run_at for new in rows]),
+        "delays": optional([new.delay for new in rows]),
+    }
 
 
 def _job_of(new: NewJob, row: Row) -> JobRow:
