@@ -11,7 +11,9 @@ from servers.base import HOST, free_port
 from servers.redis_rights import USER, allow_least_rights, least_rights
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, NotFound, fetch
+from jobboard import BoardUnavailable, Conductor, Handlers, NotFound, fetch
+from jobboard.backends.redis import waiting
+from jobboard.testing import eventually
 
 
 class TlsServer(RedisServer):
@@ -45,6 +47,25 @@ def tls_uri(server: TlsServer, folder: Path, password: str = USER[1]) -> str:
 def test_a_board_works_over_tls_with_the_least_rights(server: TlsServer, certificates: Path) -> None:
     with fetch("secret", tls_uri(server, certificates)) as board:
         work(board)
+
+
+def test_a_conductor_over_tls_picks_jobs_up_and_waits_no_more_when_it_stops(
+    server: TlsServer, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Longer than this test waits for anything.
+    monkeypatch.setattr(waiting, "MAX_SLEEP", 600.0)
+    ran, handlers = list[str](), Handlers()
+    handlers.add("resize", lambda job: ran.append(job.uuid))
+    with fetch("conducted", tls_uri(server, certificates)) as board, server.client() as client:
+        conductor = Conductor("alice", board, handlers)
+        conductor.start()
+        for number in range(1, 3):
+            eventually(lambda: client.exists("{jobboard:conducted}:waiters"))
+            board.post("resize")
+            eventually(lambda number=number: len(ran) == number)  # type: ignore[misc]
+        eventually(lambda: client.exists("{jobboard:conducted}:waiters"))
+        assert conductor.stop()
+        eventually(lambda: not client.exists("{jobboard:conducted}:waiters"))
 
 
 def test_who_may_not_look_at_all_keys_is_told_only_that_a_board_is_missing(

@@ -20,7 +20,7 @@ from servers.proxy import Proxy
 from servers.redis_servers import RedisServer
 
 from jobboard import Conductor, Handlers, JobBoard, JobState, Posting, RunningJob, fetch
-from jobboard.backends.redis import RedisBackend, waiting
+from jobboard.backends.redis import RedisBackend, waiting, wake_ups
 from jobboard.backends.redis.scripts import load_scripts
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.board import client_of
@@ -210,7 +210,10 @@ def test_what_is_claimed_under_a_request_that_came_late_is_given_back(
 def test_a_wake_up_of_a_waiter_that_was_just_closed_is_no_fault(
     server: RedisServer, harness: RedisHarness, backend: RedisBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gone, waiter = armed_waiter(backend), armed_waiter(backend)
+    gone, waiter = (backend.waiter(frozenset(["step"])) for _ in range(2))
+    assert isinstance(gone, waiting.RedisWaiter)
+    assert isinstance(waiter, waiting.RedisWaiter)
+    assert (gone.ready_in(), waiter.ready_in()) == (None, None)
     gone.close()
     channel = f"{backend.key}:wake:{waiter.id.partition('/')[0]}"
     with server.client() as client:
@@ -289,19 +292,57 @@ def test_nothing_is_claimed_ahead_of_a_paused_name(server: RedisServer, harness:
         eventually(lambda: ran.uuids == [job.uuid])
 
 
-def test_a_job_that_was_ready_before_is_claimed_first(backend: RedisBackend, harness: RedisHarness) -> None:
+def test_a_job_that_was_ready_before_is_claimed_first(
+    server: RedisServer, backend: RedisBackend, harness: RedisHarness
+) -> None:
     """Such as one whose conductor died, and which another one was woken for."""
     board = harness.board(backend.board)
     waiter = armed_waiter(backend)
-    claim_id = backend.client.read("disarm", waiter.id)[1]
-    earlier = board.post("step")
-    request = ["idle", claim_id, 600_000_000, 1, ["step", "other"]]
-    backend.client.read("ready_in", waiting.pack([["other"], waiter.id, 600_000_000, request]))
-    with_name = board.post("other")
-    eventually(lambda: not waiter._asked)
-    assert [row.uuid for row in waiter.claimed()[0]] == [earlier.uuid]
-    assert with_name.state is JobState.UNCLAIMED
+    with server.client() as client:
+        armed_with = client.hget(f"{backend.key}:waiters", waiter.id)
+        backend.client.read("disarm", waiter.id)
+        earlier = board.post("step")
+        client.hset(f"{backend.key}:waiters", waiter.id, armed_with)
+        client.zadd(f"{backend.key}:waiting:step", {waiter.id: "+inf"})
+    later = board.post("step", priority="HIGH")
+    waiter.wait(60)
+    assert (waiter.claimed()[0], earlier.state, later.state) == ([], JobState.UNCLAIMED, JobState.UNCLAIMED)
     waiter.close()
+
+
+def test_what_nobody_waits_for_keeps_no_job_from_being_claimed_ahead(
+    backend: RedisBackend, harness: RedisHarness
+) -> None:
+    board = harness.board(backend.board)
+    board.post("other")
+    waiter = armed_waiter(backend)
+    job = board.post("step")
+    assert job.state is JobState.CLAIMED
+    waiter.wait(60)
+    assert [row.uuid for row in waiter.claimed()[0]] == [job.uuid]
+    waiter.close()
+
+
+def test_a_connection_that_died_in_silence_is_opened_again(
+    behind: RedisHarness, proxy: Proxy, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake_ups, "_CHECK_AFTER", -1.0)
+    monkeypatch.setattr(wake_ups, "_CHECK_TIMEOUT", 0.0)
+    backend = behind.backend(behind.fresh_name())
+    assert isinstance(backend, RedisBackend)
+    backend.open(5.0)
+    waiter, board = armed_waiter(backend), harness.board(backend.board)
+    proxy.matters = lambda request: b"PING" in request
+    proxy.cut("both")
+    # The server is asked, and says nothing.
+    waiter.wait(0.2)
+    eventually(lambda: not proxy.armed)
+    assert (waiter.claimed()[0], waiter.ready_in()) == ([], None)
+    job = board.post("step")
+    waiter.wait(60)
+    assert [row.uuid for row in waiter.claimed()[0]] == [job.uuid]
+    waiter.close()
+    backend.close()
 
 
 def test_a_batch_is_left_to_whoever_waits(server: RedisServer, harness: RedisHarness) -> None:
@@ -335,7 +376,8 @@ def test_jobs_that_many_post_run_once_each(server: RedisServer, harness: RedisHa
 
 
 @pytest.mark.parametrize(
-    "request_", [["idle"], ["idle", "an id", "soon", 1, ["step"]], [1, 2, 6e8, "x", {}], "no list"]
+    "request_",
+    [["idle"], ["idle", "an id", "soon", 1, ["step"]], [1, 2, 6e8, "x", {}], ["idle", "an id", 6e300], "no list"],
 )
 def test_a_claim_request_that_can_t_be_read_fails_no_post(
     server: RedisServer, harness: RedisHarness, backend: RedisBackend, request_: Any

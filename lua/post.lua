@@ -14,17 +14,26 @@
 -- include: post_plainly
 
 local sent = {cmsgpack.unpack(ARGV[1])}
-local answer, is_awaited = post_plainly(sent)
-if answer and not is_awaited then
-  return answer
+local plain, is_awaited = plain_uuids(sent)
+if plain and not is_awaited then
+  return (post_plainly(sent, plain))
 end
 
--- include: claim_plainly
 -- include: waiters
 
-if answer then
-  -- Whoever waits claims a batch by himself, as much of it as he has room for.
-  wake_waiters({[sent[2]] = #ARGV - 1}, {}, #ARGV == 2 and claim_plainly or nil)
+if plain then
+  if #plain > 1 then
+    -- Whoever waits claims a batch by himself, as much of it as he has room for.
+    local answer = post_plainly(sent, plain)
+    wake_waiters({[sent[2]] = #plain}, {})
+    return answer
+  end
+  local paused = paused_names()
+  local waiter = not paused[''] and not paused[sent[2]] and next_waiter(sent[2])
+  local answer, row = post_plainly(sent, plain, waiter and claim_ahead_for(waiter, paused))
+  if waiter then
+    wake(waiter, row)
+  end
   return answer
 end
 

@@ -144,7 +144,7 @@ class Claimer:
         while (free := self._slots.wait_for_free(ahead=self._may_prefetch())) and not self._stopping.is_set():
             if self._names_changed or self._names() != names:
                 return
-            jobs = self._take_claimed(waiter, names) or self._claim(free, names, claim_next)
+            jobs = self._claim(free, names, claim_next)
             yield has_waited and len(jobs) == 1
             has_waited = False
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
@@ -152,8 +152,11 @@ class Claimer:
                 if due is None or due > 0 or not self._stopping.wait(_RETRY_DELAY):
                     self._slots.set_idle(True)
                     waiter.wait(due)
+                    jobs = self._take_claimed(waiter, names)
                     self._slots.set_idle(False)
-                    has_waited = True
+                    if jobs:
+                        yield len(jobs) == 1
+                    has_waited = not jobs
 
     def _take_claimed(self, waiter: Waiter, names: frozenset[str]) -> list[Job]:
         """Return what the store has claimed while this waited, if it has."""

@@ -1,13 +1,13 @@
 -- include: plain
 -- include: record
 -- The plain case of post_jobs.lua: new jobs of one name, without keys and delays. `sent` has the parts of all items,
--- one after the other. Returns the answer, and whether somebody waits for jobs. What it does not need is not
--- included: to make tables and functions costs more than the commands.
+-- one after the other. What it does not need is not included: to make tables and functions costs more than the
+-- commands.
 
 local POSTING_PARTS = 8
 
-local function post_plainly(sent)
-  -- luacheck: ignore 311
+-- Returns the uuids if the case is plain, and whether somebody waits for jobs.
+local function plain_uuids(sent)
   local count, name, uuids, seen = #ARGV - 1, sent[2], {}, {}
   -- One look tells of most boards that they have nothing of what is asked for below.
   local unusual = {key('waiters'), key('leases'), key('delayed')}
@@ -21,7 +21,8 @@ local function post_plainly(sent)
   end
   local found = redis.call('EXISTS', unpack(unusual))
   local awaited = found > 0 and redis.call('EXISTS', unusual[1]) or 0
-  if found > awaited and (is_due() or redis.call('EXISTS', unpack(unusual, 4)) > 0) or is_heard('POSTED') then
+  if found > awaited and (is_due() or redis.call('EXISTS', unpack(unusual, 4)) > 0)
+    or is_heard('POSTED', awaited > 0 and 'CLAIMED' or nil) then
     return
   end
   for _, known in ipairs(redis.call('HMGET', key('records'), unpack(uuids))) do
@@ -29,7 +30,14 @@ local function post_plainly(sent)
       return
     end
   end
+  return uuids, awaited > 0
+end
 
+-- Post them. With a claim request of [who, claim id, expiry], a single job is claimed at once. Returns the answer, and
+-- the job if it is claimed, as in job_rows.lua.
+local function post_plainly(sent, uuids, asked)
+  -- luacheck: ignore 311
+  local count, name = #uuids, sent[2]
   -- Each field as it is packed: false is the byte 194, and a small number is the byte of that number. To pack a value
   -- costs more than to join it.
   local pack = cmsgpack.pack
@@ -39,7 +47,12 @@ local function post_plainly(sent)
     -- each field, by ",": '\194'
   its_name, its_created, its_state, its_attempts, its_token = pack(name), pack(now), '\169UNCLAIMED', '\0', '\0'
   its_modified, its_history_length = its_created, '\1'
-  local entry = '\166POSTED' .. its_created .. '\194\194\194'
+  local entries = '\166POSTED' .. its_created .. '\194\194\194'
+  if asked then
+    its_state, its_attempts, its_token, its_history_length = '\167CLAIMED', '\1', its_created, '\2'
+    its_owner, its_claim_id, its_expires = pack(asked[1]), pack(asked[2]), pack(now + asked[3])
+    entries = entries .. '\167CLAIMED' .. its_created .. its_owner .. its_token .. '\194'
+  end
   local sequence = redis.call('HINCRBY', key('counters'), 'sequence', count) - count
   -- With room for one job: to make room later costs as much as a small command.
   local records, postings, places, best, head = {0, 0}, {0, 0}, {0, 0}, math.huge, nil
@@ -56,16 +69,25 @@ local function post_plainly(sent)
     its_max_attempts = pack(sent[from + 8] or false)
     records[at - 1], records[at] = uuid, RECORD_HEAD
       -- each field: .. its_FIELD
-      .. entry
+      .. entries
     postings[at - 1], postings[at] = uuid, ARGV[index + 1]
     places[at - 1], places[at] = place, uuid
   end
   redis.call('HSET', key('records'), unpack(records))
   redis.call('HSET', key('listings'), unpack(postings))
+  if asked then
+    local expires = now + asked[3]
+    -- The TTL is up to a millisecond longer than the claim.
+    redis.call('SET', key('owner', uuids[1]), asked[1], 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
+    redis.call('ZADD', key('claimed', name), head, uuids[1])
+    redis.call('ZADD', key('leases'), string.format('%.0f', expires), uuids[1])
+    redis.call('ZADD', key('names'), 'NX', '0', name)
+    return {now, sequence}, {string.sub(records[2], 1, -#entries - 1), '', ARGV[2]}
+  end
   redis.call('ZADD', key('ready', name), unpack(places))
   if redis.call('ZADD', key('heads'), 'LT', head, name) > 0 then
     -- The name of a head is known already.
     redis.call('ZADD', key('names'), 'NX', '0', name)
   end
-  return {now, sequence}, awaited > 0
+  return {now, sequence}
 end

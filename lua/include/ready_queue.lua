@@ -1,14 +1,6 @@
 -- include: merge_indexes
+-- include: paused
 -- The names with claimable jobs, by `heads`, which has the place of each name's best job; and the best of these jobs.
-
-local function paused_names()
-  local paused = {}
-  local members = redis.call('SMEMBERS', key('paused'))
-  for _, name in ipairs(members) do
-    paused[name] = true
-  end
-  return paused, #members
-end
 
 -- Up to `most` of these names (nil: of all names) that have claimable jobs and are not paused, best head first. That
 -- many claims never need more names.

@@ -1,7 +1,11 @@
 -- include: board
+-- include: paused
 -- A waiter is armed: it stands in `waiters` with the names that it waits for ('' is any) and its claim request, if it
 -- has one; in `armed` with the moment until which it sleeps; and in `waiting:NAME` of each name. One claimable job
 -- wakes one waiter; a client that is not subscribed any more is skipped.
+
+-- In microseconds; longer ones have no end.
+local LONGEST_CLAIM = 4503599627370496
 
 -- The names that an armed waiter waits for, and its claim request.
 local function armed_with(id)
@@ -12,77 +16,93 @@ local function armed_with(id)
   end
 end
 
--- Returns the waiter's claim request.
-local function disarm(id)
-  local names, asked = armed_with(id)
-  if not names then
-    return
-  end
+local function forget(id, names)
   redis.call('HDEL', key('waiters'), id)
   redis.call('ZREM', key('armed'), id)
   for _, name in ipairs(names) do
     redis.call('ZREM', key('waiting', tostring(name)), id)
   end
+end
+
+-- Returns the waiter's claim request.
+local function disarm(id)
+  local names, asked = armed_with(id)
+  if names then
+    forget(id, names)
+  end
   return asked
 end
 
--- What wakes a waiter: its id. If it has a claim request, the claim id follows, and the job that `claim` claims for it.
--- No fault of the claim may end the script, which has made the job ready.
-local function message_for(id, asked, claim)
-  if not asked then
-    return id
+-- Disarm the next one that waits for a name, and return its id, its channel, its names and its claim request.
+local function next_waiter(name)
+  for _, wanted in ipairs({name, ''}) do
+    for _ = 1, redis.call('ZCARD', key('waiting', wanted)) do
+      local id = redis.call('ZRANGEBYSCORE', key('waiting', wanted), now_text, '+inf', 'LIMIT', '0', '1')[1]
+      if not id then
+        break
+      end
+      local names, asked = armed_with(id)
+      forget(id, names or {wanted})
+      local channel = key('wake', string.match(id, '^[^/]*'))
+      if redis.call('PUBSUB', 'SHARDNUMSUB', channel)[2] > 0 then
+        return {id = id, channel = channel, names = names or {}, asked = asked}
+      end
+    end
   end
-  local rows = {}
-  if claim then
-    local is_fine, claimed = pcall(claim, asked)
-    rows = is_fine and claimed and claimed[2] or rows
+end
+
+-- What wakes a waiter is its id. If it has a claim request, the claim id follows, and the job that is claimed for it.
+local function wake(waiter, row)
+  local message = waiter.asked and cmsgpack.pack(waiter.id, waiter.asked[2], unpack(row or {})) or waiter.id
+  redis.call('SPUBLISH', waiter.channel, message)
+end
+
+-- The claim request of a waiter, if a new job may be claimed under it: if it can be read, its claim is long enough to
+-- be renewed, and no job is ready that the waiter would claim first.
+local function claim_ahead_for(waiter, paused)
+  local who, claim_id, expiry = unpack(waiter.asked or {}, 1, 3)
+  if type(who) ~= 'string' or type(claim_id) ~= 'string' or type(expiry) ~= 'number'
+    or expiry % 1 ~= 0 or expiry < SOON or expiry > LONGEST_CLAIM then
+    return
   end
-  return cmsgpack.pack(id, asked[2], unpack(rows))
+  if redis.call('EXISTS', key('heads')) > 0 then
+    for _, name in ipairs(waiter.names) do
+      if name == '' or not paused[name] and redis.call('ZSCORE', key('heads'), tostring(name)) then
+        return
+      end
+    end
+  end
+  return waiter.asked
 end
 
 -- Wake one waiter for each job that became ready, and one for each name that has a job due soon, which waiters may not
--- know yet. `claim`, if it is given, claims at once what a waiter asks for.
-local function wake_waiters(ready, soon, claim)
+-- know yet.
+local function wake_waiters(ready, soon)
   if not next(ready) and not next(soon) then
     return
   end
   if redis.call('EXISTS', key('waiters')) == 0 then
     return
   end
-
-  local function wake(name, count)
-    for _, wanted in ipairs({name, ''}) do
-      for _ = 1, redis.call('ZCARD', key('waiting', wanted)) do
-        local id = count > 0
-          and redis.call('ZRANGEBYSCORE', key('waiting', wanted), now_text, '+inf', 'LIMIT', '0', '1')[1]
-        if not id then
-          break
-        end
-        redis.call('ZREM', key('waiting', wanted), id)
-        local asked, channel = disarm(id), key('wake', string.match(id, '^[^/]*'))
-        if redis.call('PUBSUB', 'SHARDNUMSUB', channel)[2] > 0 then
-          redis.call('SPUBLISH', channel, message_for(id, asked, claim))
-          count = count - 1
-        end
-      end
-    end
-  end
-
-  local paused = {}
-  for _, name in ipairs(redis.call('SMEMBERS', key('paused'))) do
-    paused[name] = true
-  end
+  local paused = paused_names()
   if paused[''] then
     return
   end
-  for name, count in pairs(ready) do
-    if not paused[name] then
-      wake(name, count)
+  local function wake_some(name, count)
+    for _ = 1, paused[name] and 0 or count do
+      local waiter = next_waiter(name)
+      if not waiter then
+        return
+      end
+      wake(waiter)
     end
   end
+  for name, count in pairs(ready) do
+    wake_some(name, count)
+  end
   for name in pairs(soon) do
-    if not paused[name] and not ready[name] then
-      wake(name, 1)
+    if not ready[name] then
+      wake_some(name, 1)
     end
   end
 end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import socket
 import time
@@ -41,6 +42,8 @@ class Connection(Protocol):
 
 #: By how many seconds the limit of a socket may be wrong.
 _TIMEOUT_GRAIN = 0.01
+#: In seconds; with less, a socket does not wait at all.
+_LEAST_TIMEOUT = 0.001
 
 #: redis-py's classes, without their types.
 _TCP: Any = library.Connection
@@ -103,6 +106,30 @@ def exchange(connection: Connection, commands: Sequence[Command], timeout: float
             limited_at = time.monotonic()
         replies.append(_read(connection))
     return replies
+
+
+def receive(connection: Connection, timeout: float) -> list[bytes] | None:
+    """Return the next message of a subscribed connection; None if there is none within so many seconds.
+
+    :raises OSError: the connection broke, and so does redis-py's ``ConnectionError`` say.
+    """
+    held: socket.socket | None = getattr(connection, "_sock", None)
+    if held is not None:
+        held.settimeout(max(timeout, _LEAST_TIMEOUT))
+    try:
+        message: list[bytes] = connection.read_response(disconnect_on_error=False)
+    except exceptions.TimeoutError:
+        return None
+    return message
+
+
+def break_off(connection: Connection) -> None:
+    """Let a read in another thread fail at once; the connection is of no use any more."""
+    held: socket.socket | None = getattr(connection, "_sock", None)
+    if held is not None:
+        with contextlib.suppress(OSError):
+            # Not by the method of a TLS socket, which drops what the reading thread uses.
+            socket.socket.shutdown(held, socket.SHUT_RDWR)
 
 
 def _read(connection: Connection) -> Any:

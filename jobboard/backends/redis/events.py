@@ -26,7 +26,7 @@ class Subscriptions:
     def __init__(self, pool: ConnectionPool, key: str, timeout: float) -> None:
         self._pool = pool
         self._key = key
-        self._timeout = timeout
+        self.timeout = timeout
         self._lock = threading.Lock()
         self._subscriber: Subscriber | None = None
         self._closed = True
@@ -71,11 +71,12 @@ class Subscriptions:
             if self._closed:
                 raise BoardUnavailable("the board is closed")
             if self._subscriber is None:
-                self._subscriber = Subscriber(self._connect, self._timeout, self.resubscribed)
+                self._subscriber = Subscriber(self.connect, self.timeout, self.resubscribed)
             subscriber = self._subscriber
         return subscriber.subscribe(channels, handle)
 
-    def _connect(self) -> Connection:
+    def connect(self) -> Connection:
+        """Return a connection to the server that has the board now."""
         # After a break the board may be on another server, and no request may have found that out.
         self._pool.topology.forget()
         return self._pool.connect()

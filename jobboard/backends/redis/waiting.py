@@ -12,6 +12,7 @@ from collections.abc import Callable
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import claim_parts, micros, pack, wake_up_of
 from jobboard.backends.redis.events import Subscriptions
+from jobboard.backends.redis.wake_ups import WakeUps
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.errors import BoardUnavailable
@@ -63,13 +64,21 @@ class Waiters:
             waiter.board_closed()
 
     def waiter(self, names: frozenset[str] | None) -> RedisWaiter:
+        waiter = RedisWaiter(self, names)
+        with self._lock:
+            self._number += 1
+            id = f"{self._me}/{self._number}"
+        self.register(waiter, id)
+        return waiter
+
+    def register(self, waiter: RedisWaiter, id: str) -> None:
+        """Know a waiter by this id, of which the part before the slash names the channel of its wake-ups."""
         with self._lock:
             if self._closed:
                 raise BoardUnavailable("the board is closed")
-            self._number += 1
-            waiter = RedisWaiter(self, f"{self._me}/{self._number}", names)
-            self._waiters[waiter.id.encode()] = waiter
-            return waiter
+            self._waiters.pop(waiter.id.encode(), None)
+            waiter.id = id
+            self._waiters[id.encode()] = waiter
 
     # -- for the waiters -------------------------------------------------------------------------------------------
 
@@ -97,8 +106,18 @@ class Waiters:
     def subscribe(self) -> None:
         """Let the messages that wake waiters reach this client."""
         if not self._is_subscribed:
-            self._subscriptions.subscribe([f"{self._client.key}:wake:{self._me}".encode()], self._notify)
+            self._subscriptions.subscribe([self._channel(self._me)], self._notify)
             self._is_subscribed = True
+
+    def wake_ups_for(self, waiter: RedisWaiter) -> WakeUps:
+        """Give a waiter a channel and a connection of its own."""
+        own = uuids.uuid4().hex
+        self.register(waiter, f"{own}/1")
+        connect, timeout = self._subscriptions.connect, self._subscriptions.timeout
+        return WakeUps(connect, self._channel(own), timeout, self._notify, waiter.look_again)
+
+    def _channel(self, part: str) -> bytes:
+        return f"{self._client.key}:wake:{part}".encode()
 
     def forget(self, waiter: RedisWaiter, is_armed: bool) -> None:
         """Forget a waiter, also on the server."""
@@ -133,7 +152,7 @@ class Waiters:
 
     def _notify_all(self) -> None:
         for waiter in list(self._waiters.values()):
-            waiter.notify()
+            waiter.look_again()
 
 
 class RedisWaiter(ConditionWaiter):
@@ -143,10 +162,12 @@ class RedisWaiter(ConditionWaiter):
     wake-up had is found by the claim id, as soon as the server says that the waiter is not armed any more.
     """
 
-    def __init__(self, waiters: Waiters, id: str, names: frozenset[str] | None) -> None:
+    def __init__(self, waiters: Waiters, names: frozenset[str] | None) -> None:
         super().__init__(names, time.monotonic, MAX_SLEEP)
-        self.id = id
+        self.id = ""
         self._waiters = waiters
+        #: Those that this waiter reads itself, if it does; then it waits for them on its condition.
+        self._wake_ups: WakeUps | None = None
         self._is_armed = False
         self._has_asked = False
         self._owner: tuple[str, float] | None = None
@@ -156,6 +177,8 @@ class RedisWaiter(ConditionWaiter):
         self._claimed_after = math.inf
 
     def claim_ahead(self, who: str, expiry: float) -> None:
+        # Who claims ahead waits again and again: a connection of its own is worth it.
+        self._changed = self._wake_ups = self._waiters.wake_ups_for(self)
         if expiry >= MIN_EXPIRY and self._waiters.may_claim_ahead:
             self._owner = who, expiry
 
@@ -166,8 +189,8 @@ class RedisWaiter(ConditionWaiter):
             due, _ = self._waiters.ready_in(self._names)
             if due is not None and due <= 0:
                 return due
-            self._waiters.subscribe()
             self._has_asked = True
+        self._subscribe()
         self._begin_to_look()
         self._is_armed = True
         due = self._arm()
@@ -180,6 +203,12 @@ class RedisWaiter(ConditionWaiter):
             # It may have come before the moment was forgotten.
             self.notify()
         return due
+
+    def _subscribe(self) -> None:
+        if self._wake_ups is None:
+            self._waiters.subscribe()
+        else:
+            self._wake_ups.open()
 
     def _arm(self) -> float | None:
         if self._owner is None:
@@ -229,8 +258,14 @@ class RedisWaiter(ConditionWaiter):
         self._is_armed = False
         super().notify(name, at)
 
+    def look_again(self) -> None:
+        """Learn that a wake-up may have been missed."""
+        super().notify()
+
     def close(self) -> None:
         self._waiters.forget(self, self._is_armed)
+        if self._wake_ups is not None:
+            self._wake_ups.close()
 
 
 def _id_of(claim_id: bytes | None) -> str | None:
