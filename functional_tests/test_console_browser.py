@@ -24,7 +24,6 @@ pytestmark = pytest.mark.timeout(400)
 
 #: More kinds of pages there are not; a link that makes ever more of them would end the crawl here.
 _MAX_PAGES = 80
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 _LINKS = "return [...document.links].map((link) => link.href)"
 #: What the markup on the board would have made.
 _MADE = """

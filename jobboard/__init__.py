@@ -1,4 +1,4 @@
-"""jobboard: post jobs on the coordination service that you already run; each is claimed by exactly one owner."""
+"""jobboard: post jobs on the store that you already run; each is claimed by exactly one owner."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -408,9 +408,7 @@ class TestTrash:
         assert not any("action=purge" in link for link in links_of(page))
 
     def test_of_a_large_trash_a_bounded_part_is_read(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-        from jobboard.operate import trash as module
-
-        monkeypatch.setattr(module.trash_groups, "__defaults__", (None, 2))
+        monkeypatch.setattr("jobboard.operate.trash.MAX_READ", 2)
         for _ in range(3):
             trash(board, board.post("mail"))
         assert "2 jobs in 1 group; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))

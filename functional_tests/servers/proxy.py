@@ -69,10 +69,6 @@ class Proxy:
     def open_again(self) -> None:
         self._is_shut = False
 
-    @property
-    def is_shut(self) -> bool:
-        return self._is_shut
-
     def break_all(self) -> None:
         """Break every connection that is there now."""
         with self._lock:

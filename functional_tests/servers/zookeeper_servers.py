@@ -125,11 +125,11 @@ class ZooKeeperServer(RunningServer):
 class ZooKeeperEnsemble:
     """Three servers, of which any two are enough."""
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self) -> None:
         ports = [(free_port(), free_port(), free_port()) for _ in range(3)]
         members = [f"server.{id}={HOST}:{quorum}:{election}" for id, (_, quorum, election) in enumerate(ports, 1)]
         lines = [*members, "initLimit=20", "syncLimit=10"]
-        self.nodes = [ZooKeeperServer(*lines, heap=96, port=client, durable=durable) for client, _, _ in ports]
+        self.nodes = [ZooKeeperServer(*lines, heap=96, port=client) for client, _, _ in ports]
         for id, node in enumerate(self.nodes, 1):
             (node.folder / "data" / "myid").write_text(str(id))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: How many characters of a text stand in one line.
+MAX_LINE = 500
+
 
 def shortened(text: str | None, most: int) -> str | None:
     """Return a text of at most so many bytes; what is longer loses its middle, since errors say most at their ends."""
@@ -14,9 +17,9 @@ def shortened(text: str | None, most: int) -> str | None:
     return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
 
 
-def in_one_line(text: str, most: int = 500) -> str:
+def in_one_line(text: str) -> str:
     """Return the text for a line of a log or a table: what would break or steer that line is escaped, the rest cut."""
-    kept = text[:most]
+    kept = text[:MAX_LINE]
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
-    return kept if len(text) <= most else f"{kept}..."
+    return kept if len(text) <= MAX_LINE else f"{kept}..."

@@ -43,14 +43,14 @@ class TrashGroups:
     complete: bool
 
 
-def trash_groups(board: JobBoard, name: str | None = None, most: int = MAX_READ) -> TrashGroups:
+def trash_groups(board: JobBoard, name: str | None = None) -> TrashGroups:
     """Return what is in the trash in groups, from the first jobs in it in claim order; 500 a request.
 
-    :param name: only jobs of this name. :param most: how many are read at most.
+    :param name: only jobs of this name.
     :raises BoardUnavailable: the store can't be reached.
     """
     rows = handles_of(board).rows(frozenset({JobState.TRASHED}), None if name is None else frozenset({name}))
-    groups = tuple(grouped(islice(rows, most)))
+    groups = tuple(grouped(islice(rows, MAX_READ)))
     return TrashGroups(groups, sum(group.jobs for group in groups), next(rows, None) is None)
 
 

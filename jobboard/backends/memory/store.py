@@ -44,8 +44,8 @@ class MemoryStore:
     The lock can be taken again by its holder: a signal handler may interrupt a waiter while its thread is in here.
     """
 
-    def __init__(self, clock: Callable[[], float] = steady_now) -> None:
-        self.clock = clock
+    def __init__(self) -> None:
+        self.clock = steady_now
         self.lock = threading.RLock()
         self.rows: dict[str, StoredJob] = {}
         self.by_sequence: dict[int, StoredJob] = {}

@@ -69,10 +69,10 @@ BAD_BODIES = {
 } | {f"details with {what}": _with_details(value) for what, value in BAD_VALUES.items()}  # fmt: skip
 
 
-def post_body(board: JobBoard, body: bytes, name: str = "resize") -> str:
+def post_body(board: JobBoard, body: bytes) -> str:
     """Post any bytes at the backend, where nothing checks them; return the job's uuid."""
     uuid = str(uuids.uuid4())
-    board._backend.post([NewJob(uuid, name, int(JobPriority.NORMAL), body)])
+    board._backend.post([NewJob(uuid, "resize", int(JobPriority.NORMAL), body)])
     return uuid
 
 
