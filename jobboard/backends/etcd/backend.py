@@ -201,5 +201,3 @@ class EtcdBackend(Backend):
 
     def purge(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
         return self._jobs.purge(uuids)
-
-    # -- participants, books and schedules -------------------------------------------------------------------------

@@ -299,5 +299,3 @@ class ZooKeeperBackend(Backend):
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._begin(self._changes).purge(uuids)
-
-    # -- schedules ---------------------------------------------------------------------------------------------------
