@@ -61,13 +61,7 @@ class Books:
         if not isinstance(book, LogBook):
             raise TypeError(f"book must be a LogBook, not {type(book).__name__}")
         fence = None if hold is None else self._fence_of(hold)
-        owner = book.owner
-        if book.owned and owner is None:
-            owner = fence.uuid if fence is not None else job
-            if owner is None:
-                raise ValueError(
-                    "an owned book is saved with its job: post it, or give hold=, the job that you claimed"
-                )
+        owner = _owner_of(book, job if fence is None else fence.uuid)
         entries = {entry.name: entry for entry in pack_entries(book, self._client.converter)}
         digests = {name: digest_of(entry.data) for name, entry in entries.items()}
         changed = [entry for name, entry in entries.items() if book._stored.get(name) != digests[name]]
@@ -175,3 +169,12 @@ class Books:
         destroyed, repeated = self._client.call_until_certain(self._backend.books.destroy, uuid)
         if not destroyed and not repeated:
             raise NotFound(f"no logbook {uuid} on board {self._client.name!r}")
+
+
+def _owner_of(book: LogBook, job: str | None) -> str | None:
+    """Return the uuid of the job that the book goes with; an owned book without one gets ``job``."""
+    if not book.owned or book.owner is not None:
+        return book.owner
+    if job is None:
+        raise ValueError("an owned book is saved with its job: post it, or give hold=, the job that you claimed")
+    return job

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
-from jobboard.operate.overview import NameOverview, Overview, overview
+from jobboard.operate.overview import NameOverview, Overview, ScheduleOverview, overview
 from jobboard.operate.participants import number_of, runs_of
 from jobboard.telemetry.prometheus import MAX_NAMES, OTHER
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
+
+    from jobboard.entity import Entity
 
 _STATES = ("delayed", "unclaimed", "claimed", "trashed")
 
@@ -39,7 +41,9 @@ class BoardGauges:
             families.add("up", board.name, value=float(look is not None))
             families.add("look_seconds", board.name, value=time.monotonic() - began)
             if look is not None:
-                _fill(families, board.name, look)
+                _add_names(families, board.name, look.names)
+                _add_participants(families, board.name, look.entities)
+                _add_schedules(families, board.name, look.schedules)
         return iter(families.made.values())
 
 
@@ -77,25 +81,30 @@ class _Families:
         self.made[gauge].add_metric(labels, value)
 
 
-def _fill(families: _Families, board: str, look: Overview) -> None:
-    for name, parts in _by_label(look.names).items():
+def _add_names(families: _Families, board: str, names: Sequence[NameOverview]) -> None:
+    for name, parts in _by_label(names).items():
         for state in _STATES:
             number = sum(getattr(part.numbers, state) for part in parts)
             families.add("jobs", board, name, state, value=number)
         families.add("oldest_unclaimed_seconds", board, name, value=max(part.next_waits or 0.0 for part in parts))
         families.add("paused", board, name, value=float(any(part.paused for part in parts)))
         families.add("conductors", board, name, value=min(part.conductors for part in parts))
-    kinds = Counter((entity.kind, str(entity.alive).lower()) for entity in look.entities)
+
+
+def _add_participants(families: _Families, board: str, entities: Sequence[Entity]) -> None:
+    kinds = Counter((entity.kind, str(entity.alive).lower()) for entity in entities)
     for kind in ("conductor", "scheduler"):
         kinds.setdefault((kind, "true"), 0)
     for (kind, alive), number in sorted(kinds.items()):
         families.add("entities", board, kind, alive, value=number)
-    crew = [entity for entity in look.entities if entity.kind == "conductor" and entity.alive]
+    crew = [entity for entity in entities if entity.kind == "conductor" and entity.alive]
     for state, field in (("all", "concurrency"), ("taken", "running"), ("stuck", "stuck")):
         families.add("slots", board, state, value=sum(number_of(entity, field) for entity in crew))
     longest = max((run.seconds for entity in crew for run in runs_of(entity)), default=0.0)
     families.add("longest_run_seconds", board, value=longest)
-    schedules = look.schedules
+
+
+def _add_schedules(families: _Families, board: str, schedules: ScheduleOverview) -> None:
     numbers = {"active": schedules.active, "paused": schedules.paused, "set_aside": len(schedules.set_aside)}
     for state, number in numbers.items():
         families.add("schedules", board, state, value=number)
