@@ -17,7 +17,6 @@ _MAX_PROGRESS_TEXT = 500
 #: What a handler reads of the handle that claimed, none of which asks the store.
 _KNOWN = frozenset(
     [
-        "details",
         "priority",
         "sequence",
         "created_on",
@@ -62,6 +61,10 @@ class JobSnapshot:
     @property
     def name(self) -> str:
         return self._job.name
+
+    @property
+    def details(self) -> Any:
+        return self._job.details
 
     @property
     def trace(self) -> dict[str, str]:
@@ -126,6 +129,11 @@ class RunningJob:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._snapshot, name)
+
+    @property
+    def details(self) -> Any:
+        """What was posted with the job: a dict."""
+        return self._snapshot.details
 
     @property
     def board(self) -> JobBoard:

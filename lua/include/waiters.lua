@@ -36,7 +36,7 @@ end
 -- Disarm the next one that waits for a name, and return its id, its channel, its names and its claim request.
 local function next_waiter(name)
   for _, wanted in ipairs({name, ''}) do
-    for _ = 1, redis.call('ZCARD', key('waiting', wanted)) do
+    for _ = 1, MAX_SKIPPED do
       local id = redis.call('ZRANGEBYSCORE', key('waiting', wanted), now_text, '+inf', 'LIMIT', '0', '1')[1]
       if not id then
         break
@@ -53,7 +53,7 @@ end
 
 -- What wakes a waiter is its id. If it has a claim request, the claim id follows, and the job that is claimed for it.
 local function wake(waiter, row)
-  local message = waiter.asked and cmsgpack.pack(waiter.id, waiter.asked[2], unpack(row or {})) or waiter.id
+  local message = waiter.asked and cmsgpack.pack({waiter.id, waiter.asked[2], unpack(row or {})}) or waiter.id
   redis.call('SPUBLISH', waiter.channel, message)
 end
 

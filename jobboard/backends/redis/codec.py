@@ -112,9 +112,7 @@ def events_of(message: bytes) -> Iterable[JobEvent]:
 
 def wake_up_of(message: bytes) -> tuple[bytes, str, list[JobRow]]:
     """Return whom a message wakes that armed with a claim request, the claim id, and the jobs claimed under it."""
-    unpacker = msgpack.Unpacker(max_buffer_size=0, raw=True)
-    unpacker.feed(message)
-    waiter, claim_id, *parts = unpacker
+    waiter, claim_id, *parts = msgpack.unpackb(message, raw=True)
     return waiter, claim_id.decode(), rows_of(parts)
 
 
