@@ -98,6 +98,8 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
         assert board.audit() == []
     upgraded = place.layout()
     assert place.version() == "3"
+    if place.site.is_postgresql:
+        assert sum("fillfactor" in definition for (definition,) in upgraded[1]) == 2
     for table in [table for table in place.tables() if table.startswith("jobboard_")]:
         place.run(f"DROP TABLE {table}")
     with backend("jobs", place.uri):
