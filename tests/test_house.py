@@ -51,6 +51,7 @@ LOOPS = {
         "commit_notifier.py: while (due := self._next_due())": "a thread's own, which waits for each commit",
         "commit_notifier.py: while not (due := self._take())": "a deadline, of a request or of an idle thread",
         "database.py: while True": "a deadline",
+        "waiting.py: while (now := time.monotonic()) < deadline and (not self._has_reason())": "a wait's own time",
         "connection.py: while _held": "each turn takes one of the locks away",
         "change_notifier.py: while self._is_wanted()": "a thread's own, which pauses after each look and each failure",
     },

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import select
-import sqlite3
 import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from helpers.sql_seam import backend_of, claimed, consumption, next_line, opened, other_process, post, posting, say
+from helpers.sql_seam import (
+    backend_of,
+    claimed,
+    consumption,
+    elsewhere,
+    next_line,
+    opened,
+    other_process,
+    post,
+    posting,
+    say,
+)
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.sql import SqliteBackend
-from jobboard.backends.sql.process_notifier import ProcessNotifier
 from jobboard.backends.sql.sqlite import change_poller
 from jobboard.backends.sql.sqlite.notifications import NotificationReader, NotificationSender
 from jobboard.testing.deadline import DEADLINE, eventually
@@ -72,14 +80,6 @@ class Reader:
 
     def close(self) -> None:
         self._notifications.close()
-
-
-@contextmanager
-def elsewhere(path: Path) -> Iterator[SqliteBackend]:
-    """A backend of which this process's waiters learn no sooner than of another process's."""
-    with opened(path) as backend:
-        backend.database.process_notifier = ProcessNotifier()
-        yield backend
 
 
 def wait_for_posts(backend: SqliteBackend, threads: ThreadPoolExecutor, posts: Sequence[Callable[[], object]]) -> None:
@@ -181,22 +181,6 @@ def test_only_what_makes_a_job_claimable_notifies(path: Path, backend: SqliteBac
     row = claimed(backend)
     backend.consume([consumption(row)])
     assert not reader.is_notified()
-    reader.close()
-
-
-def test_others_are_woken_while_the_disk_is_waited_for_and_when_it_is_done(
-    path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader, notified = Reader(path), []
-    commit = backend.database._commit
-
-    def watched(cursor: sqlite3.Cursor) -> None:
-        notified.append(reader.is_notified())
-        commit(cursor)
-
-    monkeypatch.setattr(backend.database, "_commit", watched)
-    post(backend)
-    assert [*notified, reader.is_notified()] == [True, True]
     reader.close()
 
 

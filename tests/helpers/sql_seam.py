@@ -14,6 +14,7 @@ from typing import Any
 from jobboard.backends.address import Address
 from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, NewJob
 from jobboard.backends.sql import SqliteBackend
+from jobboard.backends.sql.process_notifier import ProcessNotifier
 
 
 def backend_of(path: Path, board: str = "board", **options: Any) -> SqliteBackend:
@@ -28,6 +29,14 @@ def opened(path: Path, board: str = "board", **options: Any) -> Iterator[SqliteB
         yield backend
     finally:
         backend.close()
+
+
+@contextmanager
+def elsewhere(path: Path) -> Iterator[SqliteBackend]:
+    """A backend of which this process's waiters learn no sooner than of another process's."""
+    with opened(path) as backend:
+        backend.database.process_notifier = ProcessNotifier()
+        yield backend
 
 
 def posting(name: str = "resize", **options: Any) -> NewJob:
@@ -56,12 +65,12 @@ def claimed(backend: SqliteBackend, **options: Any) -> JobRow:
     return row
 
 
-def fence_of(row: JobRow) -> Fence:
-    return Fence(row.uuid, "alice", row.token)
+def fence_of(row: JobRow, who: str = "alice") -> Fence:
+    return Fence(row.uuid, who, row.token)
 
 
-def consumption(row: JobRow, retention: float = 3600.0) -> Consumption:
-    return Consumption(fence_of(row), None, retention)
+def consumption(row: JobRow, retention: float = 3600.0, who: str = "alice") -> Consumption:
+    return Consumption(fence_of(row, who), None, retention)
 
 
 def renewal(row: JobRow) -> Extension:

@@ -45,6 +45,8 @@ class ChangeNotifier:
         self._database = database
         self._changed = threading.Condition()
         self.changes = 0
+        #: Called after each change, and whenever somebody who waits is to look.
+        self.wakers: list[Callable[[], None]] = []
         self._closed = False
         self._users = 0
         self._left_at = 0.0
@@ -62,8 +64,8 @@ class ChangeNotifier:
         self._database.process_notifier.remove(self._on_own_commit)
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
             thread = self._thread
+        self.notify()
         self._interrupt()
         if thread is not None and thread is not threading.current_thread():
             # It ends by itself once its present request is answered or times out.
@@ -80,7 +82,7 @@ class ChangeNotifier:
     def enter(self) -> None:
         """Count one who waits or listens; the first one starts the thread."""
         with self._changed:
-            self._check_open()
+            self.check_open()
             self._users += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
@@ -95,13 +97,15 @@ class ChangeNotifier:
     def wait_for_change(self, seen: int, timeout: float | None, is_interrupted: Callable[[], bool]) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self.changes != seen or is_interrupted(), timeout)
-            self._check_open()
+            self.check_open()
 
     def notify(self) -> None:
         with self._changed:
             self._changed.notify_all()
+        for wake in list(self.wakers):
+            wake()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self._closed:
             raise BoardUnavailable("the board was closed while somebody waited on it")
 
@@ -116,7 +120,7 @@ class ChangeNotifier:
     def _notify_waiters(self) -> None:
         with self._changed:
             self.changes += 1
-            self._changed.notify_all()
+        self.notify()
 
     # -- the thread ------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Claiming:
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         with self._transactions.write() as transaction:
-            status = transaction.status or _status_of(transaction)
+            status = transaction.status or status_of(transaction)
             if status.is_any_due:
                 expire_and_promote_due(transaction)
             claimed: dict[str, Any] = {
@@ -67,8 +67,7 @@ class Claiming:
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         with self._transactions.write() as transaction:
-            expire_and_promote(transaction)
-            return [job_of(row) for row in transaction.rows(job_statements.CLAIMED_UNDER, claim_id=claim_id)]
+            return claims_under(transaction, claim_id)
 
     def _record(self, transaction: Transaction, rows: list[Row]) -> list[JobRow]:
         """Write claims into the journal; rows that an UPDATE returns have no order of their own."""
@@ -83,7 +82,13 @@ class Claiming:
         transaction.run_many(job_statements.WRITE_HISTORY, lines)
 
 
-def _status_of(transaction: Transaction) -> BoardStatus:
+def claims_under(transaction: Transaction, claim_id: str) -> list[JobRow]:
+    """Return the jobs that are now claimed under this claim id, best first."""
+    expire_and_promote(transaction)
+    return [job_of(row) for row in transaction.rows(job_statements.CLAIMED_UNDER, claim_id=claim_id)]
+
+
+def status_of(transaction: Transaction) -> BoardStatus:
     row = transaction.row(job_statements.DUE_OR_PAUSED)
     assert row is not None
     return BoardStatus(bool(row[0]), bool(row[1]))

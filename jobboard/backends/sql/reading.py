@@ -103,17 +103,20 @@ class Reading:
         """Return the seconds until a job of these names can be claimed; reads only the heads of indexes."""
         with self._up_to_date() as transaction:
             paused = paused_names(transaction)
-            if names is None and not paused:
-                is_ready = transaction.row(job_statements.IS_READY) is not None
-            else:
-                wanted = claimable_names(transaction, names, paused)
-                is_ready = any(transaction.row(job_statements.IS_NAME_READY, name=name) for name in wanted)
-            if is_ready:
+            if is_any_ready(transaction, names, paused):
                 return 0.0
             if None in paused or (names is not None and names <= paused):
                 return None
             row = transaction.row(job_statements.NEXT_DUE)
             return None if row is None or row[0] is None else max(RECHECK_DELAY, row[0] - transaction.now)
+
+
+def is_any_ready(transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None]) -> bool:
+    """Whether a job of these names can be claimed."""
+    if names is None and not paused:
+        return transaction.row(job_statements.IS_READY) is not None
+    wanted = claimable_names(transaction, names, paused)
+    return any(transaction.row(job_statements.IS_NAME_READY, name=name) for name in wanted)
 
 
 def _page(

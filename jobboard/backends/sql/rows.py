@@ -110,6 +110,12 @@ def columns_of(job: JobRow) -> dict[str, Any]:
     }
 
 
+def row_of(job: JobRow) -> Row:
+    """Return what :func:`job_of` makes the same job of."""
+    columns = columns_of(job) | {"created_on": job.created_on, "last_modified": job.last_modified}
+    return tuple(columns[name] for name in JOB_COLUMNS)
+
+
 def stored_integer(number: int | None) -> int | None:
     """Return a number that a column can hold."""
     return None if number is None else min(number, MAX_INTEGER)

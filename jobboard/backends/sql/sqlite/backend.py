@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jobboard.backends.address import Address
-from jobboard.backends.base import Capabilities
+from jobboard.backends.base import Capabilities, Waiter
 from jobboard.backends.rows import Migration
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names
 from jobboard.backends.sql.sqlite.fast_path import SqliteClaimedJobs, SqliteClaiming, SqlitePosting
+from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
 from jobboard.validation import check_number
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
@@ -90,6 +91,12 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
 
     def _operations_on(self, database: SqliteDatabase) -> Operations:
         return Operations(database, SqlitePosting, SqliteClaiming, SqliteClaimedJobs)
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        def ready_in() -> float | None:
+            return self._run(self.operations.reading.ready_in, names)
+
+        return SqliteWaiter(self.change_notifier, ready_in, names, self.database)
 
     def migrate(self, timeout: float) -> Migration:
         file = self._connect(timeout)

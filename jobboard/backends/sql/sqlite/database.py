@@ -57,7 +57,7 @@ class SqliteDatabase(Database):
         _check_directory(path)
         self.board_name = board_name
         self.process_notifier = process_notifier_of(str(path.resolve()))
-        self._path = path
+        self.path = path
         self._notifications = NotificationSender(path)
         self._busy_timeout = busy_timeout
         self._pid = os.getpid()
@@ -84,16 +84,16 @@ class SqliteDatabase(Database):
     def join(self, connection: Any) -> UserTransaction:
         """Return this file as the user's transaction sees it."""
         self._check_process()
-        kinds = [kind(self._path, DIALECT) for kind in (SqliteUserConnection, AdaptedAiosqliteConnection)]
+        kinds = [kind(self.path, DIALECT) for kind in (SqliteUserConnection, AdaptedAiosqliteConnection)]
         return UserTransaction(self, kinds, connection, "")
 
     def change_poller(self) -> ChangePoller:
         self._check_process()
         try:
             handle = ForkSafeConnection(self._connect, threading.Lock(), is_writer=False)
-            return SqliteChangePoller(handle, self._path, DIALECT)
+            return SqliteChangePoller(handle, self.path, DIALECT)
         except (DBAPIError, sqlite3.Error) as error:
-            raise explain(error, self._path) from error
+            raise explain(error, self.path) from error
 
     def close(self) -> None:
         with self._writer.lock, self._reader.lock:
@@ -105,28 +105,29 @@ class SqliteDatabase(Database):
         """One transaction that has the file's write lock from its beginning."""
         self._check_process()
         if not self.process_notifier.writing.acquire(timeout=seconds_left(max(self._busy_timeout, MIN_QUEUE_TIMEOUT))):
-            raise locked(self._path)
+            raise locked(self.path)
         try:
             connection = self._writer.get()
             cursor = connection.cursor()
             self._lock_file(cursor)
+            transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
             try:
-                transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
                 yield transaction
-                # No fork comes in between: it waits for the lock that is held here.
-                if transaction.notifies:
-                    # Those who claim come while the disk is waited for, and wait for the file.
-                    self._notifications.send()
                 self._commit(cursor)
-                if transaction.notifies:
-                    self._notifications.send()
             except BaseException:
                 # SQLite itself has rolled back after some errors, such as a full disk.
                 if connection.in_transaction:
                     cursor.execute("ROLLBACK")
+                if transaction.taken is not None:
+                    transaction.taken.answer(is_committed=False)
                 raise
+            # No fork comes in between: it waits for the lock that is held here.
+            if transaction.taken is not None:
+                transaction.taken.answer(is_committed=True)
+            if transaction.notifies:
+                self._notifications.send()
         except (DBAPIError, sqlite3.Error) as error:
-            raise explain(error, self._path) from error
+            raise explain(error, self.path) from error
         finally:
             self.process_notifier.writing.release()
         if transaction.changed:
@@ -160,13 +161,13 @@ class SqliteDatabase(Database):
                     if connection.in_transaction:
                         cursor.execute("COMMIT")
             except (DBAPIError, sqlite3.Error) as error:
-                raise explain(error, self._path) from error
+                raise explain(error, self.path) from error
 
     def _commit(self, cursor: sqlite3.Cursor) -> None:
         try:
             cursor.execute("COMMIT")
         except sqlite3.Error as error:
-            raise explain_commit(error, self._path) from error
+            raise explain_commit(error, self.path) from error
 
     def _check_process(self) -> None:
         if not self.usable:
@@ -181,7 +182,7 @@ class SqliteDatabase(Database):
                 return step()
             except (DBAPIError, sqlite3.Error) as error:
                 if not is_busy(error) or time.monotonic() > deadline:
-                    raise explain(error, self._path) from error
+                    raise explain(error, self.path) from error
                 time.sleep(RETRY_INTERVAL)
 
     def _connect(self) -> sqlite3.Connection:
@@ -227,7 +228,7 @@ class SqliteDatabase(Database):
                 connection.execute(admin_statements.WRITE_VERSION.clause, {"version": str(schema.VERSION)})
             elif schema.is_newer(found):
                 raise BoardUnavailable(
-                    f"{self._path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
+                    f"{self.path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
                     "upgrade jobboard"
                 )
             elif int(found) < schema.VERSION:

@@ -8,6 +8,7 @@ holds these statements to ``jobboard.backends.lifecycle``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import text
@@ -15,22 +16,29 @@ from sqlalchemy import text
 from jobboard.backends import lifecycle
 from jobboard.backends.rows import ClaimAnswer, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
-from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.claiming import Claiming, status_of
+from jobboard.backends.sql.job_statements import FIND_KEY, WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import stored_integer
+from jobboard.backends.sql.reading import is_any_ready
+from jobboard.backends.sql.rows import row_of, stored_integer
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE
+from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest, TakenRequest
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
+from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.tokens import next_token
 from jobboard.backends.sql.transaction import LongPath, Transaction
-from jobboard.backends.sql.transitions import expire_and_promote
+from jobboard.backends.sql.transitions import expire_and_promote, journal_line
 from jobboard.states import JobState
 
 POST = """
-INSERT INTO jobboard_jobs (board, uuid, name, key, rank, body, max_attempts, state, due_at, run_at, created_on,
-    last_modified, attempts, token, cancel_asked)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0)
+INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, body, max_attempts, state, due_at, run_at, created_on,
+    last_modified, attempts, owner, token, claim_id, cancel_asked)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
 ON CONFLICT DO NOTHING
 """
+#: A job that is posted next gets the number after this one.
+LAST_NUMBER = Statement(text("SELECT seq FROM sqlite_sequence WHERE name = 'jobboard_jobs'"))
 LAST_POSTED = Statement(text("SELECT last_insert_rowid()"))
 POST_LINES = Statement(
     text("""
@@ -61,21 +69,59 @@ FROM json_each(:uuids) AS listed CROSS JOIN jobboard_jobs AS job ON board = :boa
 
 
 class SqlitePosting(Posting):
-    """Posts without looking for uuids and keys before.
-
-    Replacements go the long way, since they repeat by an alias; so does a lone posting with a key, which often meets a
-    live job.
-    """
+    """Posts without looking for uuids before, and of batches not for keys. Replacements go the long way, since they
+    repeat by an alias."""
 
     _transactions: SqliteDatabase
 
+    def __init__(self, database: SqliteDatabase) -> None:
+        super().__init__(database)
+        self._claim_requests = ClaimRequests(database.path)
+
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        if not rows or (len(rows) == 1 and rows[0].key) or any(new.if_exists is IfExists.REPLACE for new in rows):
+        if not rows or any(new.if_exists is IfExists.REPLACE for new in rows):
             return super().post(rows)
         try:
-            return self._post(rows)
+            return [self._post_one(*rows)] if len(rows) == 1 else self._post(rows)
         except LongPath:
             return super().post(rows)
+
+    def _post_one(self, new: NewJob) -> Posted:
+        """Post a job, and claim it for one who waits, if there is one and it is all that he could claim."""
+        with self._transactions.write() as transaction:
+            transaction.status = status_of(transaction)
+            expire_and_promote(transaction)
+            if new.key is not None and transaction.rows(FIND_KEY, name=new.name, key=new.key):
+                raise LongPath
+            now = transaction.now
+            job = stored = JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
+            told = lifecycle.post(job, new, now).told
+            transaction.taken = taken = self._take_request(transaction, job)
+            if taken is not None:
+                ((last,),) = transaction.rows(LAST_NUMBER) or [(0,)]
+                stored = replace(job, sequence=last + 1)
+                told += lifecycle.claim(stored, taken.request.claim, now, next_token(last + 1, 0)).told
+            number = transaction.insert(POST, _values_of(stored, transaction.board))
+            if number is None:
+                raise LongPath
+            job.sequence = number
+            transaction.run_many(WRITE_HISTORY, [journal_line(number, note) for note in told])
+            if taken is not None:
+                taken.row = row_of(stored)
+            else:
+                transaction.notifies = True
+            return Posted(PostOutcome.POSTED, job)
+
+    def _take_request(self, transaction: SqliteTransaction, job: JobRow) -> TakenRequest | None:
+        """Take the request of one who waits for such a job, and for whom no other one is ready."""
+        assert transaction.status is not None
+        if transaction.status.is_any_paused or not lifecycle.is_claimable(job):
+            return None
+        for taken in self._claim_requests.take():
+            if _suits(taken.request, transaction, job):
+                return taken
+            taken.put_back()
+        return None
 
     def _post(self, rows: Sequence[NewJob]) -> list[Posted]:
         with self._transactions.write() as transaction:
@@ -98,11 +144,19 @@ class SqlitePosting(Posting):
 
 def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST``."""
-    due_at = job.run_at if job.state is JobState.DELAYED else None
+    due_at = job.run_at if job.state is JobState.DELAYED else job.expires_at
     return (
-        board, job.uuid, job.name, job.key, -job.priority, job.body, stored_integer(job.max_attempts),
-        CODES[job.state], due_at, job.run_at, job.created_on, job.last_modified,
+        board, job.sequence or None, job.uuid, job.name, job.key, -job.priority, job.body,
+        stored_integer(job.max_attempts), CODES[job.state], due_at, job.run_at, job.created_on, job.last_modified,
+        job.attempts, job.owner, job.token, job.claim_id,
     )  # fmt: skip
+
+
+def _suits(request: StandingRequest, transaction: SqliteTransaction, job: JobRow) -> bool:
+    if request.board != transaction.board or request.until <= transaction.now:
+        return False
+    names = None if request.names is None else frozenset(request.names)
+    return (names is None or job.name in names) and not is_any_ready(transaction, names, frozenset())
 
 
 class SqliteClaiming(Claiming):

@@ -1,4 +1,4 @@
-"""Notifying other processes before and after a commit, by a FIFO beside the file that carries no data.
+"""Notifying other processes after a commit, by a FIFO beside the file that carries no data.
 
 Linux reports a hang-up to everyone who has a FIFO open for reading, as soon as its last writer closes it. So one who
 opens and closes it wakes all who wait, whoever they are, and nobody has to be registered. All of this is a hint: a
@@ -11,9 +11,10 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-_FLAGS = os.O_NONBLOCK | os.O_NOFOLLOW
+FLAGS = os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 def _path_of(file: Path) -> str:
@@ -32,7 +33,7 @@ class NotificationSender:
         The process must not fork meanwhile: a child that has the FIFO open for writing would keep it from hanging up.
         """
         with contextlib.suppress(OSError):
-            os.close(os.open(self._path, os.O_WRONLY | _FLAGS))
+            os.close(os.open(self._path, os.O_WRONLY | FLAGS))
 
 
 class NotificationReader:
@@ -57,7 +58,7 @@ class NotificationReader:
         if self._fd is None:
             return
         try:
-            os.close(os.open(self._path, os.O_WRONLY | _FLAGS))
+            os.close(os.open(self._path, os.O_WRONLY | FLAGS))
         except OSError:
             # Nobody has it open any more. One who opens it just now renews it soon.
             with contextlib.suppress(OSError):
@@ -72,28 +73,29 @@ class NotificationReader:
             if not os.path.lexists(self._path):
                 with contextlib.suppress(FileExistsError):
                     os.mkfifo(self._path, 0o600)
-                    return self._share(self._open_existing())
+                    return share(self._open_existing(), self._file, lambda mode: mode & 0o666)
             return self._open_existing()
         except OSError:
             # The directory can't be written to, or another user's FIFO can't be read.
             return None
 
     def _open_existing(self) -> int:
-        fd = os.open(self._path, os.O_RDONLY | _FLAGS)
+        fd = os.open(self._path, os.O_RDONLY | FLAGS)
         if not stat.S_ISFIFO(os.fstat(fd).st_mode):
             os.close(fd)
             raise FileExistsError(self._path)
-        return fd
-
-    def _share(self, fd: int) -> int:
-        """Let those use it who may use the file."""
-        with contextlib.suppress(OSError):
-            file = os.stat(self._file)
-            os.fchmod(fd, file.st_mode & 0o666)
-            os.fchown(fd, file.st_uid if os.geteuid() == 0 else -1, file.st_gid)
         return fd
 
 
 def _close(fd: int | None) -> None:
     if fd is not None:
         os.close(fd)
+
+
+def share(fd: int, file: Path, mode_of: Callable[[int], int]) -> int:
+    """Give what lies beside the file the same owner, and those permissions that follow from the file's."""
+    with contextlib.suppress(OSError):
+        found = os.stat(file)
+        os.fchmod(fd, mode_of(found.st_mode))
+        os.fchown(fd, found.st_uid if os.geteuid() == 0 else -1, found.st_gid)
+    return fd

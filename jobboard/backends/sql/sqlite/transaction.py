@@ -5,17 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.sqlite.claim_requests import TakenRequest
 from jobboard.backends.sql.transaction import Transaction
 
 
 class SqliteTransaction(Transaction):
     """Runs a statement for many rows of values, too."""
 
-    __slots__ = ()
+    __slots__ = ("taken",)
+
+    def __init__(self, cursor: Any, dialect: Dialect, board: int, now: float) -> None:
+        super().__init__(cursor, dialect, board, now)
+        #: The request of one who waits, under which this transaction claims.
+        self.taken: TakenRequest | None = None
 
     @property
     def board(self) -> int:
         return int(self._bound["board"])
+
+    def insert(self, sql: str, values: tuple[Any, ...]) -> int | None:
+        """Insert a row, and return its number; None if there is one that forbids it."""
+        self._cursor.execute(sql, values)
+        if self._cursor.rowcount != 1:
+            return None
+        self.changed = True
+        number: int = self._cursor.lastrowid
+        return number
 
     def run_each(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> int:
         """Change something for each row of values, and return how many rows; names would cost as much as the change."""

@@ -1,0 +1,474 @@
+"""A post claims its job for one who waits on the file: whatever breaks then, the job runs once, and is not lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from helpers.conducting import conducting
+from helpers.sql_seam import claim_next, consumption, elsewhere, next_line, opened, other_process, post, posting
+
+from jobboard import Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard.backends.rows import JobRow, PostOutcome
+from jobboard.backends.sql import SqliteBackend
+from jobboard.backends.sql.sqlite import waiting
+from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest
+from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
+from jobboard.errors import BoardUnavailable
+from jobboard.testing import eventually
+
+pytest_plugins = ("helpers.sqlite_fixtures",)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere everybody claims by himself")
+
+LONG = 600.0
+
+WAIT = """
+import sys
+from pathlib import Path
+from helpers.sql_seam import opened
+with opened(Path(sys.argv[1])) as backend, backend.waiter(frozenset(["resize"])) as waiter:
+    waiter.claim_ahead("other", 600.0)
+    assert waiter.ready_in() is None
+    print("ready", flush=True)
+    input()
+"""
+POST_AND_STOP = """
+import os, signal, sys
+from pathlib import Path
+from helpers.sql_seam import opened, post
+with opened(Path(sys.argv[1])) as backend:
+    database, when = backend.database, sys.argv[2]
+    commit = database._commit
+    def commit_and_die(cursor):
+        if when == "after":
+            commit(cursor)
+        os.kill(os.getpid(), signal.SIGKILL)
+    database._commit = commit_and_die
+    post(backend)
+"""
+
+
+@pytest.fixture
+def folder(path: Path) -> Path:
+    return path.with_name("jobs.db-waiting")
+
+
+@pytest.fixture
+def poster(path: Path) -> Iterator[SqliteBackend]:
+    with elsewhere(path) as backend:
+        yield backend
+
+
+@contextmanager
+def armed(backend: SqliteBackend, *names: str) -> Iterator[SqliteWaiter]:
+    """One who waits with a claim request."""
+    with backend.waiter(frozenset(names or ["resize"])) as waiter:
+        assert isinstance(waiter, SqliteWaiter)
+        waiter.claim_ahead("idle", LONG)
+        assert waiter.ready_in() is None
+        yield waiter
+
+
+def put_another(waiter: SqliteWaiter) -> None:
+    """Wait again; what was claimed may expire."""
+    assert (waiter.ready_in() or LONG) > 10
+
+
+def requests(backend: SqliteBackend) -> list[StandingRequest]:
+    """Return the requests that stand."""
+    found = []
+    with backend.database.write():
+        for taken in ClaimRequests(backend.database.path).take():
+            found.append(taken.request)
+            taken.put_back()
+    return found
+
+
+def read(backend: SqliteBackend, row: JobRow) -> JobRow:
+    [found] = backend.read([row.uuid])
+    assert found is not None
+    return found
+
+
+def kinds_of(backend: SqliteBackend, row: JobRow) -> list[str]:
+    return [line.kind.value for line in backend.history(row.uuid)]
+
+
+def uuids_of(waiter: SqliteWaiter) -> list[str]:
+    return [row.uuid for row in waiter.claimed()[0]]
+
+
+def test_who_waits_gets_the_job_with_the_claim(backend: SqliteBackend, poster: SqliteBackend) -> None:
+    began = time.monotonic()
+    with armed(backend) as waiter:
+        job = post(poster, max_attempts=3)
+        assert (job.state, job.token) == (JobState.UNCLAIMED, 0)
+        waiter.wait(60)
+        [row], since = waiter.claimed()
+        assert row == read(poster, job)
+        assert (row.owner, row.attempts, row.state) == ("idle", 1, JobState.CLAIMED)
+        assert row.expires_at == row.last_modified + LONG
+        assert began < since < time.monotonic()
+        assert kinds_of(poster, job) == ["POSTED", "CLAIMED"]
+        assert waiter.claimed() == ([], float("inf"))
+        assert [verdict.name for verdict in backend.consume([consumption(row, who="idle")])] == ["DONE"]
+
+
+def test_its_tokens_grow_as_those_of_any_other_claim(backend: SqliteBackend, poster: SqliteBackend) -> None:
+    tokens = []
+    with armed(backend) as waiter:
+        for _ in range(3):
+            job = post(poster)
+            [row], _ = waiter.claimed()
+            assert (row.uuid, row.sequence) == (job.uuid, job.sequence)
+            poster.release(row.uuid, row.token, "broken")
+            [again] = claim_next(backend)
+            tokens += [row.token, again.token]
+            assert again.token == row.token + 1
+            put_another(waiter)
+    assert tokens == sorted(set(tokens))
+    plain = post(poster)
+    assert plain.sequence > job.sequence
+
+
+def unheard(backend: SqliteBackend, folder: Path) -> None:
+    """Let no answer arrive."""
+    for fifo in folder.glob("*.answers"):
+        fifo.unlink()
+
+
+def test_what_was_claimed_is_found_when_the_answer_is_lost(
+    backend: SqliteBackend, poster: SqliteBackend, folder: Path
+) -> None:
+    with armed(backend) as waiter:
+        unheard(backend, folder)
+        job = post(poster)
+        # Polls find the commit.
+        waiter.wait(60)
+        assert uuids_of(waiter) == [job.uuid]
+
+
+def test_what_was_claimed_is_found_if_its_row_is_too_long_for_an_answer(
+    backend: SqliteBackend, poster: SqliteBackend
+) -> None:
+    with armed(backend) as waiter:
+        job = post(poster, body=b"x" * 5000)
+        waiter.wait(60)
+        [row], _ = waiter.claimed()
+        assert (row.uuid, row.body) == (job.uuid, b"x" * 5000)
+
+
+def test_an_answer_that_comes_after_its_job_was_found_does_not_bring_it_again(
+    backend: SqliteBackend, poster: SqliteBackend, folder: Path
+) -> None:
+    with armed(backend) as waiter:
+        [request] = requests(poster)
+        [answers] = folder.glob("*.answers")
+        hidden = answers.rename(folder / "hidden")
+        job = post(poster)
+        hidden.rename(answers)
+        assert uuids_of(waiter) == [job.uuid]
+        with answers.open("wb", buffering=0) as fifo:
+            fifo.write(msgpack.packb([request.claim_id, [job.uuid]]))
+        put_another(waiter)
+        assert uuids_of(waiter) == []
+
+
+def test_nothing_is_claimed_for_whoever_waits_no_more(backend: SqliteBackend, poster: SqliteBackend) -> None:
+    with armed(backend) as waiter:
+        assert waiter.claimed()[0] == []
+        job = post(poster)
+        assert read(poster, job).state is JobState.UNCLAIMED
+        assert uuids_of(waiter) == []
+    with armed(backend, "other"):
+        pass
+    job = post(poster, "other")
+    assert read(poster, job).state is JobState.UNCLAIMED
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_poster_that_is_killed_at_its_commit(
+    path: Path, backend: SqliteBackend, poster: SqliteBackend, when: str
+) -> None:
+    with armed(backend) as waiter:
+        with other_process(POST_AND_STOP, path, when) as process:
+            assert process.wait(60) == -signal.SIGKILL
+        assert requests(poster) == []
+        claimed = uuids_of(waiter)
+        assert len(claimed) == (when == "after") == poster.count()
+        # After that it goes on as before.
+        put_another(waiter)
+        job = post(poster)
+        assert uuids_of(waiter) == [job.uuid]
+
+
+def test_a_commit_that_fails_wakes_who_waits(
+    backend: SqliteBackend, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(cursor: Any) -> None:
+        raise BoardUnavailable("the disk is gone")
+
+    with armed(backend) as waiter:
+        with monkeypatch.context() as patch:
+            patch.setattr(poster.database, "_commit", fail)
+            with pytest.raises(BoardUnavailable):
+                post(poster)
+        waiter.wait(60)
+        assert (uuids_of(waiter), poster.count()) == ([], 0)
+        assert waiter.ready_in() is None
+        assert len(requests(poster)) == 1
+
+
+def test_a_repeated_post_claims_nothing(backend: SqliteBackend, poster: SqliteBackend) -> None:
+    new = posting()
+    with armed(backend) as waiter:
+        poster.post([new])
+        [row], _ = waiter.claimed()
+        put_another(waiter)
+        [again] = poster.post([new])
+        assert (again.outcome, again.row.token) == (PostOutcome.SAME, row.token)
+        assert uuids_of(waiter) == []
+    assert kinds_of(poster, row) == ["POSTED", "CLAIMED"]
+
+
+def test_a_conductor_that_was_killed_gets_nothing(path: Path, poster: SqliteBackend, folder: Path) -> None:
+    with other_process(WAIT, path) as process:
+        assert next_line(process) == "ready"
+        assert len(requests(poster)) == 1
+        process.kill()
+        process.wait()
+        job = post(poster)
+    assert read(poster, job).state is JobState.UNCLAIMED
+    assert list(folder.iterdir()) == []
+
+
+def test_one_that_was_stopped_for_long_gets_nothing(
+    backend: SqliteBackend, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_STANDING", -1.0)
+    with armed(backend) as waiter:
+        job = post(poster)
+        assert read(poster, job).state is JobState.UNCLAIMED
+        assert uuids_of(waiter) == []
+
+
+def test_a_request_does_not_stand_for_long(
+    backend: SqliteBackend, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_STANDING", 0.01)
+    with armed(backend) as waiter:
+        first = waiter._claim_id
+        while waiter._claim_id == first:
+            assert waiter.ready_in() is None
+            waiter.wait(0.02)
+        monkeypatch.setattr(waiting, "MAX_STANDING", LONG)
+        assert waiter.claimed()[0] == []
+        put_another(waiter)
+        job = post(poster)
+        assert uuids_of(waiter) == [job.uuid]
+
+
+def pause(poster: SqliteBackend) -> None:
+    poster.maintenance.pause("other")
+
+
+@pytest.mark.parametrize(
+    ("before", "options"),
+    [
+        (pause, {}),
+        (lambda poster: None, {"name": "other"}),
+        (lambda poster: None, {"delay": LONG}),
+        (lambda poster: None, {"run_at": 4e9}),
+    ],
+    ids=["a name is paused", "another name", "a delay", "a moment"],
+)
+def test_what_does_not_suit_lets_the_request_stand(
+    backend: SqliteBackend, poster: SqliteBackend, before: Callable[[SqliteBackend], None], options: dict[str, Any]
+) -> None:
+    with armed(backend) as waiter:
+        standing = requests(poster)
+        before(poster)
+        job = post(poster, **options)
+        assert read(poster, job).token == 0
+        assert requests(poster) == standing
+        assert uuids_of(waiter) == []
+
+
+def test_a_request_that_is_put_back_while_it_is_withdrawn_does_not_stand(
+    backend: SqliteBackend, poster: SqliteBackend, threads: ThreadPoolExecutor
+) -> None:
+    with armed(backend) as waiter:
+        with poster.database.write():
+            [taken] = ClaimRequests(backend.database.path).take()
+            asked = threads.submit(uuids_of, waiter)
+            eventually(backend.database.process_notifier.writing.locked)
+            taken.put_back()
+        assert asked.result(60) == []
+        assert requests(poster) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_a_folder_of_somebody_else_is_left_alone(
+    backend: SqliteBackend, poster: SqliteBackend, folder: Path, is_waiting: bool
+) -> None:
+    """In a directory like /tmp anybody could make it, and ask for jobs there."""
+    folder.mkdir(0o777)
+    if is_waiting:
+        with armed(backend):
+            os.chown(folder, 12345, 12345)
+            job = post(poster)
+            assert read(poster, job).token == 0
+    else:
+        os.chown(folder, 12345, 12345)
+        with armed(backend):
+            assert list(folder.iterdir()) == []
+
+
+def test_boards_of_one_file_claim_nothing_of_each_other(path: Path, backend: SqliteBackend) -> None:
+    with opened(path, "another") as other, armed(backend) as waiter:
+        job = post(other)
+        assert (read(other, job).token, uuids_of(waiter)) == (0, [])
+
+
+def test_a_job_that_was_ready_before_is_claimed_first(backend: SqliteBackend, poster: SqliteBackend) -> None:
+    with armed(backend, "resize", "other") as waiter:
+        # One that a batch has brought is left to whoever claims first.
+        poster.post([posting("other"), posting("nobody's")])
+        later = post(poster)
+        assert read(poster, later).state is JobState.UNCLAIMED
+        waiter.wait(60)
+        assert uuids_of(waiter) == []
+
+
+def test_of_two_who_wait_one_gets_the_job(backend: SqliteBackend, poster: SqliteBackend) -> None:
+    with armed(backend) as one, armed(backend) as other:
+        job = post(poster)
+        assert sorted([uuids_of(one), uuids_of(other)]) == [[], [job.uuid]]
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\xc1", msgpack.packb(7), msgpack.packb([1, ["resize"]]), msgpack.packb([1, [[]], "a", "b", 1, 9e9])]
+)
+def test_garbage_fails_no_post(backend: SqliteBackend, poster: SqliteBackend, folder: Path, garbage: bytes) -> None:
+    with armed(backend) as waiter:
+        assert waiter.claimed()[0] == []
+        for fifo in folder.iterdir():
+            with fifo.open("wb", buffering=0) as writer:
+                writer.write(garbage)
+        job = post(poster)
+        assert read(poster, job).state is JobState.UNCLAIMED
+        waiter.wait(60)
+        assert waiter.ready_in() == 0.0
+
+
+def test_nothing_is_asked_for_unless_it_is_told_to(backend: SqliteBackend, folder: Path) -> None:
+    with backend.waiter(None) as waiter:
+        assert waiter.ready_in() is None
+        waiter.claim_ahead("short", waiting.MIN_EXPIRY / 2)
+        assert waiter.ready_in() is None
+        assert not folder.exists()
+
+
+def test_nothing_is_left_behind(backend: SqliteBackend, folder: Path) -> None:
+    with armed(backend), armed(backend):
+        assert len(list(folder.iterdir())) == 4
+    assert not folder.exists()
+
+
+def test_where_there_can_be_no_fifos_everybody_claims_by_himself(
+    backend: SqliteBackend, poster: SqliteBackend, folder: Path
+) -> None:
+    folder.write_text("of somebody else")
+    with armed(backend) as waiter:
+        job = post(poster)
+        while waiter.ready_in() != 0.0:
+            waiter.wait(60)
+        assert (read(poster, job).state, uuids_of(waiter)) == (JobState.UNCLAIMED, [])
+    assert folder.read_text() == "of somebody else"
+
+
+def test_a_stop_and_a_close_end_the_wait(backend: SqliteBackend) -> None:
+    with armed(backend) as waiter:
+        waiter.interrupt()
+        waiter.wait(None)
+        threading.Timer(0.01, backend.close).start()
+        with pytest.raises(BoardUnavailable):
+            while True:
+                waiter.wait(None)
+
+
+@pytest.mark.parametrize(("mode", "used"), [(0o600, 0o600), (0o664, 0o660)])
+def test_who_may_write_to_the_file_may_answer(path: Path, folder: Path, mode: int, used: int) -> None:
+    with opened(path, mode=mode) as backend, armed(backend):
+        found = {fifo.stat().st_mode & 0o777 for fifo in folder.iterdir()}
+        assert (found, folder.stat().st_mode & 0o777) == ({used}, used | (used & 0o444) >> 2)
+
+
+class Ran:
+    """What a handler has run."""
+
+    def __init__(self) -> None:
+        self.uuids: list[str] = []
+        self.handlers = Handlers()
+        self.handlers.add("step", self._run)
+
+    def _run(self, job: RunningJob) -> None:
+        self.uuids.append(job.uuid)
+
+
+@pytest.fixture
+def board(path: Path) -> Iterator[JobBoard]:
+    with fetch("board", f"sqlite:///{path}?synchronous=OFF") as board:
+        yield board
+
+
+def test_conductors_run_what_was_claimed_for_them(board: JobBoard, poster: SqliteBackend) -> None:
+    ran, posted = Ran(), list[JobRow]()
+
+    def is_claimed_ahead() -> bool:
+        asked = {request.claim_id for request in requests(poster)}
+        posted.append(post(poster, "step", body=b"\x95\x01\xc0\xc0\xc0\xc0\x80"))
+        claim_id = read(poster, posted[-1]).claim_id
+        return claim_id in asked
+
+    with conducting(board, ran.handlers):
+        eventually(is_claimed_ahead)
+        eventually(lambda: board.job_count == 0)
+    assert ran.uuids == [row.uuid for row in posted]
+    for row in posted:
+        assert kinds_of(poster, row) == ["POSTED", "CLAIMED", "CONSUMED"]
+    assert board.audit() == []
+
+
+def test_jobs_that_many_post_run_once_each(path: Path, board: JobBoard) -> None:
+    ran, posted = Ran(), list[str]()
+    uri = f"sqlite:///{path}?synchronous=OFF"
+
+    def post_some() -> None:
+        with fetch("board", uri) as own:
+            for _ in range(40):
+                posted.append(own.post("step").uuid)
+
+    posters = [threading.Thread(target=post_some) for _ in range(2)]
+    with fetch("board", uri) as second, conducting(board, ran.handlers), conducting(second, ran.handlers):
+        for poster in posters:
+            poster.start()
+        for poster in posters:
+            poster.join(60)
+        eventually(lambda: board.job_count == 0)
+    assert Counter(ran.uuids) == Counter(posted)
+    assert {board.get(uuid).record.attempts for uuid in posted} == {1}
+    assert board.audit() == []
