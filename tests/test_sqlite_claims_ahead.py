@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 from helpers.conducting import conducting
-from helpers.sql_seam import claim_next, consumption, elsewhere, next_line, opened, other_process, post, posting
+from helpers.sql_seam import claim_next, consumption, next_line, opened, other_process, post, posting
+from helpers.sqlite_waiting import LONG, armed, kinds_of, put_another, read, requests, uuids_of
 
 from jobboard import Handlers, JobBoard, JobState, RunningJob, fetch
 from jobboard.backends.rows import JobRow, PostOutcome
 from jobboard.backends.sql import SqliteBackend
 from jobboard.backends.sql.sqlite import waiting
-from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest
-from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
 from jobboard.errors import BoardUnavailable
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.sqlite_fixtures",)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere everybody claims by himself")
-
-LONG = 600.0
 
 WAIT = """
 import sys
@@ -58,56 +52,6 @@ with opened(Path(sys.argv[1])) as backend:
     database._commit = commit_and_die
     post(backend)
 """
-
-
-@pytest.fixture
-def folder(path: Path) -> Path:
-    return path.with_name("jobs.db-waiting")
-
-
-@pytest.fixture
-def poster(path: Path) -> Iterator[SqliteBackend]:
-    with elsewhere(path) as backend:
-        yield backend
-
-
-@contextmanager
-def armed(backend: SqliteBackend, *names: str) -> Iterator[SqliteWaiter]:
-    """One who waits with a claim request."""
-    with backend.waiter(frozenset(names or ["resize"])) as waiter:
-        assert isinstance(waiter, SqliteWaiter)
-        waiter.claim_ahead("idle", LONG)
-        assert waiter.ready_in() is None
-        yield waiter
-
-
-def put_another(waiter: SqliteWaiter) -> None:
-    """Wait again; what was claimed may expire."""
-    assert (waiter.ready_in() or LONG) > 10
-
-
-def requests(backend: SqliteBackend) -> list[StandingRequest]:
-    """Return the requests that stand."""
-    found = []
-    with backend.database.write():
-        for taken in ClaimRequests(backend.database.path).take():
-            found.append(taken.request)
-            taken.put_back()
-    return found
-
-
-def read(backend: SqliteBackend, row: JobRow) -> JobRow:
-    [found] = backend.read([row.uuid])
-    assert found is not None
-    return found
-
-
-def kinds_of(backend: SqliteBackend, row: JobRow) -> list[str]:
-    return [line.kind.value for line in backend.history(row.uuid)]
-
-
-def uuids_of(waiter: SqliteWaiter) -> list[str]:
-    return [row.uuid for row in waiter.claimed()[0]]
 
 
 def test_who_waits_gets_the_job_with_the_claim(backend: SqliteBackend, poster: SqliteBackend) -> None:
@@ -306,37 +250,6 @@ def test_what_does_not_suit_lets_the_request_stand(
         assert uuids_of(waiter) == []
 
 
-def test_a_request_that_is_put_back_while_it_is_withdrawn_does_not_stand(
-    backend: SqliteBackend, poster: SqliteBackend, threads: ThreadPoolExecutor
-) -> None:
-    with armed(backend) as waiter:
-        with poster.database.write():
-            [taken] = ClaimRequests(backend.database.path).take()
-            asked = threads.submit(uuids_of, waiter)
-            eventually(backend.database.process_notifier.writing.locked)
-            taken.put_back()
-        assert asked.result(60) == []
-        assert requests(poster) == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-@pytest.mark.parametrize("is_waiting", [False, True])
-def test_a_folder_of_somebody_else_is_left_alone(
-    backend: SqliteBackend, poster: SqliteBackend, folder: Path, is_waiting: bool
-) -> None:
-    """In a directory like /tmp anybody could make it, and ask for jobs there."""
-    folder.mkdir(0o777)
-    if is_waiting:
-        with armed(backend):
-            os.chown(folder, 12345, 12345)
-            job = post(poster)
-            assert read(poster, job).token == 0
-    else:
-        os.chown(folder, 12345, 12345)
-        with armed(backend):
-            assert list(folder.iterdir()) == []
-
-
 def test_boards_of_one_file_claim_nothing_of_each_other(path: Path, backend: SqliteBackend) -> None:
     with opened(path, "another") as other, armed(backend) as waiter:
         job = post(other)
@@ -357,64 +270,6 @@ def test_of_two_who_wait_one_gets_the_job(backend: SqliteBackend, poster: Sqlite
     with armed(backend) as one, armed(backend) as other:
         job = post(poster)
         assert sorted([uuids_of(one), uuids_of(other)]) == [[], [job.uuid]]
-
-
-@pytest.mark.parametrize(
-    "garbage", [b"\xc1", msgpack.packb(7), msgpack.packb([1, ["resize"]]), msgpack.packb([1, [[]], "a", "b", 1, 9e9])]
-)
-def test_garbage_fails_no_post(backend: SqliteBackend, poster: SqliteBackend, folder: Path, garbage: bytes) -> None:
-    with armed(backend) as waiter:
-        assert waiter.claimed()[0] == []
-        for fifo in folder.iterdir():
-            with fifo.open("wb", buffering=0) as writer:
-                writer.write(garbage)
-        job = post(poster)
-        assert read(poster, job).state is JobState.UNCLAIMED
-        waiter.wait(60)
-        assert waiter.ready_in() == 0.0
-
-
-def test_nothing_is_asked_for_unless_it_is_told_to(backend: SqliteBackend, folder: Path) -> None:
-    with backend.waiter(None) as waiter:
-        assert waiter.ready_in() is None
-        waiter.claim_ahead("short", waiting.MIN_EXPIRY / 2)
-        assert waiter.ready_in() is None
-        assert not folder.exists()
-
-
-def test_nothing_is_left_behind(backend: SqliteBackend, folder: Path) -> None:
-    with armed(backend), armed(backend):
-        assert len(list(folder.iterdir())) == 4
-    assert not folder.exists()
-
-
-def test_where_there_can_be_no_fifos_everybody_claims_by_himself(
-    backend: SqliteBackend, poster: SqliteBackend, folder: Path
-) -> None:
-    folder.write_text("of somebody else")
-    with armed(backend) as waiter:
-        job = post(poster)
-        while waiter.ready_in() != 0.0:
-            waiter.wait(60)
-        assert (read(poster, job).state, uuids_of(waiter)) == (JobState.UNCLAIMED, [])
-    assert folder.read_text() == "of somebody else"
-
-
-def test_a_stop_and_a_close_end_the_wait(backend: SqliteBackend) -> None:
-    with armed(backend) as waiter:
-        waiter.interrupt()
-        waiter.wait(None)
-        threading.Timer(0.01, backend.close).start()
-        with pytest.raises(BoardUnavailable):
-            while True:
-                waiter.wait(None)
-
-
-@pytest.mark.parametrize(("mode", "used"), [(0o600, 0o600), (0o664, 0o660)])
-def test_who_may_write_to_the_file_may_answer(path: Path, folder: Path, mode: int, used: int) -> None:
-    with opened(path, mode=mode) as backend, armed(backend):
-        found = {fifo.stat().st_mode & 0o777 for fifo in folder.iterdir()}
-        assert (found, folder.stat().st_mode & 0o777) == ({used}, used | (used & 0o444) >> 2)
 
 
 class Ran:

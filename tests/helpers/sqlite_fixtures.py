@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.sql_seam import opened
+from helpers.sql_seam import elsewhere, opened
 from jobboard.backends.sql import SqliteBackend
 
 
@@ -27,3 +27,16 @@ def backend(path: Path) -> Iterator[SqliteBackend]:
 def threads() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor() as threads:
         yield threads
+
+
+@pytest.fixture
+def folder(path: Path) -> Path:
+    """Where claim requests stand."""
+    return path.with_name("jobs.db-waiting")
+
+
+@pytest.fixture
+def poster(path: Path) -> Iterator[SqliteBackend]:
+    """Somebody else's backend on the same file."""
+    with elsewhere(path) as backend:
+        yield backend

@@ -100,7 +100,7 @@ class SqliteWaiter(SqlWaiter):
         if not rows and not self._fifos.withdraw():
             rows = self._find(self._fifos, self._claim_id)
         since, self._claim_id, self._standing_since = self._standing_since, None, math.inf
-        return rows, since
+        return rows, since if rows else math.inf
 
     def _find(self, fifos: RequestFifos, claim_id: str) -> list[JobRow]:
         """Return what was claimed under a request that somebody has taken."""
