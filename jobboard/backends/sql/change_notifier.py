@@ -21,8 +21,6 @@ logger = logging.getLogger("jobboard.backends.sql")
 #: For so many seconds the thread outlives the last waiter, since another one often follows at once.
 IDLE_TTL = 1.0
 RETRY_DELAY = 0.5
-#: Listeners learn of a change so many seconds after those who wait.
-HEAD_START = 0.001
 #: Closing the board waits no longer than this for the thread.
 STOP_TIMEOUT = 1.5
 
@@ -147,9 +145,6 @@ class ChangeNotifier:
             has_changed = poller.has_changed()
             if has_changed:
                 self._notify_waiters()
-                if self._listeners:
-                    # Who waits asks the store now, and would be slowed down by a thread that reads the journal.
-                    self._interrupted.wait(HEAD_START)
             if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):
                 self._interrupted.set()
             elif self._users:
