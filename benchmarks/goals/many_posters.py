@@ -39,22 +39,29 @@ STATEMENT = re.sub(
     r":(\w+) AS", lambda match: f"{_GIVEN.get(match[1], match[0][:-3])} AS", str(POST_ONE.clause).strip() + ";\n"
 )
 
-#: Says how many posts it made by so many threads, in the seconds after its line of input.
+#: Says how many posts it made by so many threads, in the seconds after its line of input. The first ones, for which
+#: connections are made and statements prepared, come before that.
 _POSTER = """
 import sys, threading, time, uuid
 uri, board, threads, seconds = sys.argv[1:]
 %s
-counts = []
+counts, turn = [], threading.Barrier(int(threads) + 1)
 def post(once):
+    for _ in range(10):
+        once()
+    turn.wait()
+    turn.wait()
     count, end = 0, time.monotonic() + float(seconds)
     while time.monotonic() < end:
         once()
         count += 1
     counts.append(count)
 workers = [threading.Thread(target=post, args=[poster()]) for _ in range(int(threads))]
+for worker in workers: worker.start()
+turn.wait()
 print("ready", flush=True)
 sys.stdin.readline()
-for worker in workers: worker.start()
+turn.wait()
 for worker in workers: worker.join()
 print(sum(counts))
 """

@@ -41,24 +41,30 @@ class ConnectionPool:
         self._closed = False
 
     def take(self) -> Any:
-        with self._changed:
-            longest = seconds_left(QUEUE_TIMEOUT)
-            if not self._changed.wait_for(lambda: self._closed or self._idle or self._free, longest):
-                raise BoardUnavailable(f"all connections were busy for {longest:.0f} seconds; raise pool_size")
-            while self._idle:
-                connection = self._idle.pop()
-                if self._is_alive(connection):
-                    return connection
-                self._free += 1
-                self._end(connection)
-            if self._closed:
-                raise BoardUnavailable("the board is closed; call connect() first")
-            self._free -= 1
+        while (connection := self._take_idle()) is not None:
+            # Without the lock, since other threads run while the socket is looked at.
+            if self._is_alive(connection):
+                return connection
+            self._end(connection)
+            self._one_is_free()
         try:
             return self._connect()
         except BaseException:
             self._one_is_free()
             raise
+
+    def _take_idle(self) -> Any | None:
+        """Return a connection that is idle, or None if the caller is to make one."""
+        with self._changed:
+            longest = seconds_left(QUEUE_TIMEOUT)
+            if not self._changed.wait_for(lambda: self._closed or self._idle or self._free, longest):
+                raise BoardUnavailable(f"all connections were busy for {longest:.0f} seconds; raise pool_size")
+            if self._idle:
+                return self._idle.pop()
+            if self._closed:
+                raise BoardUnavailable("the board is closed; call connect() first")
+            self._free -= 1
+            return None
 
     def adopt(self, connection: Any) -> None:
         """Take in a connection that was made elsewhere."""
