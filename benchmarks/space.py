@@ -61,7 +61,8 @@ def space_of(
 ) -> Callable[[], AbstractContextManager[Space]]:
     """Return the spaces on servers of the benchmark's own.
 
-    :param start: makes a server, which runs for as long as its context. :param bare: makes its own limit.
+    :param start: makes a server, which runs for as long as its context.
+    :param bare: makes its own limit.
     :param options: further ones of each :class:`Space`.
     """
 

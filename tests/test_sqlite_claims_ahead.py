@@ -17,7 +17,7 @@ from helpers.conducting import conducting
 from helpers.sql_seam import claim_next, consumption, next_line, opened, other_process, post, posting
 from helpers.sqlite_waiting import LONG, armed, kinds_of, put_another, read, requests, uuids_of
 
-from jobboard import Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard import Handlers, JobBoard, JobState, fetch
 from jobboard.backends.rows import JobRow, PostOutcome
 from jobboard.backends.sql import SqliteBackend
 from jobboard.backends.sql.sqlite import waiting
@@ -272,16 +272,11 @@ def test_of_two_who_wait_one_gets_the_job(backend: SqliteBackend, poster: Sqlite
         assert sorted([uuids_of(one), uuids_of(other)]) == [[], [job.uuid]]
 
 
-class Ran:
-    """What a handler has run."""
-
-    def __init__(self) -> None:
-        self.uuids: list[str] = []
-        self.handlers = Handlers()
-        self.handlers.add("step", self._run)
-
-    def _run(self, job: RunningJob) -> None:
-        self.uuids.append(job.uuid)
+def noting(ran: list[str]) -> Handlers:
+    """Return handlers that note what they run."""
+    handlers = Handlers()
+    handlers.add("step", lambda job: ran.append(job.uuid))
+    return handlers
 
 
 @pytest.fixture
@@ -291,7 +286,7 @@ def board(path: Path) -> Iterator[JobBoard]:
 
 
 def test_conductors_run_what_was_claimed_for_them(board: JobBoard, poster: SqliteBackend) -> None:
-    ran, posted = Ran(), list[JobRow]()
+    ran, posted = list[str](), list[JobRow]()
 
     def is_claimed_ahead() -> bool:
         asked = {request.claim_id for request in requests(poster)}
@@ -299,17 +294,18 @@ def test_conductors_run_what_was_claimed_for_them(board: JobBoard, poster: Sqlit
         claim_id = read(poster, posted[-1]).claim_id
         return claim_id in asked
 
-    with conducting(board, ran.handlers):
+    with conducting(board, noting(ran)):
         eventually(is_claimed_ahead)
         eventually(lambda: board.job_count == 0)
-    assert ran.uuids == [row.uuid for row in posted]
+    assert ran == [row.uuid for row in posted]
     for row in posted:
         assert kinds_of(poster, row) == ["POSTED", "CLAIMED", "CONSUMED"]
     assert board.audit() == []
 
 
 def test_jobs_that_many_post_run_once_each(path: Path, board: JobBoard) -> None:
-    ran, posted = Ran(), list[str]()
+    ran, posted = list[str](), list[str]()
+    handlers = noting(ran)
     uri = f"sqlite:///{path}?synchronous=OFF"
 
     def post_some() -> None:
@@ -318,12 +314,12 @@ def test_jobs_that_many_post_run_once_each(path: Path, board: JobBoard) -> None:
                 posted.append(own.post("step").uuid)
 
     posters = [threading.Thread(target=post_some) for _ in range(2)]
-    with fetch("board", uri) as second, conducting(board, ran.handlers), conducting(second, ran.handlers):
+    with fetch("board", uri) as second, conducting(board, handlers), conducting(second, handlers):
         for poster in posters:
             poster.start()
         for poster in posters:
             poster.join(60)
         eventually(lambda: board.job_count == 0)
-    assert Counter(ran.uuids) == Counter(posted)
+    assert Counter(ran) == Counter(posted)
     assert {board.get(uuid).record.attempts for uuid in posted} == {1}
     assert board.audit() == []

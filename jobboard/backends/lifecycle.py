@@ -124,6 +124,11 @@ def end_of_claim(expiry: float, now: float) -> float | None:
 # -- posting -----------------------------------------------------------------------------------------------------------
 
 
+def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
+    """Return the row of a posting, before :func:`post` fills it."""
+    return JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
+
+
 def post(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
     """Give a new row, which has the posting's uuid, name and key, the rest of its content."""
     _fill(row, new, now, slack)

@@ -90,7 +90,7 @@ class PlainStore:
         plan = PostingPlan(
             lambda uuid: self._rows.get(uuid) or self._aliases.get(uuid),
             lambda place: self._holder(*place),
-            lambda new: JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key),
+            lambda new: lifecycle.draft(new, now),
         )
         steps = [plan.step(new) for new in rows]
         if all(outcome is not PostOutcome.TAKEN for outcome, _ in steps):

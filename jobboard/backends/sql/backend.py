@@ -215,7 +215,10 @@ class SqlBackend(OperationsBackend, Generic[D]):
         return UserTransactionBackend(self, self.database.join(connection))
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
-        return SqlWaiter(self.change_notifier, lambda: self._run(self.operations.reading.ready_in, names))
+        return SqlWaiter(self.change_notifier, partial(self._ready_in, names))
+
+    def _ready_in(self, names: frozenset[str] | None) -> float | None:
+        return self._run(self.operations.reading.ready_in, names)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self._run(self.change_notifier.listen, tell, kinds)

@@ -88,7 +88,7 @@ class _Batch:
         return {(job.name, job.key): job for job in found if job.key is not None}
 
     def _draft(self, new: NewJob) -> JobRow:
-        return JobRow(new.uuid, new.name, new.priority, 0, self._transaction.now, new.body, new.key)
+        return lifecycle.draft(new, self._transaction.now)
 
     def post(self) -> list[Posted]:
         planned = [self._step(new) for new in self._postings]

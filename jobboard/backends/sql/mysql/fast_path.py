@@ -225,7 +225,7 @@ def _state_and_moments(new: NewJob, literal: Callable[[object], str]) -> str:
 
 
 def _posted(new: NewJob, sequence: int, now: float) -> Posted:
-    job = JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
+    job = lifecycle.draft(new, now, sequence)
     return Posted(lifecycle.post(job, new, now).answer, job)
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -93,10 +94,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         return Operations(database, SqlitePosting, SqliteClaiming, SqliteClaimedJobs)
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
-        def ready_in() -> float | None:
-            return self._run(self.operations.reading.ready_in, names)
-
-        return SqliteWaiter(self.change_notifier, ready_in, names, self.database)
+        return SqliteWaiter(self.change_notifier, partial(self._ready_in, names), names, self.database)
 
     def migrate(self, timeout: float) -> Migration:
         file = self._connect(timeout)

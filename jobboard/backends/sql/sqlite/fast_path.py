@@ -94,7 +94,7 @@ class SqlitePosting(Posting):
             if new.key is not None and transaction.rows(FIND_KEY, name=new.name, key=new.key):
                 raise LongPath
             now = transaction.now
-            job = stored = JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
+            job = stored = lifecycle.draft(new, now)
             told = lifecycle.post(job, new, now).told
             transaction.taken = taken = self._take_request(transaction, job)
             if taken is not None:
@@ -127,7 +127,7 @@ class SqlitePosting(Posting):
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             now = transaction.now
-            jobs = [JobRow(new.uuid, new.name, new.priority, 0, now, new.body, new.key) for new in rows]
+            jobs = [lifecycle.draft(new, now) for new in rows]
             for job, new in zip(jobs, rows, strict=True):
                 lifecycle.post(job, new, now)
             if transaction.run_each(POST, [_values_of(job, transaction.board) for job in jobs]) != len(jobs):
