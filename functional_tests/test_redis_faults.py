@@ -17,6 +17,7 @@ from servers.proxy import Proxy
 from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, ClaimLost, EventKind, JobBoard, JobEvent, JobState, Posting
+from jobboard.backends.redis import subscriber
 from jobboard.backends.redis.scripts import load_scripts
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import client_of
@@ -239,10 +240,12 @@ def test_a_wait_survives_the_break_of_its_line(behind: RedisHarness, proxy: Prox
     assert found == [job.uuid]
 
 
-def test_who_listens_hears_again_after_a_break_that_another_one_noticed_first(
-    behind: RedisHarness, proxy: Proxy, harness: RedisHarness
+def test_who_listens_hears_again_soon_after_a_break_that_another_one_noticed_first(
+    behind: RedisHarness, proxy: Proxy, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """redis-py connects again by itself where a request is to be sent, and that connection has no subscriptions."""
+    # Before it got its connection, it had paused longer and longer.
+    monkeypatch.setattr(subscriber, "_FIRST_PAUSE", LONG)
     board, heard, told, go_on = behind.board(), list[str | None](), threading.Event(), threading.Event()
     producer = harness.board(board.name)
 
@@ -256,6 +259,7 @@ def test_who_listens_hears_again_after_a_break_that_another_one_noticed_first(
     listen(hear, frozenset([EventKind.POSTED]))
     producer.post("resize")
     assert told.wait(30)
+    monkeypatch.undo()
     proxy.break_all()
     for _ in range(3):
         with time_limit(0.1), contextlib.suppress(BoardUnavailable):

@@ -40,6 +40,8 @@ class Subscriber:
         self._subscribed: set[bytes] = set()
         self._connection: Connection | None = None
         self._fault: Exception | None = None
+        #: Seconds until the next try to connect.
+        self._pause = _FIRST_PAUSE
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -114,23 +116,20 @@ class Subscriber:
     # -- the thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        pause = _FIRST_PAUSE
         while not self._closed:
             try:
                 self._listen()
                 return
             except (exceptions.RedisError, OSError, BoardUnavailable) as error:
                 with self._changed:
-                    was_connected = self._connection is not None
                     self._forget_connection(error)
-                    if was_connected:
-                        pause = _FIRST_PAUSE
-                    self._changed.wait_for(lambda: self._closed, pause)
-            pause = min(2 * pause, _MAX_PAUSE)
+                    self._changed.wait_for(lambda: self._closed, self._pause)
+                    self._pause = min(2 * self._pause, _MAX_PAUSE)
 
     def _forget_connection(self, error: Exception) -> None:
         if self._connection is not None:
             self._connection.disconnect()
+            self._pause = _FIRST_PAUSE
         self._connection = None
         self._subscribed.clear()
         self._fault = error
