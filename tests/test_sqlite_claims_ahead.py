@@ -198,6 +198,20 @@ def test_a_conductor_that_was_killed_gets_nothing(path: Path, poster: SqliteBack
     assert list(folder.iterdir()) == []
 
 
+def test_what_killed_conductors_leave_goes_with_the_next_one_who_waits(
+    path: Path, backend: SqliteBackend, folder: Path
+) -> None:
+    """No post may come that would delete it: batches and schedules read no requests."""
+    for _ in range(2):
+        with other_process(WAIT, path) as process:
+            assert next_line(process) == "ready"
+            process.kill()
+            process.wait()
+    with armed(backend), armed(backend):
+        assert len(list(folder.iterdir())) == 4
+    assert not folder.exists()
+
+
 def test_one_that_was_stopped_for_long_gets_nothing(
     backend: SqliteBackend, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ nobody has open is empty. Answers carry jobs, so only those may use the FIFOs wh
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import select
@@ -119,6 +120,17 @@ class _Folder:
         os.rename(draft, path)
         return fd
 
+    def sweep(self) -> None:
+        """Delete the FIFOs of those who were killed: nobody has them open."""
+        for name in os.listdir(self.path):
+            if name.endswith((_REQUEST, _ANSWERS)):
+                path = f"{self.path}/{name}"
+                try:
+                    os.close(os.open(path, os.O_WRONLY | FLAGS))
+                except OSError as error:
+                    if error.errno == errno.ENXIO:
+                        os.unlink(path)
+
 
 class ClaimRequests:
     """The requests that stand beside one file."""
@@ -179,6 +191,7 @@ class RequestFifos:
 
     def _open(self) -> None:
         self._folder.make()
+        self._folder.sweep()
         self._answers = self._folder.make_fifo(self._path + _ANSWERS)
         self._request = self._folder.make_fifo(self._path + _REQUEST)
 
