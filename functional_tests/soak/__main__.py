@@ -17,7 +17,8 @@ _EXAMPLES = """examples:
   python -m functional_tests.soak --store sqlite --minutes 5 --rate 40
 
 The exit status is 1 if a figure grew: if it is larger in the last third of the run than in the one before, by more than
-allocators, pools and a changing number of jobs account for.
+allocators, pools and a changing number of jobs account for; or if a promise was broken: a job that was posted and never
+ran, or ran twice at once, a fire time that is missing or was posted twice.
 """
 
 
@@ -34,12 +35,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rate", type=float, default=20.0, help="jobs posted a second (20)")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="jobboard-soak-") as folder:
-        samples = run(options.store, options.minutes * 60, Path(folder), _tell, options.rate)
-    found = trends(samples)
+        soak = run(options.store, options.minutes * 60, Path(folder), _tell, options.rate)
+    found = trends(soak.samples)
     _tell(f"{options.store}, {options.minutes:g} min, {options.rate:g} jobs/s: the largest of each third")
     for trend in found:
         _tell(str(trend))
-    return 1 if any(trend.grew for trend in found) else 0
+    for violation in soak.violations:
+        _tell(f"VIOLATION {violation}")
+    return 1 if soak.violations or any(trend.grew for trend in found) else 0
 
 
 def _tell(line: str) -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -20,12 +21,16 @@ from histories.stores import STORES, Site
 from jobboard import BoardUnavailable, Every, JobBoard, Posting, Schedule, fetch
 from jobboard.testing import eventually
 
+from . import diary
+
 EXECUTORS = ("thread", "process", "asyncio")
 _NAMES = ("succeed", "succeed", "fail", "resume")
 _BOARD = "soak"
 #: Seconds between two faults; their clients connect anew, which must leave nothing behind.
 _FAULTS_EVERY = 20.0
 _FAULTS = ("cut the lines", "restart a server", "failover")
+#: Seconds until the board must be empty once nobody posts any more.
+_EMPTY_WITHIN = 120.0
 #: Jobs that wait, beyond which no more are posted: the machine is too slow for more.
 _ENOUGH = 200
 
@@ -39,7 +44,11 @@ class Crew:
 
     def _launch(self, site: Site, executor: str, folder: Path) -> subprocess.Popen[bytes]:
         settings = {"uri": site.uri, "board": _BOARD, "options": _options_of(site), "executor": executor}
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent.parent),
+            diary.VARIABLE: str(folder / "diary"),
+        }
         with (folder / f"{executor}.log").open("ab") as log:
             command = [sys.executable, "-m", "soak.worker", json.dumps(settings)]
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -71,20 +80,45 @@ def _options_of(site: Site) -> dict[str, object]:
     return {"retention": 1.0, "expiry": 5.0, **site.options}
 
 
-def run(store: str, seconds: float, folder: Path, tell: Callable[[str], None], rate: float) -> list[dict[str, float]]:
-    """Let them work for so long; return what was measured, a hundred times over the run.
+@dataclass(frozen=True)
+class Soak:
+    """What was measured, a hundred times over the run, and what broke a promise."""
+
+    samples: list[dict[str, float]]
+    violations: list[str]
+
+
+def run(store: str, seconds: float, folder: Path, tell: Callable[[str], None], rate: float) -> Soak:
+    """Let them work for so long.
 
     :param rate: jobs posted a second.
     """
+    posted: list[str] = []
     with STORES[store](folder) as site, fetch(_BOARD, site.calm_uri, **_options_of(site)) as board:
         for number in range(5):
-            board.schedules.add(Schedule(f"every-{number}", Every(seconds=1), "tick"))
+            schedule = Schedule(f"every-{number}", Every(seconds=1), "tick", coalesce="all", max_instances=None)
+            board.schedules.add(schedule)
         crew = Crew(site, folder)
         try:
-            with _in_background(lambda stop: _post(board, rate, stop)), _in_background(lambda stop: _harm(site, stop)):
-                return list(_samples(crew, site, seconds, tell))
+            with (
+                _in_background(lambda stop: _post(board, rate, posted, stop)),
+                _in_background(lambda stop: _harm(site, stop)),
+            ):
+                samples = list(_samples(crew, site, seconds, tell))
+            board.schedules.remove_all()
+            eventually(lambda: _is_empty(board), within=_EMPTY_WITHIN, every=0.2)
         finally:
             crew.stop()
+        trashed = [f"{job.uuid} is in the trash: {job.last_error}" for job in board.trashed()]
+        found = [f"the audit found {finding}" for finding in board.audit()]
+    return Soak(samples, [*trashed, *found, *diary.violations(folder / "diary", posted)])
+
+
+def _is_empty(board: JobBoard) -> bool:
+    try:
+        return board.job_count == 0
+    except BoardUnavailable:
+        return False
 
 
 def _samples(
@@ -119,13 +153,16 @@ def _in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
         thread.join()
 
 
-def _post(board: JobBoard, rate: float, stop: threading.Event) -> None:
+def _post(board: JobBoard, rate: float, posted: list[str], stop: threading.Event) -> None:
     numbers = random.Random(1)
     while not stop.wait(1.0):
         try:
             if board.stats().unclaimed < _ENOUGH:
                 count = max(1, round(rate))
-                board.post_many([Posting(numbers.choice(_NAMES), details={"n": n}) for n in range(count)])
+                # Conductors that wait are woken by single ones and by batches.
+                posted.append(board.post("succeed", details={"n": count}).uuid)
+                batch = [Posting(numbers.choice(_NAMES), details={"n": n}) for n in range(count)]
+                posted += [job.uuid for job in board.post_many(batch)]
         except BoardUnavailable:
             continue  # the server is being restarted
 
