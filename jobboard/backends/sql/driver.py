@@ -3,32 +3,64 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+import select
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.server_errors import ServerErrors
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
-from jobboard.backends.sql.user_connection import UserConnection
+from jobboard.backends.sql.user_connection import OtherDriverConnection, UserConnection
+from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
 
 
 class Driver(UserConnection):
-    """One kind of server at one address. Its own errors leave it only where a docstring says so."""
+    """One kind of server at one address. Its own errors leave it only where a docstring says so.
+
+    :param connect: makes a connection within so many seconds; raises its own errors.
+    :param where: the server and the database, for messages; no password.
+    """
 
     #: Whether the server has channels to notify; where it has none, other processes poll.
     has_channels: ClassVar[bool]
+    #: Its own errors in our words.
+    errors: ClassVar[type[ServerErrors]]
+    #: The other kinds of connections of the user's that lead to such a server.
+    other_connections: ClassVar[Sequence[type[OtherDriverConnection]]]
 
-    @property
-    @abc.abstractmethod
-    def where(self) -> str:
-        """The server and the database, for messages; no password."""
+    def __init__(self, connect: Callable[[float], Any], where: str, dialect: Dialect) -> None:
+        self._connect = connect
+        self.where = where
+        self.dialect = dialect
+        self._errors = self.errors(where)
 
-    @abc.abstractmethod
     def connect(self, timeout: float) -> Any:
         """Return a new connection, which belongs to the caller.
 
         :raises BoardUnavailable: the server can't be reached, or refuses the user.
+        """
+        with time_limit(timeout):
+            try:
+                connection = self._connect(seconds_left(timeout))
+            except (self.error, OSError) as error:
+                raise self._errors.unreachable(error) from error
+            try:
+                self.prepare(connection)
+            except BaseException as error:
+                self.end(connection)
+                if isinstance(error, self.error):
+                    raise self._errors.unreachable(error) from error
+                raise
+            return connection
+
+    @abc.abstractmethod
+    def prepare(self, connection: Any) -> None:
+        """Set up a new connection's session; raises its own errors.
+
+        :raises BoardUnavailable: the server is too old.
         """
 
     @abc.abstractmethod
@@ -54,9 +86,9 @@ class Driver(UserConnection):
         """Each row is locked by itself."""
 
     @property
-    @abc.abstractmethod
     def user_connections(self) -> Sequence[UserConnection]:
         """The kinds of connections of the user's that lead to such a server; this driver is one of them."""
+        return [self, *(kind(self.dialect, self.explain) for kind in self.other_connections)]
 
     @abc.abstractmethod
     def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
@@ -73,13 +105,13 @@ class Driver(UserConnection):
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         """Finish the transaction, and commit it."""
 
-    @abc.abstractmethod
     def explain(self, error: Exception) -> BoardUnavailable:
         """Return our error for one of a transaction that was not committed; TransactionUndone if it may run again."""
+        return self._errors.explain(error)
 
-    @abc.abstractmethod
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         """Return our error for one of a commit: ReplyLost unless the server said that it did not commit."""
+        return self._errors.explain_commit(error)
 
     @abc.abstractmethod
     def read_version(self, connection: Any) -> str | None:
@@ -99,3 +131,10 @@ class Driver(UserConnection):
         :param channel: notified of what somebody may wait for.
         :param event_channel: notified of what else has changed.
         """
+
+
+def has_input(socket: Any) -> bool:
+    """Whether there is something to read; an idle server sends nothing but the end of the connection."""
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))

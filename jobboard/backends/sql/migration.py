@@ -33,6 +33,18 @@ def found_version(driver: Driver, version: str | None) -> int:
     return int(version)
 
 
+def read_version(cursor: Any, dialect: Dialect) -> str | None:
+    """Return the version that the tables have, which are there; raises the driver's own errors."""
+    row = Transaction(cursor, dialect, 0, 0.0).row(admin_statements.READ_VERSION)
+    return None if row is None else str(row[0])
+
+
+def write_version(cursor: Any, dialect: Dialect, found: int) -> None:
+    """Note that the tables have our version; ``found`` is the earlier one, or 0. Raises the driver's own errors."""
+    statement = admin_statements.CHANGE_VERSION if found else admin_statements.WRITE_VERSION
+    Transaction(cursor, dialect, 0, 0.0).run(statement, version=str(schema.VERSION))
+
+
 def migrate(driver: Driver, timeout: float) -> Migration:
     """Create or upgrade the tables, over a connection of its own."""
     connection = driver.connect(timeout)

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import re
-import select
-from collections.abc import Sequence
 from typing import Any
 
 import pymysql
 from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
-from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
-from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.migration import found_version
-from jobboard.backends.sql.mysql import errors as mysql_errors
+from jobboard.backends.sql.driver import Driver, has_input
+from jobboard.backends.sql.migration import found_version, read_version, write_version
 from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
 from jobboard.backends.sql.mysql.connection import Connect
+from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import statements_of_mysql
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
 from jobboard.backends.sql.mysql.user_connections import NOW, AdaptedAsyncConnection, MysqlclientConnection
 from jobboard.backends.sql.statement import literal_list
-from jobboard.backends.sql.transaction import BoardStatus, StepwiseTransaction, Transaction
-from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection
-from jobboard.backends.timelimit import seconds_left, time_limit
+from jobboard.backends.sql.transaction import BoardStatus, Transaction
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
 from jobboard.errors import BoardUnavailable
 
 #: The first with SKIP LOCKED.
@@ -59,53 +55,27 @@ UPGRADE_TIMEOUT = 60
 
 
 class MysqlDriver(Driver):
-    """
-    :param connect: makes a connection within so many seconds; raises PyMySQL's errors.
-    :param where: the server and the database, for messages.
-    """
-
     name = "PyMySQL"
     error = pymysql.Error
+    errors = MysqlErrors
     transaction = MysqlTransaction
     has_channels = False
+    other_connections = (MysqlclientConnection, AdaptedAsyncConnection)
 
     def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
-        self._connect = connect
-        self._where = where
-        self.dialect = Dialect(MySQLDialect_pymysql(paramstyle="pyformat"), literal_list, table_names)
+        compiler = MySQLDialect_pymysql(paramstyle="pyformat")
+        super().__init__(connect, where, Dialect(compiler, literal_list, table_names))
         self._status = table_names.apply(_STATUS)
 
-    @property
-    def where(self) -> str:
-        return self._where
-
-    def connect(self, timeout: float) -> Any:
-        with time_limit(timeout):
-            return self._set_up(seconds_left(timeout))
-
-    def _set_up(self, timeout: float) -> Any:
-        try:
-            connection = self._connect(timeout)
-        except (pymysql.Error, OSError) as error:
-            raise mysql_errors.unreachable(error, self._where) from error
-        try:
-            _check(connection, self._where)
-            connection.autocommit(True)
-            say(connection.cursor(), *_SET_UP)
-        except BaseException as error:
-            self.end(connection)
-            if isinstance(error, pymysql.Error):
-                raise mysql_errors.unreachable(error, self._where) from error
-            raise
-        return connection
+    def prepare(self, connection: Any) -> None:
+        _check(connection, self.where)
+        connection.autocommit(True)
+        say(connection.cursor(), *_SET_UP)
 
     def is_alive(self, connection: Any) -> bool:
         if not connection.open or connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
             return False
-        # An idle server sends nothing but the end of the connection.
-        poll = select.poll()
-        poll.register(connection._sock, select.POLLIN)
-        return not poll.poll(0)
+        return not has_input(connection._sock)
 
     def end(self, connection: Any) -> None:
         with contextlib.suppress(pymysql.Error, OSError):
@@ -129,11 +99,6 @@ class MysqlDriver(Driver):
         assert isinstance(transaction, MysqlTransaction)
         transaction.commit()
 
-    @property
-    def user_connections(self) -> Sequence[UserConnection]:
-        others = (MysqlclientConnection, AdaptedAsyncConnection)
-        return [self, *(kind(self.dialect, self.explain) for kind in others)]
-
     def takes(self, connection: Any) -> bool:
         return isinstance(connection, pymysql.connections.Connection)
 
@@ -147,20 +112,13 @@ class MysqlDriver(Driver):
     def notify(self, cursor: Any, channel: str) -> None:
         """Waiters in other processes poll."""
 
-    def explain(self, error: Exception) -> BoardUnavailable:
-        return mysql_errors.explain(error, self._where)
-
-    def explain_commit(self, error: Exception) -> BoardUnavailable:
-        return mysql_errors.explain_commit(error, self._where)
-
     def read_version(self, connection: Any) -> str | None:
         try:
-            row = StepwiseTransaction(connection.cursor(), self.dialect, 0, 0.0).row(admin_statements.READ_VERSION)
+            return read_version(connection.cursor(), self.dialect)
         except pymysql.ProgrammingError as error:
-            if mysql_errors.code_of(error) == _NO_TABLE:
+            if code_of(error) == _NO_TABLE:
                 return None
             raise
-        return None if row is None else str(row[0])
 
     def upgrade(self, connection: Any) -> None:
         """Every statement commits by itself. An upgrade that broke off is repeated as a whole; the version is last."""
@@ -169,16 +127,12 @@ class MysqlDriver(Driver):
         lock = f"jobboard_{self.dialect.table_names.fingerprint}_{cursor.fetchone()[0]}"[:64]
         cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, UPGRADE_TIMEOUT))
         if cursor.fetchone() != (1,):
-            raise BoardUnavailable(f"{self._where} is being upgraded by another process for more than a minute")
+            raise BoardUnavailable(f"{self.where} is being upgraded by another process for more than a minute")
         try:
             found = found_version(self, self.read_version(connection))
             for statement in statements_of_mysql(found, self.dialect, is_mariadb(connection)):
                 _make(cursor, statement)
-            transaction = StepwiseTransaction(cursor, self.dialect, 0, 0.0)
-            transaction.run(
-                admin_statements.CHANGE_VERSION if found else admin_statements.WRITE_VERSION,
-                version=str(schema.VERSION),
-            )
+            write_version(cursor, self.dialect, found)
         finally:
             with contextlib.suppress(pymysql.Error):
                 cursor.execute("SELECT RELEASE_LOCK(%s)", (lock,))
@@ -191,7 +145,7 @@ def _make(cursor: Any, statement: str) -> None:
     try:
         cursor.execute(statement)
     except pymysql.Error as error:
-        if mysql_errors.code_of(error) not in (_TABLE_EXISTS, _INDEX_EXISTS):
+        if code_of(error) not in (_TABLE_EXISTS, _INDEX_EXISTS):
             raise
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jobboard.backends.sql.retries import TransactionUndone
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.backends.sql.server_errors import ServerErrors
 
 NO_NULL, DUPLICATE, LOCK_TIMEOUT = 1048, 1062, 1205
 UNKNOWN_PREPARED, TOO_MANY_PREPARED = 1243, 1461
@@ -40,38 +39,25 @@ _BY_CODE = {
 }
 
 
-def explain(error: Exception, where: str) -> BoardUnavailable:
-    """Return our error for one of a transaction that was not committed."""
-    if code_of(error) in _RETRYABLE | _CUT:
-        return TransactionUndone(_explanation(error, where), is_silent=_is_silent(error))
-    return BoardUnavailable(_explanation(error, where))
+class MysqlErrors(ServerErrors):
+    server = "MySQL"
 
+    def is_retryable(self, error: Exception) -> bool:
+        return code_of(error) in _RETRYABLE
 
-def explain_commit(error: Exception, where: str) -> BoardUnavailable:
-    """Return our error for one of a commit; a server that said why has undone it, unless it was ending."""
-    if code_of(error) in _CUT:
-        return ReplyLost(_explanation(error, where))
-    return explain(error, where)
+    def is_cut(self, error: Exception) -> bool:
+        return code_of(error) in _CUT
 
+    def is_silent(self, error: Exception) -> bool:
+        return self.is_cut(error) and isinstance(error.__context__, TimeoutError)
 
-def unreachable(error: Exception, where: str) -> BoardUnavailable:
-    return BoardUnavailable(_explanation(error, where, "can't be reached"))
+    def explanation(self, error: Exception) -> str | None:
+        return _BY_CODE.get(code_of(error) or 0)
+
+    def words(self, error: Exception) -> str:
+        return str(error.args[1] if len(error.args) > 1 else error) or "the connection is closed"
 
 
 def code_of(error: BaseException | None) -> int | None:
     code = error.args[0] if error is not None and error.args else None
     return code if isinstance(code, int) else None
-
-
-def _is_silent(error: Exception) -> bool:
-    """Whether PyMySQL has cut the connection itself, because nothing came over it in time."""
-    return code_of(error) in _CUT and isinstance(error.__context__, TimeoutError)
-
-
-def _explanation(error: Exception, where: str, otherwise: str = "failed") -> str:
-    if _is_silent(error):
-        return f"{where} did not reply in time; is it overloaded, or the line cut?"
-    said = str(error.args[1] if len(error.args) > 1 else error) or "the connection is closed"
-    code = code_of(error)
-    explanation = _BY_CODE.get(code or 0)
-    return f"{where} {explanation} (MySQL: {said})" if explanation else f"{where} {otherwise}: {said}"

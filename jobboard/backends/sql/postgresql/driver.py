@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import select
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg
@@ -14,13 +13,13 @@ from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from jobboard.backends.sql import admin_statements, schema
+from jobboard.backends.sql import schema
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
-from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.migration import found_version, statements_to_upgrade
-from jobboard.backends.sql.postgresql import errors as postgresql_errors
+from jobboard.backends.sql.driver import Driver, has_input
+from jobboard.backends.sql.migration import found_version, read_version, statements_to_upgrade, write_version
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
+from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
@@ -31,8 +30,8 @@ from jobboard.backends.sql.postgresql.user_connections import (
 )
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
-from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection
-from jobboard.backends.timelimit import seconds_left, time_limit
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
+from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
 
 Connect = Callable[[float], psycopg.Connection[Any]]
@@ -72,60 +71,31 @@ class _Text(StrDumperUnknown):
 
 
 class PostgresqlDriver(Driver):
-    """
-    :param connect: makes a connection within so many seconds; raises psycopg's errors.
-    :param where: the server and the database, for messages.
-    """
-
     name = "psycopg"
     error = psycopg.Error
+    errors = PostgresqlErrors
     transaction = Transaction
     has_channels = True
+    other_connections = (Psycopg2Connection, AdaptedPsycopgConnection, AdaptedAsyncpgConnection)
 
     def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
-        self._connect = connect
-        self._where = where
-        self.dialect = Dialect(PGDialect_psycopg(), list, table_names)  # type: ignore[no-untyped-call]
+        compiler = PGDialect_psycopg()  # type: ignore[no-untyped-call]
+        super().__init__(connect, where, Dialect(compiler, list, table_names))
         self._status = table_names.apply(_STATUS)
         self._statements: defaultdict[psycopg.Connection[Any], dict[str, PreparedStatement]] = defaultdict(dict)
 
-    @property
-    def where(self) -> str:
-        return self._where
-
-    def connect(self, timeout: float) -> psycopg.Connection[Any]:
-        with time_limit(timeout):
-            return self._set_up(seconds_left(timeout))
-
-    def _set_up(self, timeout: float) -> psycopg.Connection[Any]:
-        try:
-            connection = self._connect(timeout)
-        except psycopg.Error as error:
-            raise postgresql_errors.unreachable(error, self._where) from error
-        try:
-            self._check(connection)
-            connection.autocommit = True
-            connection.adapters.register_dumper(str, _Text)
-            connection.execute(_SET_UP)
-        except BaseException as error:
-            self.end(connection)
-            if isinstance(error, psycopg.Error):
-                raise postgresql_errors.unreachable(error, self._where) from error
-            raise
-        return connection
-
-    def _check(self, connection: psycopg.Connection[Any]) -> None:
+    def prepare(self, connection: psycopg.Connection[Any]) -> None:
         version = connection.info.server_version
         if version < MIN_VERSION:
-            raise BoardUnavailable(f"{self._where} is PostgreSQL {version // 10000}; jobboard needs 12 or later")
+            raise BoardUnavailable(f"{self.where} is PostgreSQL {version // 10000}; jobboard needs 12 or later")
+        connection.autocommit = True
+        connection.adapters.register_dumper(str, _Text)
+        connection.execute(_SET_UP)
 
     def is_alive(self, connection: psycopg.Connection[Any]) -> bool:
         if connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
             return False
-        # An idle server sends nothing but the end of the connection.
-        poll = select.poll()
-        poll.register(connection.pgconn.socket, select.POLLIN)
-        if not poll.poll(0):
+        if not has_input(connection.pgconn.socket):
             return True
         try:
             connection.pgconn.consume_input()
@@ -162,11 +132,6 @@ class PostgresqlDriver(Driver):
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         cursor.execute("COMMIT")
 
-    @property
-    def user_connections(self) -> Sequence[UserConnection]:
-        others = (Psycopg2Connection, AdaptedPsycopgConnection, AdaptedAsyncpgConnection)
-        return [self, *(kind(self.dialect, self.explain) for kind in others)]
-
     def takes(self, connection: Any) -> bool:
         return isinstance(connection, psycopg.Connection)
 
@@ -184,19 +149,12 @@ class PostgresqlDriver(Driver):
     def notify_at_once(self, connection: psycopg.Connection[Any], channel: str) -> None:
         self.rows(connection, f"NOTIFY {channel}", {})
 
-    def explain(self, error: Exception) -> BoardUnavailable:
-        return postgresql_errors.explain(error, self._where)
-
-    def explain_commit(self, error: Exception) -> BoardUnavailable:
-        return postgresql_errors.explain_commit(error, self._where)
-
     def read_version(self, connection: psycopg.Connection[Any]) -> str | None:
         table_names, cursor = self.dialect.table_names, connection.cursor()
         cursor.execute("SELECT to_regclass(%s)", [table_names.table("meta")])
         if cursor.fetchone() == (None,):
             return None
-        row = Transaction(cursor, self.dialect, 0, 0.0).row(admin_statements.READ_VERSION)
-        return None if row is None else str(row[0])
+        return read_version(cursor, self.dialect)
 
     def upgrade(self, connection: psycopg.Connection[Any]) -> None:
         table_names = self.dialect.table_names
@@ -211,11 +169,7 @@ class PostgresqlDriver(Driver):
                 cursor.execute(statement.encode())
             for index in _FILLED_BY_A_THIRD:
                 cursor.execute(f"ALTER INDEX {table_names.table(index)} SET (fillfactor = 30)")
-            transaction = Transaction(cursor, self.dialect, 0, 0.0)
-            transaction.run(
-                admin_statements.CHANGE_VERSION if found else admin_statements.WRITE_VERSION,
-                version=str(schema.VERSION),
-            )
+            write_version(cursor, self.dialect, found)
 
     def change_poller(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangePoller:
         return PostgresqlChangePoller(connection, self.dialect, channel, event_channel, self.explain)

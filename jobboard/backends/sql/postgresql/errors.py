@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from jobboard.backends.sql.retries import TransactionUndone
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.backends.sql.server_errors import ServerErrors
 
 #: Deadlocks, serialization failures, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {"40P01", "40001", "23505"}
@@ -34,47 +33,31 @@ _BY_CODE = {
 }
 
 
-def explain(error: Exception, where: str) -> BoardUnavailable:
-    """Return our error for one of a transaction that was not committed."""
-    if _code(error) in _RETRYABLE or _is_cut(error):
-        return TransactionUndone(_explanation(error, where), is_silent=_is_silent(error))
-    return BoardUnavailable(_explanation(error, where))
+class PostgresqlErrors(ServerErrors):
+    server = "PostgreSQL"
 
+    def is_retryable(self, error: Exception) -> bool:
+        return _code(error) in _RETRYABLE
 
-def explain_commit(error: Exception, where: str) -> BoardUnavailable:
-    """Return our error for one of a commit; a server that said why has undone it, unless it was ending."""
-    if _is_cut(error):
-        return ReplyLost(_explanation(error, where))
-    return explain(error, where)
+    def is_cut(self, error: Exception) -> bool:
+        if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return False
+        return error.sqlstate is None or error.sqlstate in _ENDED
 
+    def is_silent(self, error: Exception) -> bool:
+        # The class is psycopg's own, and may change; then it is taken for a cut.
+        return type(error).__name__ == "_WaitTimeout"
 
-def unreachable(error: Exception, where: str) -> BoardUnavailable:
-    # Of a connection that was not made, libpq hands on no code, only what the server said; in English unless told else.
-    refused = any(mark in str(error) for mark in _REFUSALS)
-    return BoardUnavailable(_explanation(error, where, _REFUSED if refused else "can't be reached"))
+    def explanation(self, error: Exception) -> str | None:
+        code = _code(error)
+        return next((explanation for mark, explanation in _BY_CODE.items() if code.startswith(mark)), None)
 
+    def words(self, error: Exception) -> str:
+        return " ".join(str(error).split()) or type(error).__name__
 
-def _is_cut(error: Exception) -> bool:
-    """Whether the connection is gone, and with it the answer."""
-    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return False
-    return error.sqlstate is None or error.sqlstate in _ENDED
-
-
-def _is_silent(error: Exception) -> bool:
-    # The class is psycopg's own, and may change; then it is taken for a cut.
-    return type(error).__name__ == "_WaitTimeout"
-
-
-def _explanation(error: Exception, where: str, otherwise: str = "failed") -> str:
-    if _is_silent(error):
-        return f"{where} did not reply in time; is it overloaded, or the line cut?"
-    said = " ".join(str(error).split()) or type(error).__name__
-    code = _code(error)
-    for mark, explanation in _BY_CODE.items():
-        if code.startswith(mark):
-            return f"{where} {explanation} (PostgreSQL: {said})"
-    return f"{where} {otherwise}: {said}"
+    def refusal(self, error: Exception) -> str | None:
+        # libpq hands on no code, only what the server said; in English unless told else.
+        return _REFUSED if any(mark in str(error) for mark in _REFUSALS) else None
 
 
 def _code(error: Exception) -> str:

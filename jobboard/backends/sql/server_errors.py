@@ -1,0 +1,69 @@
+"""A server's errors as ours, in words that say what to do."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+from jobboard.backends.sql.retries import TransactionUndone
+from jobboard.errors import BoardUnavailable, ReplyLost
+
+
+class ServerErrors(abc.ABC):
+    """
+    :param where: the server and the database, for messages.
+    """
+
+    #: The kind of server, for messages.
+    server: ClassVar[str]
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def explain(self, error: Exception) -> BoardUnavailable:
+        """Return our error for one of a transaction that was not committed; TransactionUndone if it may run again."""
+        if self.is_retryable(error) or self.is_cut(error):
+            return TransactionUndone(self._sentence(error), is_silent=self.is_silent(error))
+        return BoardUnavailable(self._sentence(error))
+
+    def explain_commit(self, error: Exception) -> BoardUnavailable:
+        """Return our error for one of a commit; a server that said why has undone it, unless it was ending."""
+        if self.is_cut(error):
+            return ReplyLost(self._sentence(error))
+        return self.explain(error)
+
+    def unreachable(self, error: Exception) -> BoardUnavailable:
+        """Return our error for one of a connection that was not made."""
+        return BoardUnavailable(self._sentence(error, self.refusal(error) or "can't be reached"))
+
+    def _sentence(self, error: Exception, otherwise: str = "failed") -> str:
+        if self.is_silent(error):
+            return f"{self._where} did not reply in time; is it overloaded, or the line cut?"
+        explanation, said = self.explanation(error), self.words(error)
+        if explanation is None:
+            return f"{self._where} {otherwise}: {said}"
+        return f"{self._where} {explanation} ({self.server}: {said})"
+
+    @abc.abstractmethod
+    def is_retryable(self, error: Exception) -> bool:
+        """Whether others have undone the transaction: a deadlock, or a key that somebody else inserted meanwhile."""
+
+    @abc.abstractmethod
+    def is_cut(self, error: Exception) -> bool:
+        """Whether the connection is gone, and with it the answer."""
+
+    @abc.abstractmethod
+    def is_silent(self, error: Exception) -> bool:
+        """Whether the driver has cut the connection itself, because nothing came over it in time."""
+
+    @abc.abstractmethod
+    def explanation(self, error: Exception) -> str | None:
+        """Return what to do, by the error's code; None if there is nothing for it."""
+
+    @abc.abstractmethod
+    def words(self, error: Exception) -> str:
+        """Return what the server said."""
+
+    def refusal(self, error: Exception) -> str | None:
+        """Return what to do if the server refused the connection, and the error has no code; None if it did not."""
+        return None
