@@ -326,23 +326,27 @@ def test_what_nobody_waits_for_keeps_no_job_from_being_claimed_ahead(
 def test_a_connection_that_died_in_silence_is_opened_again(
     behind: RedisHarness, proxy: Proxy, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wake_ups, "_CHECK_AFTER", -1.0)
-    monkeypatch.setattr(wake_ups, "_CHECK_TIMEOUT", 0.0)
     backend = behind.backend(behind.fresh_name())
     assert isinstance(backend, RedisBackend)
     backend.open(5.0)
     waiter, board = armed_waiter(backend), harness.board(backend.board)
-    proxy.matters = lambda request: b"PING" in request
-    proxy.cut("both")
-    # The server is asked, and says nothing.
-    waiter.wait(0.2)
-    eventually(lambda: not proxy.armed)
+    assert proxy.mute(_subscribes) == 1
+    monkeypatch.setattr(wake_ups, "_CHECK_AFTER", -1.0)
+    monkeypatch.setattr(wake_ups, "_CHECK_TIMEOUT", 0.0)
+    assert (waiter.claimed()[0], waiter.ready_in()) == ([], None)
+    # The server has sent a message, which does not come.
+    waiter.wait(60)
     assert (waiter.claimed()[0], waiter.ready_in()) == ([], None)
     job = board.post("step")
     waiter.wait(60)
     assert [row.uuid for row in waiter.claimed()[0]] == [job.uuid]
+    assert proxy.mute(_subscribes) == 2
     waiter.close()
     backend.close()
+
+
+def _subscribes(sent: bytes) -> bool:
+    return b"SSUBSCRIBE" in sent
 
 
 def test_a_batch_is_left_to_whoever_waits(server: RedisServer, harness: RedisHarness) -> None:

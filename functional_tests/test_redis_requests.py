@@ -15,9 +15,10 @@ from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import At, Conductor, Handlers, JobBoard, JobState, LogBook, Posting, Schedule, fetch
+from jobboard import At, Conductor, Entity, Handlers, JobBoard, JobState, LogBook, Posting, Schedule, fetch
 from jobboard.backends.redis import waiting
-from jobboard.board import client_of
+from jobboard.board import client_of, register
+from jobboard.quiet import QUIET_BOOK, quiet_ones, set_quiet
 from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
 
@@ -238,6 +239,20 @@ def test_an_idle_conductor_claims_only_what_it_has_seen(
         assert ran.wait(10)
     finally:
         conductor.stop()
+
+
+def test_a_registration_is_one_script_and_a_second_one_only_while_there_are_orders(
+    server: RedisServer, board: JobBoard
+) -> None:
+    def register_and_obey() -> None:
+        if register(board, Entity("conductor", "worker"), QUIET_BOOK):
+            told.append(quiet_ones(board))
+
+    told: list[frozenset[str]] = []
+    assert Requests(server).of(register_and_obey) == ONE
+    set_quiet(board, ["worker"], True)
+    assert Requests(server).of(register_and_obey) == {"evalsha": 2}
+    assert told == [{"worker"}]
 
 
 def _scripts(client: redis.Redis) -> int:

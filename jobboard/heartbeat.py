@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, register
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.validation import MAX_TEXT
@@ -33,7 +33,9 @@ class Heartbeat:
     :param kind: what it is, such as ``"conductor"``.
     :param metadata: returns what operators see of it.
     :param interval: seconds between two registrations.
-    :param then: is called after each that succeeds, from the same thread; it may ask the store.
+    :param orders: the uuid of the logbook with what operators tell it.
+    :param then: is called after each that succeeds, from the same thread, with whether the board may have that logbook;
+        it may ask the store.
     """
 
     def __init__(
@@ -43,13 +45,15 @@ class Heartbeat:
         who: str,
         metadata: Callable[[], dict[str, Any]],
         interval: float,
-        then: Callable[[], object] = lambda: None,
+        orders: str | None = None,
+        then: Callable[[bool], object] = lambda _has_orders: None,
     ) -> None:
         self._board = board
         self._kind = kind
         self._who = who
         self._metadata = metadata
         self._interval = interval
+        self._orders = orders
         self._then = then
         self._due_at = 0.0
 
@@ -63,8 +67,7 @@ class Heartbeat:
             return
         self._due_at = now + self._interval
         try:
-            self._board.register_entity(self._entity())
-            self._then()
+            self._then(register(self._board, self._entity(), self._orders))
         except BoardUnavailable as error:
             logger.debug("%s %s can't register, or read what it is to do: %s", self._kind, self._who, error)
 

@@ -1,4 +1,4 @@
-"""Which conductors are to claim no more: a book on the board that each of them reads when it registers."""
+"""Which conductors are to claim no more: a book on the board that each of them looks for when it registers."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 -- Tell when the next job can be claimed. If there is none now, arm the waiter; whatever changes the answer wakes it.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most, and with what
---       claim request, as in claim_next.lua, or nil]
+-- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most, with what
+--       claim request, as in claim_next.lua, or nil, and whether to send an empty message if it is armed]
 -- Returns: MORE (call again), or OK; the microseconds until a job may be claimable (0 is now, -1 unknown); and the
 --       claim id with which the waiter was armed until now, or false
 -- A repeat arms the same waiter again.
@@ -22,6 +22,7 @@ if expire_and_promote('100') then
   return {'MORE'}
 end
 rescue_claims()
+forget_gone()
 
 local request = cmsgpack.unpack(ARGV[1])
 local names = request[1]

@@ -23,6 +23,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._armed: list[Cut | None] = []
         self._sockets: set[socket.socket] = set()
+        self._pairs: list[_Pair] = []
         self._heard = threading.Event()
         self._heard.set()
         #: How many connections were broken.
@@ -60,6 +61,13 @@ class Proxy:
 
     def speak(self) -> None:
         self._heard.set()
+
+    def mute(self, those: Callable[[bytes], bool]) -> int:
+        """Let nothing more through to the clients on the connections of today that have sent this; return how many."""
+        muted = [pair for pair in list(self._pairs) if those(pair.sent)]
+        for pair in muted:
+            pair.is_muted = True
+        return len(muted)
 
     def shut(self) -> None:
         """Break every connection, and let no new one come about until :meth:`open_again`."""
@@ -104,7 +112,9 @@ class Proxy:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._sockets |= {client, server}
-            _Pair(self, client, server).start()
+            pair = _Pair(self, client, server)
+            self._pairs.append(pair)
+            pair.start()
 
     def next_cut(self) -> Cut | None:
         with self._lock:
@@ -129,6 +139,9 @@ class _Pair:
         self._client = client
         self._server = server
         self._drops_reply = False
+        #: What the client has sent first.
+        self.sent = b""
+        self.is_muted = False
         self._ended = threading.Semaphore(0)
 
     def start(self) -> None:
@@ -138,6 +151,7 @@ class _Pair:
     def _requests(self) -> None:
         try:
             while data := self._client.recv(1 << 16):
+                self.sent += data if len(self.sent) < 1 << 12 else b""
                 cut = self._proxy.next_cut() if not self._drops_reply and self._proxy.matters(data) else None
                 if cut == "request":
                     self._proxy.cuts += 1
@@ -155,6 +169,8 @@ class _Pair:
         try:
             while data := self._server.recv(1 << 16):
                 self._proxy.wait_until_heard()
+                if self.is_muted:
+                    continue
                 if self._drops_reply:
                     self._proxy.cuts += 1
                     break

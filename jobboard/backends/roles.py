@@ -56,8 +56,11 @@ class EntityStore(abc.ABC):
     """The participants of a board."""
 
     @abc.abstractmethod
-    def put(self, entity: EntityRow) -> None:
-        """Write a participant down as seen now; idempotent."""
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
+        """Write a participant down as seen now; idempotent.
+
+        Return whether the board may have the logbook ``orders``: False if the same request tells that it has not.
+        """
 
     @abc.abstractmethod
     def remove(self, kind: str, name: str) -> None:

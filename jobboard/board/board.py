@@ -17,6 +17,7 @@ from jobboard.board.operating import Operating
 from jobboard.board.producing import Producing
 from jobboard.board.watching import Watching
 from jobboard.client import BackendClient
+from jobboard.entity import Entity
 from jobboard.job import Job
 from jobboard.validation import check_expiry, check_number, check_text
 
@@ -136,6 +137,11 @@ def client_of(board: JobBoard) -> BackendClient:
 def handles_of(board: JobBoard) -> JobHandles:
     """Return what makes handles of a board's rows, likewise."""
     return board._handles
+
+
+def register(board: JobBoard, entity: Entity, orders: str | None) -> bool:
+    """Register an entity, likewise; return whether the board may have the logbook ``orders``."""
+    return board._register(entity, orders)
 
 
 def claims_for(

@@ -158,12 +158,15 @@ class Operating:
 
         :raises InvalidPosting: the metadata can't be stored.
         """
+        self._register(entity, None)
+
+    def _register(self, entity: Entity, orders: str | None) -> bool:
+        """Return False if the store knows already that there is no logbook ``orders``."""
         if not isinstance(entity, Entity):
             raise TypeError(f"entity must be an Entity, not {type(entity).__name__}")
         body = self._client.encode("metadata", entity.metadata)
-        self._client.call(
-            self._backend.entities.put, EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER))
-        )
+        row = EntityRow(entity.kind, entity.name, body, min(entity.ttl, _FOR_EVER))
+        return self._client.call(self._backend.entities.put, row, orders)
 
     def remove_entity(self, entity: Entity) -> None:
         """Remove a participant that stopped in good order. Idempotent."""

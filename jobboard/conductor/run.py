@@ -27,7 +27,7 @@ from jobboard.conductor.slots import Slots, StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job
-from jobboard.quiet import quiet_ones
+from jobboard.quiet import QUIET_BOOK, quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
 _STOP_TIMEOUT = 10.0
@@ -80,7 +80,7 @@ class ConductorRun:
             who, self._slots, self._executor, options.max_stuck, options.grace, self._stuck_changed
         )
         interval = max(1.0, interval_for(expiry))
-        self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, interval, self._obey)
+        self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, interval, QUIET_BOOK, self._obey)
         self._renewer = LeaseRenewer(
             board,
             who,
@@ -228,9 +228,9 @@ class ConductorRun:
         refused = self._stuck.refused
         return self._all_names - refused if refused else self._all_names
 
-    def _obey(self) -> None:
+    def _obey(self, has_orders: bool) -> None:
         """Be quiet, or no longer, as operators say."""
-        quiet = self._who in quiet_ones(self._board)
+        quiet = has_orders and self._who in quiet_ones(self._board)
         if quiet == self._quiet:
             return
         self._quiet = quiet

@@ -33,6 +33,11 @@ local function disarm(id)
   return asked
 end
 
+-- The channel of a waiter, or that of its client.
+local function channel_of(id)
+  return key('wake', string.match(id, '^[^/]*'))
+end
+
 -- Disarm the next one that waits for a name, and return its id, its channel, its names and its claim request.
 local function next_waiter(name)
   for _, wanted in ipairs({name, ''}) do
@@ -43,7 +48,7 @@ local function next_waiter(name)
       end
       local names, asked = armed_with(id)
       forget(id, names or {wanted})
-      local channel = key('wake', string.match(id, '^[^/]*'))
+      local channel = channel_of(id)
       if redis.call('PUBSUB', 'SHARDNUMSUB', channel)[2] > 0 then
         return {id = id, channel = channel, names = names or {}, asked = asked}
       end

@@ -21,9 +21,10 @@ class Participants(EntityStore):
         self._connection = connection
         self._keys = connection.keys
 
-    def put(self, entity: EntityRow) -> None:
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
         value = pack([entity.kind, entity.name, entity.body, entity.ttl, self._connection.now()])
         self._connection.send(Txn(then=[put(self._keys.entity(entity.kind, entity.name), value)]))
+        return True
 
     def remove(self, kind: str, name: str) -> None:
         self._connection.send(Txn(then=[delete(self._keys.entity(kind, name))]))

@@ -15,10 +15,11 @@ class Entities(EntityStore):
     def __init__(self, client: MemoryClient) -> None:
         self._store, self._lock, self._begin = client.store, client.lock, client.begin
 
-    def put(self, entity: EntityRow) -> None:
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
         with self._lock:
             now = self._begin()
             self._store.entities[entity.kind, entity.name] = replace(entity, last_seen=now)
+            return orders in self._store.books
 
     def remove(self, kind: str, name: str) -> None:
         with self._lock:

@@ -14,8 +14,9 @@ class Entities(EntityStore):
     def __init__(self, client: RedisClient) -> None:
         self._client = client
 
-    def put(self, entity: EntityRow) -> None:
-        self._client.change("put_entity", f"{entity.kind}\n{entity.name}", micros(entity.ttl), entity.body)
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
+        who = f"{entity.kind}\n{entity.name}"
+        return bool(self._client.change("put_entity", who, micros(entity.ttl), entity.body, orders or "")[1])
 
     def remove(self, kind: str, name: str) -> None:
         self._client.change("remove_entity", f"{kind}\n{name}")

@@ -83,14 +83,21 @@ class Waiters:
     # -- for the waiters -------------------------------------------------------------------------------------------
 
     def ready_in(
-        self, names: frozenset[str] | None, id: str | None = None, claim: ClaimRequest | None = None
+        self,
+        names: frozenset[str] | None,
+        id: str | None = None,
+        claim: ClaimRequest | None = None,
+        message: bool = False,
     ) -> tuple[float | None, str | None]:
         """Return the seconds until a job may be ready; with an id, arm that waiter if none is ready now.
 
         Then return also the claim id with which it was armed before, if nothing was claimed under that.
+
+        :param message: whether a waiter that is armed gets an empty message.
         """
         wanted = None if names is None else list(names)
-        request = pack([wanted, id, micros(MAX_SLEEP), None if claim is None else claim_parts(claim, 1, names)])
+        asked = None if claim is None else claim_parts(claim, 1, names)
+        request = pack([wanted, id, micros(MAX_SLEEP), asked, message])
         _, moment, withdrawn = self._client.call_until_current("ready_in", request)
         return None if moment < 0 else moment / 1e6, _id_of(withdrawn)
 
@@ -193,12 +200,15 @@ class RedisWaiter(ConditionWaiter):
         self._subscribe()
         self._begin_to_look()
         self._is_armed = True
-        due = self._arm()
+        wants_message = self._wake_ups is not None and self._wake_ups.wants_message
+        due = self._arm(wants_message)
         if due is not None:
             self._expect(self._clock() + due)
             if due <= 0:
                 # The server arms no waiter that has a job to claim.
                 self._is_armed = False
+        if self._wake_ups is not None and wants_message and self._is_armed:
+            self._wake_ups.expect_message()
         if self._claimed:
             # It may have come before the moment was forgotten.
             self.notify()
@@ -210,14 +220,14 @@ class RedisWaiter(ConditionWaiter):
         else:
             self._wake_ups.open()
 
-    def _arm(self) -> float | None:
+    def _arm(self, message: bool) -> float | None:
         if self._owner is None:
-            return self._waiters.ready_in(self._names, self.id)[0]
+            return self._waiters.ready_in(self._names, self.id, message=message)[0]
         who, expiry = self._owner
         claim = ClaimRequest(who, uuids.uuid4().hex, expiry)
         with self._changed:
             self._asked[claim.claim_id] = time.monotonic()
-        due, withdrawn = self._waiters.ready_in(self._names, self.id, claim)
+        due, withdrawn = self._waiters.ready_in(self._names, self.id, claim, message)
         if due is not None and due < MAX_SLEEP:
             # The server keeps no claim request of a waiter that wakes so soon.
             self._asked.pop(claim.claim_id, None)

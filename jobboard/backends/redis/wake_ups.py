@@ -16,7 +16,7 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.redis")
 
-#: After so many seconds without a message the server is asked whether it is there, and how long it may then be silent.
+#: After so many seconds without a message the server is asked for one, and how long it may then be silent.
 _CHECK_AFTER, _CHECK_TIMEOUT = 14.0, 4.0
 #: Seconds before a connection is opened again that lived no longer than this: some are closed as soon as they are open.
 _OPEN_PAUSE = 0.1
@@ -99,34 +99,40 @@ class WakeUps(threading.Condition):
         if message is None:
             return False
         match message:
+            case [b"smessage", _, b""]:
+                # What was asked for.
+                pass
             case [b"smessage", _, data]:
                 self.release()
                 try:
                     self._hear(data)
                 finally:
                     self.acquire()
-            case [b"pong", *_]:
-                pass
             case _:
                 # It broke, or the server has ended the subscription since the board has moved to another node.
                 self.close()
                 self._missed()
         return True
 
-    def _receive(self, connection: Connection, timeout: float) -> list[bytes] | None:
-        """Return the next message, or None; ask now and then whether the server is there.
+    @property
+    def wants_message(self) -> bool:
+        """Whether the waiter is to ask for an empty message with its next look: so a silent connection is known."""
+        return self._asked_at is None and time.monotonic() - self._heard_at > _CHECK_AFTER
 
-        :raises exceptions.TimeoutError: it does not answer.
+    def expect_message(self) -> None:
+        """Learn that the server has sent one."""
+        self._asked_at = time.monotonic()
+
+    def _receive(self, connection: Connection, timeout: float) -> list[bytes] | None:
+        """Return the next message, or None.
+
+        :raises exceptions.TimeoutError: what the server has sent does not come.
         """
-        now = time.monotonic()
-        if self._asked_at is None and now - self._heard_at > _CHECK_AFTER:
-            self._asked_at = now
-            connection.send_command("PING", check_health=False)
         message = receive(connection, timeout)
         if message is not None:
             self._heard_at, self._asked_at = time.monotonic(), None
         elif self._asked_at is not None and time.monotonic() - self._asked_at > _CHECK_TIMEOUT:
-            raise exceptions.TimeoutError("no answer to a PING")
+            raise exceptions.TimeoutError("a message did not come")
         return message
 
     def notify(self, n: int = 1) -> None:

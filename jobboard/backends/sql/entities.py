@@ -14,13 +14,14 @@ class Entities(EntityStore):
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def put(self, entity: EntityRow) -> None:
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
         with self._transactions.write() as transaction:
             transaction.run(
                 admin_statements.PUT_ENTITY, kind=entity.kind, name=entity.name, body=entity.body, ttl=entity.ttl
             )
             # A heartbeat; nobody waits for it.
             transaction.changed = False
+        return True
 
     def remove(self, kind: str, name: str) -> None:
         with self._transactions.write() as transaction:

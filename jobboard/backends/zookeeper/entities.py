@@ -28,7 +28,7 @@ class Entities(EntityStore):
     def __init__(self, connection: Connection, layout: Layout, clock: Clock, sessions: Sessions) -> None:
         self._connection, self._layout, self._clock, self._sessions = connection, layout, clock, sessions
 
-    def put(self, entity: EntityRow) -> None:
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
         data = pack([entity.kind, entity.name, entity.body, entity.ttl, self._sessions.mine()])
         sent_at = time.monotonic()
         try:
@@ -37,6 +37,7 @@ class Entities(EntityStore):
             raise from_kazoo(self._connection.where, error) from None
         if stat is not None:
             self._clock.learn(stat.mtime, sent_at, time.monotonic())
+        return True
 
     def _set_or_create(self, path: str, data: bytes) -> Any:
         try:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, register
 from jobboard.entity import Entity
 from jobboard.errors import InvalidPosting
+from jobboard.logbook import LogBook
 from jobboard.testing.contract.case import SHORT, Case
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
@@ -65,6 +66,14 @@ class EntityCases(Case):
         client.register_entity(Entity("conductor", "a"))
         client.close()
         assert [entity.name for entity in board.entities()] == ["a"]
+
+    def test_a_registration_tells_of_the_logbook_with_its_orders(self, board: JobBoard, other: JobBoard) -> None:
+        entity, orders = Entity("conductor", "a", ttl=600), LogBook("orders")
+        # A store that does not look says that there may be one.
+        register(board, entity, orders.uuid)
+        other.save_book(orders)
+        assert register(board, entity, orders.uuid)
+        assert [found.alive for found in board.entities()] == [True]
 
     def test_metadata_that_cannot_be_stored_registers_nothing(self, board: JobBoard) -> None:
         with pytest.raises(InvalidPosting, match=r"metadata\.call"):
