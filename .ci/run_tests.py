@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-o", "cache_dir=.pytest_cache"]
-#: Where pytest notes down what failed.
-FAILED = Path(".pytest_cache/v/cache/lastfailed")
 MAX_FAILED = 3
 #: One failure in these is a promise broken.
 FINAL = (
@@ -26,9 +24,11 @@ FINAL = (
 
 def run(*arguments: str) -> tuple[int, list[str]]:
     """Return the status of pytest, and which tests failed."""
-    FAILED.unlink(missing_ok=True)
-    status = subprocess.call([*PYTEST, *arguments])
-    return status, sorted(json.loads(FAILED.read_text())) if FAILED.exists() else []
+    # Of its own: other environments run tests at the same time.
+    with tempfile.TemporaryDirectory() as cache:
+        status = subprocess.call([sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments])
+        failed = Path(cache, "v/cache/lastfailed")
+        return status, sorted(json.loads(failed.read_text())) if failed.exists() else []
 
 
 def is_final(failed: list[str]) -> bool:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,22 @@ pytest_plugins = ("jobboard.testing.counting",)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 Start = Callable[..., subprocess.Popen[str]]
+
+#: The suites that take longest for their number of tests, since they wait and start processes. They begin first, so
+#: that at the end no worker is left alone with one of them.
+LONGEST = (
+    "test_histories", "test_command_line_everywhere", "test_conductor_processes", "test_conductor_phases", "test_demo",
+    "test_schedulers", "test_lifecycle_differential", "test_stepped_clocks", "test_console_browser",
+    "test_exactly_once", "test_console_nights", "test_operators_nights",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the suites into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them."""
+    suites = {item: item.nodeid.rpartition("::")[0] for item in items}
+    sizes = Counter(suites.values())
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), -sizes[suites[item]]))
 
 
 @pytest.fixture(scope="module")
