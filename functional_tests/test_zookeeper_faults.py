@@ -14,6 +14,7 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard.board import client_of
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -99,6 +100,35 @@ def test_subscriptions_go_on_after_a_break(behind: ZooKeeperHarness, proxy: Prox
     proxy.break_all()
     second = other.post("resize")
     eventually(lambda: [event.uuid for event in heard] == [first.uuid, second.uuid])
+
+
+def test_a_board_connects_anew_after_a_fault_that_kazoo_does_not_expect(
+    behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness
+) -> None:
+    board, heard = behind.board(), list[str | None]()
+    board.subscribe(lambda event: heard.append(event.uuid))
+    with client_of(board).waiter() as waiter:
+        assert waiter.ready_in() is None
+        # One request is lost and the line is not, so the next reply is not that to the oldest request.
+        proxy.cut("both")
+        connection = board._backend._connection  # type: ignore[attr-defined]
+        lost = connection.client.exists_async("/")
+        eventually(lambda: proxy.cuts)
+        eventually(lambda: _unless_unavailable(board.stats), within=60)
+        with pytest.raises(RuntimeError, match="xids do not match"):
+            lost.get(timeout=30)
+        job = harness.board(board.name).post("resize")
+        eventually(lambda: job.uuid in heard, within=60)
+        waiter.wait(60)
+    [claimed] = eventually(lambda: _unless_unavailable(lambda: board.claim_next("alice")), within=60)
+    board.consume(claimed, "alice")
+
+
+def _unless_unavailable(request: Callable[[], Any]) -> Any:
+    try:
+        return request()
+    except BoardUnavailable:
+        return None
 
 
 def test_a_frozen_server_is_unavailable_and_fine_once_it_goes_on() -> None:

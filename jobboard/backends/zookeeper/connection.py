@@ -80,6 +80,7 @@ class Connection:
             )
             internals = KazooInternals(client, self._settings["timeout"])
             internals.retry_lost_connects()
+            internals.connect_anew_after_faults()
             self._start(client, internals, timeout)
         else:
             if not client.connected:
@@ -249,6 +250,9 @@ class Connection:
             return pending.get(timeout=seconds_left(self._request_timeout))
         except KazooTimeoutError:
             raise no_reply(self.where, f"no answer within {self._request_timeout:g} seconds") from None
+        except RuntimeError as error:
+            # A fault that ended kazoo's thread.
+            raise no_reply(self.where, str(error)) from None
 
     def read(self, request: MultiRead, *, is_fresh: bool = True, sent: Pending | None = None) -> list[Any]:
         """Return what a read finds.

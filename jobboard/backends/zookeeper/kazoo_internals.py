@@ -16,6 +16,8 @@ major version is 2, the name is there, and a method takes the arguments that it 
     TLS, and waits for too long.
 ``_connection._invoke`` (replaced)
     A connect that a starting server swallowed is sent again. Fall-back: kazoo does so when the session is over.
+``_connection.zk_loop`` (replaced)
+    A client whose thread ended by a fault connects anew. Fall-back: once the board was closed and connected again.
 ``_session_timeout``
     The session timeout that the server granted. Fall-back: the one that was asked for.
 ``_data_watchers``, ``_child_watchers``, ``_call``
@@ -49,6 +51,8 @@ DEFAULT_SESSION_TIMEOUT = 10.0
 
 #: Seconds that the first try to connect waits for the server's reply; each further one in a row waits twice as long.
 FIRST_CONNECT_TIMEOUT = 1.0
+#: Seconds before a client connects anew whose thread ended by a fault.
+FAULT_PAUSE = 0.5
 
 
 class Pending(Protocol):
@@ -166,6 +170,27 @@ class KazooInternals:
             return answer
 
         self._connection._invoke = invoke_with_retry
+
+    def connect_anew_after_faults(self) -> None:
+        """Let the client connect anew after a fault that kazoo does not expect; to be called before its start.
+
+        Such a fault, as a reply that belongs to another request (kazoo's issue 254), ends its thread, and the session.
+        """
+        if not is_known(self._connection, "zk_loop"):
+            return
+        loop = self._connection.zk_loop
+
+        def loop_again() -> None:
+            while True:
+                try:
+                    # It returns at once if the client was stopped.
+                    loop()
+                    return
+                except Exception as error:
+                    logger.warning("kazoo's connection ended by a fault, and begins anew: %r", error)
+                    time.sleep(FAULT_PAUSE)
+
+        self._connection.zk_loop = loop_again
 
     def stop(self, *, keep_session: bool) -> None:
         """Stop the client; may block for as long as kazoo waits for the server.
