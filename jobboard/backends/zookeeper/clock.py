@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import time
 
-#: For so long a close look at the server's clock is better than a later one that was less close, in seconds.
-MAX_AGE = 60.0
+#: By how much the clocks of two hosts may drift apart in each second; NTP slews a clock by half as much.
+_DRIFT = 0.001
 
 
 class Clock:
     """Estimates the leader's clock from the stats of writes; wrong by at most the time of one request.
 
     A request that was sent at *a* and answered at *b* was made between them, so that the middle is wrong by half of
-    ``b - a`` at most. The closest look of the last minute counts, unless a later one contradicts it: then the server's
-    clock was set, or another server leads.
+    ``b - a`` at most. A look counts until a later one is closer, since clocks drift apart, or contradicts it: then the
+    server's clock was set, or another server leads.
     """
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class Clock:
         moment, error = milliseconds / 1000 + 0.0005, (answered - sent) / 2 + 0.0005
         offset = moment - (sent + answered) / 2
         with self._lock:
-            is_old = answered - self._seen > MAX_AGE
-            is_contradicted = abs(offset - self._offset) > error + self._error
+            known = self._error + max(0.0, answered - self._seen) * _DRIFT
+            is_contradicted = abs(offset - self._offset) > error + known
             if is_contradicted or self._error == float("inf"):
                 self._latest = float("-inf")
-            if error <= self._error or is_old or is_contradicted:
+            if error <= known or is_contradicted:
                 self._offset, self._error, self._seen = offset, error, answered
