@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
+from harnesses.descriptors import few_descriptors
 from harnesses.sql_site import Site
 from harnesses.working import insist
 from servers.base import HOST
@@ -167,3 +168,28 @@ def _answers(board: JobBoard) -> bool:
         return board.job_count == 1
     except BoardUnavailable:
         return False
+
+
+@pytest.mark.parametrize("spare", range(4))
+def test_who_listens_while_descriptors_are_used_up_hears_once_there_are_some(
+    site: Site, caplog: pytest.LogCaptureFixture, spare: int
+) -> None:
+    board = site.harness.board()
+    producer, heard = site.harness.board(board.name), list[str | None]()
+    board.stats()
+    # It has a connection for requests, and needs another one for what others do.
+    with few_descriptors(spare):
+        board.subscribe(lambda event: heard.append(event.uuid))
+        notifier = board._backend.change_notifier  # type: ignore[attr-defined]
+        eventually(lambda: notifier._poller is not None or "can't see what other processes do" in caplog.text)
+    job = producer.post("resize")
+    eventually(lambda: job.uuid in heard)
+
+
+@pytest.mark.parametrize("spare", range(3))
+def test_a_connection_that_needs_a_descriptor_too_many_is_unavailable(site: Site, spare: int) -> None:
+    board = site.harness.board()
+    board.close()
+    with few_descriptors(spare), suppress(BoardUnavailable):
+        board.connect(2.0)
+    board.connect()

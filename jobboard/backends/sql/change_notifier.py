@@ -131,7 +131,8 @@ class ChangeNotifier:
                 finally:
                     self._poller = None
                     poller.close()
-            except BoardUnavailable as error:
+            except Exception as error:
+                # After any fault: without this thread nobody would wake who waits.
                 logger.warning("board %s: can't see what other processes do: %s", self._database.board_name, error)
                 # Waiters read the board themselves, and meet the fault or a change.
                 self._notify_waiters()
