@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 import msgpack
 import pytest
 from helpers.sql_seam import opened, post
-from helpers.sqlite_waiting import armed, read, requests, uuids_of
+from helpers.sqlite_waiting import LONG, armed, read, requests, uuids_of
 
 from jobboard import JobState
 from jobboard.backends.sql import SqliteBackend
@@ -51,6 +52,31 @@ def test_nothing_is_asked_for_unless_it_is_told_to(backend: SqliteBackend, folde
 def test_nothing_is_left_behind(backend: SqliteBackend, folder: Path) -> None:
     with armed(backend), armed(backend):
         assert len(list(folder.iterdir())) == 4
+    assert not folder.exists()
+
+
+def test_one_who_gets_one_fifo_of_two_leaves_nothing_open_and_nothing_behind(
+    backend: SqliteBackend, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, opened = os.open, list[int]()
+
+    def open_one(path: str, flags: int, *more: int) -> int:
+        if str(path).startswith(f"{folder}/"):
+            if opened:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            opened.append(opening(path, flags, *more))
+            return opened[0]
+        return opening(path, flags, *more)
+
+    with backend.waiter(None) as waiter:
+        monkeypatch.setattr(os, "open", open_one)
+        waiter.claim_ahead("idle", LONG)
+        monkeypatch.undo()
+        assert waiter.ready_in() is None
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(opened[0])
+    with armed(backend):
+        pass
     assert not folder.exists()
 
 

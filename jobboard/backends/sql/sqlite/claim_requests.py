@@ -115,7 +115,11 @@ class _Folder:
         """Return a FIFO, open; under its own name nobody finds it before it is."""
         draft = f"{path}-new"
         os.mkfifo(draft, 0o600)
-        fd = os.open(draft, os.O_RDWR | FLAGS)
+        try:
+            fd = os.open(draft, os.O_RDWR | FLAGS)
+        except OSError:
+            os.unlink(draft)
+            raise
         share(fd, self._file, lambda mode: (mode & 0o222) * 3)
         os.rename(draft, path)
         return fd
@@ -193,7 +197,12 @@ class RequestFifos:
         self._folder.make()
         self._folder.sweep()
         self._answers = self._folder.make_fifo(self._path + _ANSWERS)
-        self._request = self._folder.make_fifo(self._path + _REQUEST)
+        try:
+            self._request = self._folder.make_fifo(self._path + _REQUEST)
+        except OSError:
+            # What is left of it, the next one deletes who waits.
+            os.close(self._answers)
+            raise
 
     def put(self, request: StandingRequest) -> bool:
         """Let a request stand; False if it is too large."""
