@@ -2,10 +2,10 @@
 
 etcd3gw alone is not enough: it keeps no connections for many threads, knows one endpoint only, renews no login, limits
 no request's time as a whole, can't end a watch from another thread, and its errors don't say whether a request may have
-been carried out. All of that is here, in ``http_session`` and in ``errors``: :meth:`HttpClient.call` sends every
-request, and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and 2.34.2, urllib3
-2.3.0 and 2.7.0. Two places use what these libraries do not promise, and work without it: :func:`_close_connections`
-(the pools of an adapter) and :class:`Stream` (the socket of a response).
+been carried out. All of that is here, in ``http_session``, ``http_exchange`` and ``errors``: :meth:`HttpClient.call`
+sends every request, and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and
+2.34.2, urllib3 2.3.0 and 2.7.0. Two places use what these libraries do not promise, and work without it:
+:func:`_close_connections` (the pools of an adapter) and :class:`Stream` (the socket of a response).
 """
 
 from __future__ import annotations

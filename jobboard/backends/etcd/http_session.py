@@ -1,7 +1,7 @@
 """The session through which etcd3gw sends its requests: each within its limit, and without what requests adds to each.
 
-Of the CPU that a request takes through ``requests``, half goes into preparing it and into its response anew. Here its
-connection pool is asked directly, which has the same connections, options of TLS and time limits.
+Of the CPU that a request takes through ``requests``, half goes into preparing it and into its response anew. Here
+:mod:`~jobboard.backends.etcd.http_exchange` takes a connection of its pool, with the same options of TLS.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,30 +19,16 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool
 from urllib3.util import Timeout
 
+from jobboard.backends.etcd.http_exchange import exchange
+
 #: By ``Accept`` etcd knows a request of its gateway; one without it has the rights of the server's own certificate.
-_HEADERS = {"Accept": "*/*"}
+_ACCEPT = "Accept: */*"
 
 
 class RequestLimit(threading.local):
     """The moment of the monotonic clock at which a thread's present request must end."""
 
     until = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """What etcd3gw reads of a response."""
-
-    status_code: int
-    reason: str | None
-    data: bytes
-
-    @property
-    def text(self) -> str:
-        return self.data.decode(errors="replace")
-
-    def json(self) -> Any:
-        return jsons.loads(self.data)
 
 
 class Session(requests.Session):
@@ -66,22 +51,18 @@ class Session(requests.Session):
     def post(self, url: Any, data: Any = None, json: Any = None, **_: Any) -> Any:
         """Send plain data and return the whole reply; always to the same host.
 
-        :raises HTTPError: of urllib3; there is no reply.
+        :raises HTTPError: of urllib3; there is no connection.
+        :raises OSError: there is no reply.
         """
         pool = self._pool = self._pool or self._pool_for(url)
         login: Any = self.headers.get("Authorization")
+        head = f"POST {urlsplit(url).path} HTTP/1.1\r\n{_ACCEPT}"
+        if login is not None:
+            head += f"\r\nAuthorization: {login}"
         sent = time.monotonic()
-        response = pool.urlopen(
-            "POST",
-            urlsplit(url).path,
-            body=jsons.dumps(json).encode(),
-            headers=_HEADERS if login is None else {**_HEADERS, "Authorization": login},
-            retries=False,
-            redirect=False,
-            timeout=self._time_left(sent),
-        )
-        self._on_reply(response.headers.get("Date"), sent, time.monotonic())
-        return _Reply(response.status, response.reason, response.data)
+        reply = exchange(pool, head, jsons.dumps(json).encode(), self._limit.until)
+        self._on_reply(reply.headers.get("date"), sent, time.monotonic())
+        return reply
 
     def _time_left(self, now: float) -> Timeout:
         """Return one limit for the connection and the reply together; the library would allow each that much."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -85,7 +85,7 @@ def kvs_of(found: Iterable[Found]) -> list[KeyValue]:
 
 
 def b64(data: bytes) -> str:
-    return b64encode(data).decode()
+    return b2a_base64(data, newline=False).decode()
 
 
 def after(prefix: bytes) -> bytes:
@@ -236,8 +236,8 @@ def found_of(reply: dict[str, Any]) -> Found:
 
 def kv_of(kv: dict[str, Any]) -> KeyValue:
     return KeyValue(
-        b64decode(kv["key"]),
-        b64decode(kv.get("value", "")),
+        a2b_base64(kv["key"]),
+        a2b_base64(kv.get("value", "")),
         int(kv.get("create_revision", 0)),
         int(kv.get("mod_revision", 0)),
         int(kv.get("lease", 0)),
