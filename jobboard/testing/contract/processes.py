@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,48 +26,57 @@ from jobboard.testing.contract.case import (
 )
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
+from jobboard.testing.rival import work
 
 PROCESSES = 3
 
 
+#: Starts each process as a fork of one that has everything imported, which takes longer than most tasks.
+FORKS = multiprocessing.get_context("forkserver")
+
+
 class Rival:
-    """A running :mod:`jobboard.testing.rival`."""
+    """A running process of :mod:`jobboard.testing.rival`."""
 
     def __init__(self, task: str, uri: str, name: str, who: str) -> None:
-        command = [sys.executable, "-m", "jobboard.testing.rival", task, uri, name, who]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._line, its_end = FORKS.Pipe()
+        self._process = FORKS.Process(target=work, args=(task, uri, name, who, its_end))
+        self._process.start()
+        # So that this end sees when the process is gone.
+        its_end.close()
 
     def until_ready(self) -> None:
-        assert self._out().readline() == "ready\n"
+        assert self._line.recv() == "ready"
 
     def go(self) -> None:
         """Let it start or continue."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        self._line.send(None)
 
     def line(self) -> dict[str, Any]:
-        """Return the next line that it prints."""
-        said = json.loads(self._out().readline())
+        """Return what it tells next."""
+        said = self._line.recv()
         assert isinstance(said, dict)
         return said
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return all lines until it ends; its exit status must be 0."""
-        said = [json.loads(line) for line in self._out()]
-        assert self._process.wait(60) == 0
+        """Return all that it tells until it ends; its exit status must be 0."""
+        said = []
+        with contextlib.suppress(EOFError):
+            while True:
+                said.append(self.line())
+        self._process.join(60)
+        assert self._process.exitcode == 0
         return said
 
     def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
 
     def end(self) -> None:
         self._process.kill()
-        self._process.communicate()
-
-    def _out(self) -> Any:
-        assert self._process.stdout is not None
-        return self._process.stdout
+        self._process.join()
+        self._process.close()
+        self._line.close()
 
 
 class ProcessCases(Case):
@@ -75,6 +84,8 @@ class ProcessCases(Case):
     def rivals(self, harness: Harness, board: JobBoard) -> Iterator[Callable[..., list[Rival]]]:
         """Start several processes on the board, all connected."""
         started: list[Rival] = []
+        # For the first store of this process, which mostly is the only one.
+        FORKS.set_forkserver_preload([work.__module__, harness.backend_class.__module__])
 
         def start(task: str, count: int = PROCESSES) -> list[Rival]:
             fresh = [Rival(task, harness.uri(), board.name, f"rival {number}") for number in range(count)]
