@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.protocol.states import Callback
 
-from jobboard.backends.zookeeper.handler import Handler, ReadAheadSocket, runs_at_once
+from jobboard.backends.zookeeper.handler import Handler, runs_at_once
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -43,55 +43,6 @@ def test_a_closed_socket_is_an_error_like_kazoos(pair: Pair) -> None:
     near.close()
     with pytest.raises(ValueError, match="file descriptor"):
         Handler().select([near], [], [], 0)
-
-
-def test_replies_are_read_as_they_come_and_told_piece_by_piece(pair: Pair) -> None:
-    near, far = ReadAheadSocket(pair[0]), pair[1]
-    near.setblocking(False)
-    handler = Handler()
-    far.send(b"4444abcd")
-    assert handler.select([near], [], [], 5) == ([near], [], [])
-    assert near.recv(4) == b"4444"
-    assert near.pending() == 4
-    # What was read ahead counts as ready, also beside another socket that is.
-    far.send(b"!")
-    other, its_far = socket.socketpair()
-    with other, its_far:
-        assert handler.select([near, other], [], [], None) == ([near], [], [])
-        its_far.send(b"x")
-        assert handler.select([near, other], [], [], None) == ([near, other], [], [])
-    assert near.recv(10) == b"abcd"
-    assert near.pending() == 0
-    assert handler.select([near], [], [], 5) == ([near], [], [])
-    assert near.recv(10) == b"!"
-    assert handler.select([near], [], [], 0) == ([], [], [])
-    with pytest.raises(BlockingIOError):
-        near.recv(1)
-    near.close()
-
-
-def test_what_came_before_the_hang_up_is_read_first(pair: Pair) -> None:
-    near, far = ReadAheadSocket(pair[0]), pair[1]
-    far.send(b"ab")
-    far.close()
-    handler = Handler()
-    assert handler.select([near], [], [], 5) == ([near], [], [])
-    assert near.recv(1) == b"a"
-    assert handler.select([near], [], [], 5) == ([near], [], [])
-    assert near.recv(5) == b"b"
-    assert handler.select([near], [], [], 5) == ([near], [], [])
-    assert near.recv(5) == b""
-    near.close()
-
-
-def test_a_connection_of_its_own_reads_ahead_and_keeps_its_timeout() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        made = Handler().create_connection(listener.getsockname(), timeout=7.0)
-        with made, listener.accept()[0] as far:
-            assert isinstance(made, ReadAheadSocket)
-            assert made.gettimeout() == pytest.approx(7.0, abs=0.5)
-            far.send(b"imok")
-            assert made.recv(100) == b"imok"
 
 
 def test_only_marked_watches_are_called_at_once() -> None:
