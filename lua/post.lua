@@ -14,27 +14,52 @@
 -- include: post_plainly
 
 local sent = {cmsgpack.unpack(ARGV[1])}
-local plain, is_awaited = plain_uuids(sent)
+local plain, is_awaited, may_be_paused = plain_uuids(sent)
 if plain and not is_awaited then
-  return (post_plainly(sent, plain))
+  local answer = not is_heard('POSTED') and post_plainly(sent, plain)
+  if answer then
+    return answer
+  end
+end
+
+-- include: paused
+-- include: waiter
+
+-- Post a single job for the waiter that it wakes, if there is one, and claim it at once if that waiter wants this.
+local function post_to_waiter(name)
+  local paused = may_be_paused and paused_names() or {}
+  local waiter = not paused[''] and not paused[name] and first_waiter(name)
+  if not waiter then
+    return not is_heard('POSTED') and post_plainly(sent, plain)
+  end
+  local heard = redis.call(
+    'PUBSUB', 'SHARDNUMSUB', waiter.channel, key('events', 'POSTED'), key('events', 'CLAIMED'))
+  if heard[2] == 0 or heard[4] + heard[6] > 0 then
+    return
+  end
+  local answer, row = post_plainly(sent, plain, claim_ahead_for(waiter, paused))
+  if answer then
+    wake(waiter, row)
+  end
+  return answer
+end
+
+if plain and is_awaited and #plain == 1 then
+  local answer = post_to_waiter(sent[2])
+  if answer then
+    return answer
+  end
 end
 
 -- include: waiters
 
-if plain then
-  if #plain > 1 then
+if plain and is_awaited and #plain > 1 and not is_heard('POSTED') then
+  local answer = post_plainly(sent, plain)
+  if answer then
     -- Whoever waits claims a batch by himself, as much of it as he has room for.
-    local answer = post_plainly(sent, plain)
     wake_waiters({[sent[2]] = #plain}, {})
     return answer
   end
-  local paused = paused_names()
-  local waiter = not paused[''] and not paused[sent[2]] and next_waiter(sent[2])
-  local answer, row = post_plainly(sent, plain, waiter and claim_ahead_for(waiter, paused))
-  if waiter then
-    wake(waiter, row)
-  end
-  return answer
 end
 
 -- include: post_jobs

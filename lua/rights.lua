@@ -12,8 +12,8 @@ local any, channel = key('rights'), key('events', 'RIGHTS')
 -- Each with as many arguments as it needs.
 local NEEDED = {
   {'TIME'}, {'EXISTS', any}, {'SET', any, ''}, {'DEL', any}, {'MGET', any},
-  {'HGET', any, ''}, {'HSET', any, '', ''}, {'HDEL', any, ''}, {'HMGET', any, ''}, {'HLEN', any}, {'HEXISTS', any, ''},
-  {'HGETALL', any}, {'HINCRBY', any, '', '1'}, {'HSCAN', any, '0'},
+  {'HGET', any, ''}, {'HSET', any, '', ''}, {'HSETNX', any, '', ''}, {'HDEL', any, ''}, {'HMGET', any, ''},
+  {'HLEN', any}, {'HEXISTS', any, ''}, {'HGETALL', any}, {'HINCRBY', any, '', '1'}, {'HSCAN', any, '0'},
   {'ZADD', any, '0', ''}, {'ZREM', any, ''}, {'ZRANGE', any, '0', '0'}, {'ZRANGEBYSCORE', any, '0', '0'},
   {'ZRANGEBYLEX', any, '-', '+'}, {'ZCARD', any}, {'ZCOUNT', any, '0', '0'}, {'ZSCORE', any, ''},
   {'SADD', any, ''}, {'SREM', any, ''}, {'SMEMBERS', any},

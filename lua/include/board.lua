@@ -5,7 +5,6 @@
 local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 local RETRY_WINDOW = 60 * 1000000
-local SOON = 6 * 1000000
 -- How often claims whose owner is gone are searched.
 local RESCUE_INTERVAL = 1000000
 local PRIORITIES = 5

@@ -3,3 +3,4 @@
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+local SOON = 6 * 1000000

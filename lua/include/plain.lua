@@ -12,8 +12,7 @@ local function is_due()
     or redis.call('ZCOUNT', key('delayed'), '-inf', moment) > 0
 end
 
--- Whether somebody listens to events of this kind, or of another one.
-local function is_heard(kind, other)
-  local heard = redis.call('PUBSUB', 'SHARDNUMSUB', key('events', kind), key('events', other or kind))
-  return heard[2] + heard[4] > 0
+-- Whether somebody listens to events of this kind.
+local function is_heard(kind)
+  return redis.call('PUBSUB', 'SHARDNUMSUB', key('events', kind))[2] > 0
 end

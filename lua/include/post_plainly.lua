@@ -6,38 +6,44 @@
 
 local POSTING_PARTS = 8
 
--- Returns the uuids if the case is plain, and whether somebody waits for jobs.
+-- Returns the uuids if the case is plain but for the records, whether somebody waits for jobs, and whether names may be
+-- paused.
 local function plain_uuids(sent)
   local count, name, uuids, seen = #ARGV - 1, sent[2], {}, {}
   -- One look tells of most boards that they have nothing of what is asked for below.
-  local unusual = {key('waiters'), key('leases'), key('delayed')}
+  local unusual = {key('waiters'), key('paused'), key('leases'), key('delayed')}
   for index = 1, count do
     local at = POSTING_PARTS * index
     local uuid = sent[at - 7]
     if sent[at - 6] ~= name or sent[at - 4] or sent[at - 2] or sent[at - 1] or seen[uuid] then
       return
     end
-    uuids[index], seen[uuid], unusual[index + 3] = uuid, true, key('done', uuid)
+    uuids[index], seen[uuid], unusual[index + 4] = uuid, true, key('done', uuid)
   end
   local found = redis.call('EXISTS', unpack(unusual))
   local awaited = found > 0 and redis.call('EXISTS', unusual[1]) or 0
-  if found > awaited and (is_due() or redis.call('EXISTS', unpack(unusual, 4)) > 0)
-    or is_heard('POSTED', awaited > 0 and 'CLAIMED' or nil) then
+  if found > awaited and (is_due() or redis.call('EXISTS', unpack(unusual, 5)) > 0) then
     return
   end
-  for _, known in ipairs(redis.call('HMGET', key('records'), unpack(uuids))) do
-    if known then
-      return
-    end
-  end
-  return uuids, awaited > 0
+  return uuids, awaited > 0, found > awaited
 end
 
--- Post them. With a claim request of [who, claim id, expiry], a single job is claimed at once. Returns the answer, and
--- the job if it is claimed, as in job_rows.lua.
+local function is_any_known(uuids)
+  for _, known in ipairs(redis.call('HMGET', key('records'), unpack(uuids))) do
+    if known then
+      return true
+    end
+  end
+end
+
+-- Post them, unless one is known. With a claim request of [who, claim id, expiry], a single job is claimed at once.
+-- Returns the answer, and the job if it is claimed, as in job_rows.lua.
 local function post_plainly(sent, uuids, asked)
   -- luacheck: ignore 311
   local count, name = #uuids, sent[2]
+  if count > 1 and is_any_known(uuids) then
+    return
+  end
   -- Each field as it is packed: false is the byte 194, and a small number is the byte of that number. To pack a value
   -- costs more than to join it.
   local pack = cmsgpack.pack
@@ -73,7 +79,12 @@ local function post_plainly(sent, uuids, asked)
     postings[at - 1], postings[at] = uuid, ARGV[index + 1]
     places[at - 1], places[at] = place, uuid
   end
-  redis.call('HSET', key('records'), unpack(records))
+  if count > 1 then
+    redis.call('HSET', key('records'), unpack(records))
+  elseif redis.call('HSETNX', key('records'), records[1], records[2]) == 0 then
+    redis.call('HINCRBY', key('counters'), 'sequence', -1)
+    return
+  end
   redis.call('HSET', key('listings'), unpack(postings))
   if asked then
     local expires = now + asked[3]
