@@ -32,7 +32,9 @@ class ConditionWaiter(Waiter):
         self._names = names
         self._clock = clock
         self._longest = longest
-        self._changed = threading.Condition(lock)
+        # With a condition, `with` calls a function of Python for its lock, once to enter and once to leave.
+        self._lock = threading.RLock() if lock is None else lock
+        self._changed = threading.Condition(self._lock)
         #: No job is ready before this moment; -inf says that nobody has asked yet.
         self._earliest = -math.inf
         self._interrupted = False
@@ -41,12 +43,12 @@ class ConditionWaiter(Waiter):
     def _begin_to_look(self) -> None:
         """Forget the moment; a notification that comes while the store is asked still counts."""
         self._check()
-        with self._changed:
+        with self._lock:
             self._earliest = math.inf
 
     def _expect(self, at: float) -> None:
         """Learn from the store that a job may be ready at that moment."""
-        with self._changed:
+        with self._lock:
             self._earliest = min(self._earliest, at)
 
     def wait(self, timeout: float | None) -> None:
@@ -62,7 +64,7 @@ class ConditionWaiter(Waiter):
         """Return whether there is a reason to wake up; False if nothing was heard for as long as it may sleep."""
         # The store's clock may be set, or another server may lead, while somebody waits.
         longest = time.monotonic() + self._longest
-        with self._changed:
+        with self._lock:
             while not self._interrupted:
                 self._check()
                 until_due, now = self._earliest - self._clock(), time.monotonic()
@@ -82,18 +84,18 @@ class ConditionWaiter(Waiter):
     def notify(self, name: str | None = None, at: float = -math.inf) -> None:
         """Learn that a job of this name (None: any) may be ready at that moment; by default, now."""
         if name is None or self._names is None or name in self._names:
-            with self._changed:
+            with self._lock:
                 if at < self._earliest:
                     self._earliest = at
                     self._changed.notify_all()
 
     def interrupt(self) -> None:
-        with self._changed:
+        with self._lock:
             self._interrupted = True
             self._changed.notify_all()
 
     def board_closed(self) -> None:
         """Learn that the board was closed."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()

@@ -102,15 +102,15 @@ class JobHandles:
         Those are quarantined, or returned if they are of a newer format.
         """
         jobs: list[Job] = []
-        claims: list[Fence] = []
+        readable: list[JobRow] = []
         faults: list[tuple[JobRow, ValueError]] = []
         for row in rows:
             try:
                 jobs.append(self.readable(row, row.token))
-                claims.append(_claim_of(row))
+                readable.append(row)
             except ValueError as error:
                 faults.append((row, error))
-        self._client.tokens.remember(claims)
+        self._client.tokens.remember(readable)
         newer: list[Abandonment] = []
         for row, fault in faults:
             if isinstance(fault, NewerFormat):
@@ -120,7 +120,7 @@ class JobHandles:
                 newer.append(Abandonment(_claim_of(row), delay, reason=reason, counted=False))
             else:
                 self._quarantine(row, _claim_of(row), fault)
-        for keeper in self._client.keepers.of(row_of(jobs[0]).owner if jobs else None):
+        for keeper in self._client.keepers.of(readable[0].owner if readable else None):
             keeper.claimed(jobs)
         if telemetry.is_on():
             for job in jobs:

@@ -78,9 +78,11 @@ class Producing:
         :raises TypeError: that connection can't be used; says what can.
         """
         new, payload = self._new_job(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
-        self._client.check_open()
-        backend = self._client.within(connection)
-        self._save_new_books([(book, new.uuid)], backend)
+        backend = self._backend
+        if book is not None or connection is not None:
+            self._client.check_open()
+            backend = self._client.within(connection)
+            self._save_new_books([(book, new.uuid)], backend)
         answer, _ = yield Ask(backend.post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]
 
@@ -177,10 +179,10 @@ class Producing:
         if telemetry.is_on():
             for answer in answers:
                 telemetry.tell("posted", self._client.name, answer.row.name, answer.outcome.value)
-        return [
-            self._handles.posted(answer.row, new, payload)
-            for (new, payload), answer in zip(new_jobs, answers, strict=True)
-        ]
+        jobs: list[Job] = []
+        for (new, payload), answer in zip(new_jobs, answers, strict=True):
+            jobs.append(self._handles.posted(answer.row, new, payload))
+        return jobs
 
     def _new_job(
         self,

@@ -86,7 +86,8 @@ class LeaseRenewer(Generic[Held]):
         self._interval = interval_for(expiry)
         self._on_lost, self._on_cancel, self._then = on_lost, on_cancel, then
         self._log, self._title = log, title
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._claims: dict[str, Held] = {}
         self._last = time.monotonic()
         self._next = self._last + self._interval
@@ -106,7 +107,7 @@ class LeaseRenewer(Generic[Held]):
         """Renew no more; wait up to ``timeout`` seconds for a request that is under way."""
         with self._lock:
             self._stopped = True
-            self._lock.notify_all()
+            self._changed.notify_all()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
@@ -116,14 +117,19 @@ class LeaseRenewer(Generic[Held]):
 
     def add(self, claims: Sequence[Held]) -> None:
         """Renew these claims from now on."""
-        new = {claim.job.uuid: claim for claim in claims}
+        older: list[Held] = []
+        is_told = False
         with self._lock:
-            older = [self._claims[uuid] for uuid in new.keys() & self._claims.keys()]
-            self._claims |= new
+            for claim in claims:
+                uuid = claim.job.uuid
+                if uuid in self._claims:
+                    older.append(self._claims[uuid])
+                self._claims[uuid] = claim
+                is_told = is_told or uuid in self._unmatched
         for claim in older:
             # A newer claim of the same job proves that the older one is lost.
             self._on_lost(claim)
-        if not new.keys().isdisjoint(self._unmatched):
+        if is_told:
             self.renew_within(_EVENT_DELAY)
 
     def remove(self, claims: Iterable[Held]) -> None:
@@ -156,7 +162,7 @@ class LeaseRenewer(Generic[Held]):
             due = max(time.monotonic(), self._last + min(delay, self._interval))
             if due < self._next:
                 self._next = due
-                self._lock.notify_all()
+                self._changed.notify_all()
 
     def _subscribe(self) -> None:
         try:
@@ -185,7 +191,7 @@ class LeaseRenewer(Generic[Held]):
     def _wait_for_next(self) -> bool:
         with self._lock:
             while not self._stopped and (left := self._next - time.monotonic()) > 0:
-                self._lock.wait(left)
+                self._changed.wait(left)
             self._last = time.monotonic()
             self._next = self._last + self._interval
             return not self._stopped

@@ -97,7 +97,8 @@ class BackendClient:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._closed.set()
-        self._pid = os.getpid()
+        #: The process that has opened the board; None if it is closed.
+        self._opened_in: int | None = None
         self._subscriptions = Subscriptions()
         self._tidied_at = time.monotonic()
         self._book_sweeper = BookSweeper(backend)
@@ -119,7 +120,7 @@ class BackendClient:
                 if not self._create:
                     self._check_that_board_exists(timeout)
                 self.backend.open(timeout)
-            self._pid = os.getpid()
+            self._opened_in = os.getpid()
             self._subscriptions = Subscriptions()
             # After a fork, threads of the parent may have been about to send.
             self._gatherers.clear()
@@ -138,6 +139,7 @@ class BackendClient:
         with self._lock:
             if not self._is_open():
                 return
+            self._opened_in = None
             self._closed.set()
             self.backend.close()
             self._subscriptions.close()
@@ -147,13 +149,13 @@ class BackendClient:
         self._lock = threading.Lock()
 
     def _is_open(self) -> bool:
-        return not self._closed.is_set() and self._pid == os.getpid()
+        return self._opened_in == os.getpid()
 
     def check_open(self) -> None:
         """Raise :class:`BoardUnavailable` unless this process has opened the board, and not closed it."""
-        if self._closed.is_set():
+        if self._opened_in is None:
             raise BoardUnavailable(f"board {self.name!r} is closed; call connect() first")
-        if self._pid != os.getpid():
+        if self._opened_in != os.getpid():
             raise BoardUnavailable(f"board {self.name!r} was opened by another process; call connect() in this one")
 
     def sleep(self, seconds: float) -> None:

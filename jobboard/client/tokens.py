@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from jobboard.backends.rows import Fence
+from jobboard.backends.rows import Fence, JobRow
 
 _MAX_TOKENS = 100_000
 
@@ -17,10 +17,10 @@ class Tokens:
         self._lock = threading.Lock()
         self._tokens: dict[tuple[str, str], int] = {}
 
-    def remember(self, claims: Iterable[Fence]) -> None:
+    def remember(self, claimed: Iterable[JobRow]) -> None:
         with self._lock:
-            for claim in claims:
-                self._tokens[claim.uuid, claim.who] = claim.token
+            for row in claimed:
+                self._tokens[row.uuid, row.owner or ""] = row.token
                 if len(self._tokens) > _MAX_TOKENS:
                     del self._tokens[next(iter(self._tokens))]
 

@@ -58,6 +58,8 @@ class Claimer:
         self._names_changed = False
         self._pause = _MIN_PAUSE
         self._stopping = threading.Event()
+        #: Whether it was told to stop.
+        self.stopping = False
         self._lock = threading.Lock()
         self._waiter: Waiter | None = None
         self._ended = threading.Event()
@@ -69,6 +71,7 @@ class Claimer:
 
     def request_stop(self) -> None:
         """Let the turns end; returns at once."""
+        self.stopping = True
         self._stopping.set()
         self._slots.close()
         self._interrupt_waiter()
@@ -82,10 +85,6 @@ class Claimer:
         with self._lock:
             if self._waiter is not None:
                 self._waiter.interrupt()
-
-    @property
-    def stopping(self) -> bool:
-        return self._stopping.is_set()
 
     def turns(self) -> Iterator[bool]:
         """Claim until there is a stop; yields after each claim whether it got a single job that this had waited for."""

@@ -96,21 +96,18 @@ Outcome = Succeeded | Failed | RunLater | Returned | Dropped
 def outcome_of_call(function: Callable[[], Any]) -> Outcome:
     """Call a handler and return its outcome, whatever it raises; an ``async`` one runs on a loop of its own."""
     pid = os.getpid()
-    outcome = _outcome_of_call(function)
-    end_forked_child(pid, outcome)
-    return outcome
-
-
-def _outcome_of_call(function: Callable[[], Any]) -> Outcome:
     try:
         result = function()
         if issubclass(type(result), CoroutineType):
             import asyncio
 
-            return asyncio.run(outcome_of_coroutine(result))
-        return outcome_of_result(result)
+            outcome = asyncio.run(outcome_of_coroutine(result))
+        else:
+            outcome = outcome_of_result(result)
     except BaseException as error:
-        return outcome_of_error(error)
+        outcome = outcome_of_error(error)
+    end_forked_child(pid, outcome)
+    return outcome
 
 
 def end_forked_child(pid: int, outcome: Outcome) -> None:

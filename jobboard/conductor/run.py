@@ -252,9 +252,15 @@ class ConductorRun:
     # -- what becomes of an execution ------------------------------------------------------------------------------
 
     def _claimed(self, jobs: list[Job], sent: float) -> None:
-        executions = [execution for job in jobs if (execution := self._execution_of(job, sent)) is not None]
+        executions: list[Execution] = []
+        for job in jobs:
+            if (execution := self._execution_of(job, sent)) is not None:
+                executions.append(execution)
         self._renewer.add(executions)
-        runnable = [execution for execution in executions if self._may_run(execution)]
+        runnable: list[Execution] = []
+        for execution in executions:
+            if self._may_run(execution):
+                runnable.append(execution)
         if runnable:
             started = self._slots.add(runnable)
             # All claims of one request end at the same time, and the last one waits for a slot if any does.

@@ -40,11 +40,11 @@ class JobSnapshot:
     Most handlers read little of it, so each fact is made when it is read.
     """
 
-    __slots__ = ("_job", "attempts", "board_name")
+    __slots__ = ("_board_name", "_job", "attempts")
 
     def __init__(self, job: Job, board_name: str | None = None) -> None:
         self._job = job
-        self.board_name = job.board.name if board_name is None else board_name
+        self._board_name = board_name
         self.attempts = row_of(job).attempts
 
     def __getattr__(self, name: str) -> Any:
@@ -53,6 +53,10 @@ class JobSnapshot:
         return getattr(self._job, name)
 
     # Recorders read these of every job.
+
+    @property
+    def board_name(self) -> str:
+        return self._job.board.name if self._board_name is None else self._board_name
 
     @property
     def uuid(self) -> str:

@@ -121,9 +121,11 @@ class Slots:
         number = min(self._number - self._lost - self.taken, len(self._waiting))
         if number <= 0:
             return []
-        started = [self._waiting.popleft() for _ in range(number)]
-        for execution in started:
+        started: list[Execution] = []
+        for _ in range(number):
+            execution = self._waiting.popleft()
             execution.start_by = None
+            started.append(execution)
         self._taken += number
         self._running.add(started)
         if self._free() <= 0:

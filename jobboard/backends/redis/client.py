@@ -50,6 +50,7 @@ class RedisClient:
         self._pool = pool
         self._board = board
         self._durability = durability
+        self._wait = durability.command
         self._timeout = timeout
         self._scripts: dict[str, Script] = load_scripts()
         self._has_met_newer = False
@@ -59,7 +60,7 @@ class RedisClient:
     @property
     def waits_for_copies(self) -> bool:
         """Whether a change must be on other servers or on a disk before anybody relies on it."""
-        return self._durability.command is not None and not self.writes_through
+        return self._wait is not None and not self.writes_through
 
     # -- scripts ---------------------------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class RedisClient:
     def _run(self, name: str, arguments: Sequence[Argument], *, changes: bool) -> list[Any]:
         script = self._scripts[name]
         request: list[Command] = [("EVALSHA", script.sha, 1, self.key, *arguments)]
-        wait = self._durability.command if changes and self.waits_for_copies else None
+        wait = self._wait if changes and not self.writes_through else None
         if wait is None:
             reply: list[Any] = self.send(request, script)[0]
             return reply
@@ -139,8 +140,10 @@ class RedisClient:
             pause = _FIRST_PAUSE
             for left in reversed(range(_MAX_TRIES)):
                 replies = self._try(commands, script)
-                fault = next((reply for reply in replies if isinstance(reply, Exception)), None)
-                if fault is None:
+                for fault in replies:
+                    if isinstance(fault, Exception):
+                        break
+                else:
                     return replies
                 if not left or is_time_over() or not isinstance(fault, _ELSEWHERE) or replies[0] is not fault:
                     raise self._refusal(fault, replies)

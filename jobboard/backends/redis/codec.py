@@ -37,7 +37,8 @@ def pack(value: Any) -> bytes:
 
 def pack_each(values: Sequence[Any]) -> bytes:
     """Return the msgpack of fewer than 65,536 values, one after the other; the server makes no table of them."""
-    return pack(values)[1 if len(values) < 16 else 3 :]
+    data: bytes = msgpack.packb(values, use_bin_type=False)
+    return data[1 if len(values) < 16 else 3 :]
 
 
 def micros(seconds: float) -> int:
@@ -61,10 +62,10 @@ def claim_parts(claim: ClaimRequest, limit: int, names: frozenset[str] | None) -
 
 def rows_of(parts: Sequence[Any]) -> list[JobRow]:
     """Return the jobs that a script returned, as ``lua/include/job_rows.lua`` makes them."""
-    return [
-        row_of(head + tail, body) if isinstance(body, bytes) else row_of(head + tail, *body)
-        for head, tail, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    ]
+    rows = []
+    for head, tail, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        rows.append(row_of(head + tail, body) if isinstance(body, bytes) else row_of(head + tail, *body))
+    return rows
 
 
 def row_of(

@@ -95,7 +95,9 @@ def exchange(connection: Connection, commands: Sequence[Command], timeout: float
     :param timeout: seconds for the sending and for each reply; less if the time limit of the call is over sooner.
     :raises OSError: the connection broke, and so do redis-py's ``ConnectionError`` and ``TimeoutError`` say.
     """
-    packed = [_pack_command(command) for command in commands]
+    packed: list[bytes] = []
+    for command in commands:
+        packed.append(_pack_command(command))
     _limit_socket(connection, timeout)
     limited_at = time.monotonic()
     connection.send_packed_command(packed, check_health=False)
@@ -133,8 +135,14 @@ def break_off(connection: Connection) -> None:
 
 
 def _read(connection: Connection) -> Any:
+    """Return a reply.
+
+    The parser is private. The connection's own method calls three functions more, to name the server in errors, and
+    would close a broken connection, which the pool does.
+    """
+    parser: Any = getattr(connection, "_parser", connection)
     try:
-        return connection.read_response(disconnect_on_error=False)
+        return parser.read_response()
     except (*REPLIES, exceptions.ResponseError) as error:
         return error
 

@@ -60,14 +60,22 @@ class Jobs:
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         if not rows:
             return []
-        values = pack_each([value for new in rows for value in posting_parts(new)])
-        reply = self._client.change("post", values, *[new.body for new in rows])
+        parts: list[Any] = []
+        bodies: list[bytes] = []
+        for new in rows:
+            parts += posting_parts(new)
+            bodies.append(new.body)
+        reply = self._client.change("post", pack_each(parts), *bodies)
         if len(reply) == 2:
             now, last = reply
-            first = last - len(rows) + 1
-            return [Posted(PostOutcome.POSTED, _new_row(new, first + at, now)) for at, new in enumerate(rows)]
-        _, now, codes, parts = reply
-        others = iter(rows_of(parts))
+            sequence = last - len(rows)
+            posted: list[Posted] = []
+            for new in rows:
+                sequence += 1
+                posted.append(Posted(PostOutcome.POSTED, _new_row(new, sequence, now)))
+            return posted
+        _, now, codes, found = reply
+        others = iter(rows_of(found))
         return [
             Posted(PostOutcome.POSTED, _new_row(new, code, now))
             if isinstance(code, int)
@@ -235,7 +243,8 @@ def posting_parts(new: NewJob) -> list[Any]:
         new.name,
         new.priority,
         new.key,
-        new.if_exists.value,
+        # A str; its attribute `value` is looked up by two functions of Python.
+        new.if_exists,
         None if new.run_at is None else micros(new.run_at),
         micros(new.delay) if new.delay else None,
         new.max_attempts,

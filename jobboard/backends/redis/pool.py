@@ -109,7 +109,6 @@ class ConnectionPool:
 
     def take(self) -> tuple[Connection, int]:
         """Return a connection that nobody else uses, and the generation to hand back with it."""
-        self._check_open()
         with self._lock:
             generation = self._generation
             if self._idle:

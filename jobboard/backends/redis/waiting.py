@@ -116,12 +116,12 @@ class Waiters:
             self._subscriptions.subscribe([self._channel(self._me)], self._notify)
             self._is_subscribed = True
 
-    def wake_ups_for(self, waiter: RedisWaiter) -> WakeUps:
+    def wake_ups_for(self, waiter: RedisWaiter, lock: threading.RLock) -> WakeUps:
         """Give a waiter a channel and a connection of its own."""
         own = uuids.uuid4().hex
         self.register(waiter, f"{own}/1")
         connect, timeout = self._subscriptions.connect, self._subscriptions.timeout
-        return WakeUps(connect, self._channel(own), timeout, self._notify, waiter.look_again)
+        return WakeUps(lock, connect, self._channel(own), timeout, self._notify, waiter.look_again)
 
     def _channel(self, part: str) -> bytes:
         return f"{self._client.key}:wake:{part}".encode()
@@ -185,7 +185,7 @@ class RedisWaiter(ConditionWaiter):
 
     def claim_ahead(self, who: str, expiry: float) -> None:
         # Who claims ahead waits again and again: a connection of its own is worth it.
-        self._changed = self._wake_ups = self._waiters.wake_ups_for(self)
+        self._changed = self._wake_ups = self._waiters.wake_ups_for(self, self._lock)
         if expiry >= MIN_EXPIRY and self._waiters.may_claim_ahead:
             self._owner = who, expiry
 
@@ -225,7 +225,7 @@ class RedisWaiter(ConditionWaiter):
             return self._waiters.ready_in(self._names, self.id, message=message)[0]
         who, expiry = self._owner
         claim = ClaimRequest(who, uuids.uuid4().hex, expiry)
-        with self._changed:
+        with self._lock:
             self._asked[claim.claim_id] = time.monotonic()
         due, withdrawn = self._waiters.ready_in(self._names, self.id, claim, message)
         if due is not None and due < MAX_SLEEP:
@@ -236,7 +236,7 @@ class RedisWaiter(ConditionWaiter):
 
     def _find_lost(self, withdrawn: str | None, standing: str | None = None) -> None:
         """Find what was claimed under requests that neither stand nor were withdrawn, unless it was heard of."""
-        with self._changed:
+        with self._lock:
             self._asked.pop(withdrawn or "", None)
             unknown = [claim_id for claim_id in self._asked if claim_id != standing]
         for claim_id in unknown:
@@ -244,19 +244,21 @@ class RedisWaiter(ConditionWaiter):
 
     def learn(self, claim_id: str, rows: list[JobRow]) -> bool:
         """Learn what was claimed under a request, if anything; return False if nothing is known of that request."""
-        with self._changed:
+        with self._lock:
             asked = self._asked.pop(claim_id, None)
             if asked is not None and rows:
                 self._claimed += rows
                 self._claimed_after = min(self._claimed_after, asked)
-        self.notify()
+            self._is_armed = False
+            self._earliest = -math.inf
+            self._changed.notify_all()
         return asked is not None
 
     def claimed(self) -> tuple[list[JobRow], float]:
         if self._asked:
             self._is_armed = False
             self._find_lost(self._waiters.disarm(self))
-        with self._changed:
+        with self._lock:
             found, since = self._claimed, self._claimed_after
             self._claimed, self._claimed_after = [], math.inf
         if self._owner is not None and self._owner[0] in self._waiters.surprised:

@@ -27,6 +27,7 @@ class WakeUps(threading.Condition):
 
     To notify it from another thread breaks the connection, which that waiter opens again before it waits the next time.
 
+    :param lock: the condition's lock.
     :param connect: makes a connection.
     :param timeout: seconds within which the server must confirm the subscription.
     :param hear: is called with each message, without the condition's lock: it may take others.
@@ -35,13 +36,14 @@ class WakeUps(threading.Condition):
 
     def __init__(
         self,
+        lock: threading.RLock,
         connect: Callable[[], Connection],
         channel: bytes,
         timeout: float,
         hear: Callable[[bytes], None],
         missed: Callable[[], None],
     ) -> None:
-        super().__init__()
+        super().__init__(lock)
         self._connect = connect
         self._channel = channel
         self._timeout = timeout
@@ -140,5 +142,4 @@ class WakeUps(threading.Condition):
         if self._is_reading and self._connection is not None:
             break_off(self._connection)
 
-    def notify_all(self) -> None:
-        self.notify()
+    notify_all = notify
