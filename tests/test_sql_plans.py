@@ -14,7 +14,7 @@ from jobboard.backends.rows import JobRow, Trashing
 from jobboard.backends.sql import SqliteBackend, event_statements, job_statements, schedule_statements
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.sqlite.database import DIALECT
-from jobboard.backends.sql.sqlite.fast_path import CLAIM_LINES, CONSUME, CONSUME_LINES, POST_LINES
+from jobboard.backends.sql.sqlite.fast_path import BEFORE_POST, CLAIM_LINES, CONSUME, CONSUME_LINES, POST_LINES
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
@@ -43,6 +43,7 @@ BY_INDEX = {
     "is a name ready": (job_statements.IS_NAME_READY, "jobboard_ready_by_name (board=? AND state=? AND name=?)"),
     "is anything due": (job_statements.IS_ANY_DUE, "jobboard_due (board=? AND due_at<?)"),
     "due or paused": (job_statements.DUE_OR_PAUSED, "jobboard_due (board=? AND due_at<?)"),
+    "before a post": (BEFORE_POST, "jobboard_ready (board=? AND state=?)"),
     "what is due": (job_statements.OVERDUE, "jobboard_due (board=? AND due_at<?)"),
     "let go": (job_statements.PROMOTE.at_once, "jobboard_due (board=? AND due_at<?)"),
     "the next due": (job_statements.NEXT_DUE, "jobboard_due (board=?"),

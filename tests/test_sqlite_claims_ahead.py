@@ -104,6 +104,39 @@ def test_what_was_claimed_is_found_when_the_answer_is_lost(
         assert uuids_of(waiter) == [job.uuid]
 
 
+def test_an_announced_claim_counts_when_it_is_committed(
+    backend: SqliteBackend, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, commit = list[JobRow](), poster.database._commit
+
+    def hear_and_commit(cursor: Any) -> None:
+        while not heard:
+            waiter.wait(0.01)
+            heard.extend(waiter._announced)
+        assert waiter._claimed == []
+        commit(cursor)
+
+    monkeypatch.setattr(poster.database, "_commit", hear_and_commit)
+    with armed(backend) as waiter:
+        job = post(poster)
+        waiter.wait(60)
+        assert waiter.claimed()[0] == heard == [read(poster, job)]
+
+
+def test_what_was_claimed_is_found_if_only_its_commit_was_heard_of(
+    backend: SqliteBackend, poster: SqliteBackend, folder: Path
+) -> None:
+    with armed(backend) as waiter:
+        [request] = requests(poster)
+        [answers] = folder.glob("*.answers")
+        hidden = answers.rename(folder / "hidden")
+        job = post(poster)
+        with hidden.rename(answers).open("wb", buffering=0) as fifo:
+            fifo.write(msgpack.packb(request.claim_id))
+        waiter.wait(60)
+        assert uuids_of(waiter) == [job.uuid]
+
+
 def test_what_was_claimed_is_found_if_its_row_is_too_long_for_an_answer(
     backend: SqliteBackend, poster: SqliteBackend
 ) -> None:

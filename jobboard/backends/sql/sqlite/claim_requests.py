@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import select
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +28,8 @@ from jobboard.backends.sql.sqlite.notifications import FLAGS, share
 
 #: So many requests are looked at to find one that suits.
 MAX_LOOKED_AT = 8
+#: More seconds than the clock by which a file system dates its changes takes to move on.
+_MAX_TICK = 0.1
 _REQUEST, _ANSWERS = ".request", ".answers"
 #: What is written at once, and read at once.
 _LARGEST = select.PIPE_BUF
@@ -71,32 +73,48 @@ class TakenRequest:
     def __init__(self, path: str, request: StandingRequest) -> None:
         self._path = path
         self.request = request
-        #: What this transaction has claimed under it.
-        self.row: Row | None = None
+        self._announced_to: int | None = None
 
     def put_back(self) -> None:
         """Let it stand again."""
-        self._write(_REQUEST, msgpack.packb(self.request))
+        if (fd := self._open(_REQUEST)) is not None:
+            _write(fd, msgpack.packb(self.request))
+            os.close(fd)
+
+    def announce(self, row: Row) -> None:
+        """Tell the owner what is claimed if this transaction commits: he reads it while this one waits for the disk."""
+        data = msgpack.packb([self.request.claim_id, row])
+        if len(data) <= _LARGEST and (fd := self._open(_ANSWERS)) is not None:
+            self._announced_to = fd
+            _write(fd, data)
 
     def answer(self, *, is_committed: bool) -> None:
-        """Tell the owner what was claimed, after the commit; or to look for himself, if that has failed."""
-        data = msgpack.packb([self.request.claim_id, self.row]) if is_committed else _LOOK
-        self._write(_ANSWERS, data if len(data) <= _LARGEST else _LOOK)
+        """Tell the owner that what was announced is committed; or to look for himself."""
+        fd = self._open(_ANSWERS) if self._announced_to is None else self._announced_to
+        if fd is not None:
+            _write(fd, msgpack.packb(self.request.claim_id) if is_committed else _LOOK)
+            os.close(fd)
 
-    def _write(self, kind: str, data: bytes) -> None:
+    def _open(self, kind: str) -> int | None:
+        try:
+            return os.open(self._path + kind, os.O_WRONLY | FLAGS)
+        except OSError:
+            # He is gone.
+            return None
+
+
+def _write(fd: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):
         # An owner who hears nothing finds the commit by himself.
-        with contextlib.suppress(OSError):
-            fd = os.open(self._path + kind, os.O_WRONLY | FLAGS)
-            try:
-                os.write(fd, data)
-            finally:
-                os.close(fd)
+        os.write(fd, data)
 
 
 class _Folder:
     def __init__(self, file: Path) -> None:
         self._file = file.resolve()
         self.path = f"{self._file}-waiting"
+        self._version: tuple[int, int, int] | None = None
+        self._requests: list[str] = []
 
     def make(self) -> None:
         """Make it unless it is there; raises ``OSError`` if it is, or would be, another user's than the file."""
@@ -110,6 +128,21 @@ class _Folder:
     def is_ours(self) -> bool:
         """Whether it has the file's owner: in a directory that many may write to, anybody could have made it."""
         return os.lstat(self.path).st_uid == os.stat(self._file).st_uid
+
+    def requests(self) -> list[str]:
+        """Return the paths of some requests, without their endings; for one thread at a time.
+
+        The folder is read only when it has changed, since that takes several times as long as to look whether it has.
+        """
+        found = os.lstat(self.path)
+        version = found.st_ino, found.st_uid, found.st_mtime_ns
+        if version != self._version:
+            # What comes in the same tick of the file system's clock as the last change leaves the version as it is.
+            is_settled = time.time() - found.st_mtime > _MAX_TICK
+            names = os.listdir(self.path) if self.is_ours() else []
+            asked = [f"{self.path}/{name.removesuffix(_REQUEST)}" for name in names if name.endswith(_REQUEST)]
+            self._requests, self._version = asked[:MAX_LOOKED_AT], version if is_settled else None
+        return self._requests
 
     def make_fifo(self, path: str) -> int:
         """Return a FIFO, open; under its own name nobody finds it before it is."""
@@ -145,11 +178,10 @@ class ClaimRequests:
     def take(self) -> Iterator[TakenRequest]:
         """Take some, one after the other, each to be used or put back; only in a transaction that writes."""
         try:
-            names = os.listdir(self._folder.path) if self._folder.is_ours() else []
+            paths = self._folder.requests()
         except OSError:
             return
-        for name in itertools.islice((name for name in names if name.endswith(_REQUEST)), MAX_LOOKED_AT):
-            path = f"{self._folder.path}/{name.removesuffix(_REQUEST)}"
+        for path in paths:
             # It may be taken, withdrawn, another user's, or garbage.
             with contextlib.suppress(OSError, ValueError, TypeError):
                 request = StandingRequest(*msgpack.unpackb(_read(path)))
@@ -227,7 +259,11 @@ class RequestFifos:
                 os.write(self._answers, _LOOK)
 
     def answers(self) -> list[Any]:
-        """Return all that came: lists of a claim id and the row that was claimed under it, and what says nothing."""
+        """Return all that came.
+
+        A list of a claim id and a row announces a claim, its claim id alone says that it is committed, and anything
+        else says nothing.
+        """
         try:
             with contextlib.suppress(BlockingIOError):
                 self._unpacker.feed(os.read(self._answers, 1 << 16))

@@ -8,16 +8,15 @@ holds these statements to ``jobboard.backends.lifecycle``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import literal_column, text
 
 from jobboard.backends import lifecycle
 from jobboard.backends.rows import ClaimAnswer, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
-from jobboard.backends.sql.claiming import Claiming, status_of
-from jobboard.backends.sql.job_statements import FIND_KEY, WRITE_HISTORY
+from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_READY, WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
 from jobboard.backends.sql.rows import row_of, stored_integer
@@ -27,7 +26,7 @@ from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import next_token
-from jobboard.backends.sql.transaction import LongPath, Transaction
+from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_line
 from jobboard.states import JobState
 
@@ -37,8 +36,15 @@ INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, body, max_attempts,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
 ON CONFLICT DO NOTHING
 """
-#: A job that is posted next gets the number after this one.
-LAST_NUMBER = Statement(text("SELECT seq FROM sqlite_sequence WHERE name = 'jobboard_jobs'"))
+_due_or_paused: Any = DUE_OR_PAUSED.clause
+_ready: Any = IS_READY.clause
+#: All that a post of one job has to know: what a claim has, whether a job is ready, and the last number that one got.
+BEFORE_POST = Statement(
+    _due_or_paused.add_columns(
+        _ready.scalar_subquery().is_not(None),
+        literal_column("(SELECT seq FROM sqlite_sequence WHERE name = 'jobboard_jobs')"),
+    )
+)
 LAST_POSTED = Statement(text("SELECT last_insert_rowid()"))
 POST_LINES = Statement(
     text("""
@@ -89,36 +95,37 @@ class SqlitePosting(Posting):
     def _post_one(self, new: NewJob) -> Posted:
         """Post a job, and claim it for one who waits, if there is one and it is all that he could claim."""
         with self._transactions.write() as transaction:
-            transaction.status = status_of(transaction)
+            (is_any_due, is_any_paused, is_any_ready, last) = transaction.rows(BEFORE_POST)[0]
+            transaction.status = BoardStatus(bool(is_any_due), bool(is_any_paused))
             expire_and_promote(transaction)
             if new.key is not None and transaction.rows(FIND_KEY, name=new.name, key=new.key):
                 raise LongPath
             now = transaction.now
-            job = stored = lifecycle.draft(new, now)
+            job = lifecycle.draft(new, now)
             told = lifecycle.post(job, new, now).told
-            transaction.taken = taken = self._take_request(transaction, job)
-            if taken is not None:
-                ((last,),) = transaction.rows(LAST_NUMBER) or [(0,)]
-                stored = replace(job, sequence=last + 1)
-                told += lifecycle.claim(stored, taken.request.claim, now, next_token(last + 1, 0)).told
-            number = transaction.insert(POST, _values_of(stored, transaction.board))
-            if number is None:
-                raise LongPath
-            job.sequence = number
-            transaction.run_many(WRITE_HISTORY, [journal_line(number, note) for note in told])
-            if taken is not None:
-                taken.row = row_of(stored)
-            else:
+            transaction.taken = taken = self._take_request(transaction, job, bool(is_any_due or is_any_ready))
+            if taken is None:
+                job.sequence = _insert(transaction, job, told)
                 transaction.notifies = True
+            else:
+                job.sequence = (last or 0) + 1
+                stored = lifecycle.draft(new, now, job.sequence)
+                lifecycle.post(stored, new, now)
+                claim = lifecycle.claim(stored, taken.request.claim, now, next_token(job.sequence, 0))
+                _insert(transaction, stored, told + claim.told)
+                taken.announce(row_of(stored))
             return Posted(PostOutcome.POSTED, job)
 
-    def _take_request(self, transaction: SqliteTransaction, job: JobRow) -> TakenRequest | None:
-        """Take the request of one who waits for such a job, and for whom no other one is ready."""
+    def _take_request(self, transaction: SqliteTransaction, job: JobRow, may_be_ready: bool) -> TakenRequest | None:
+        """Take the request of one who waits for such a job, and for whom no other one is ready.
+
+        :param may_be_ready: whether any other job of the board may be.
+        """
         assert transaction.status is not None
         if transaction.status.is_any_paused or not lifecycle.is_claimable(job):
             return None
         for taken in self._claim_requests.take():
-            if _suits(taken.request, transaction, job):
+            if _suits(taken.request, transaction, job, may_be_ready):
                 return taken
             taken.put_back()
         return None
@@ -152,11 +159,22 @@ def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _suits(request: StandingRequest, transaction: SqliteTransaction, job: JobRow) -> bool:
+def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[lifecycle.Note]) -> int:
+    """Write a new job and its history, and return its number."""
+    number = transaction.insert(POST, _values_of(job, transaction.board))
+    if number is None:
+        raise LongPath
+    transaction.run_many(WRITE_HISTORY, [journal_line(number, note) for note in told])
+    return number
+
+
+def _suits(request: StandingRequest, transaction: SqliteTransaction, job: JobRow, may_be_ready: bool) -> bool:
     if request.board != transaction.board or request.until <= transaction.now:
         return False
     names = None if request.names is None else frozenset(request.names)
-    return (names is None or job.name in names) and not is_any_ready(transaction, names, frozenset())
+    if names is not None and job.name not in names:
+        return False
+    return not (may_be_ready and is_any_ready(transaction, names, frozenset()))
 
 
 class SqliteClaiming(Claiming):

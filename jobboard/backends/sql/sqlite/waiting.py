@@ -23,7 +23,7 @@ MIN_EXPIRY = 3 * MAX_STANDING
 
 
 class SqliteWaiter(SqlWaiter):
-    """Sleeps on its own FIFO while it has a claim request, and hears there what was claimed under it."""
+    """Sleeps on its own FIFO while it has a claim request, and hears there what is claimed under it."""
 
     def __init__(
         self,
@@ -40,6 +40,8 @@ class SqliteWaiter(SqlWaiter):
         #: The claim id of the request, as long as it stands or somebody may have claimed under it.
         self._claim_id: str | None = None
         self._standing_since = math.inf
+        #: What is claimed under it if the transaction that claims commits; and what is, as far as this has heard.
+        self._announced: list[JobRow] = []
         self._claimed: list[JobRow] = []
 
     def claim_ahead(self, who: str, expiry: float) -> None:
@@ -64,13 +66,16 @@ class SqliteWaiter(SqlWaiter):
         self._claim_id, self._standing_since = (claim_id, since) if fifos.put(request) else (None, math.inf)
 
     def _hear(self, fifos: RequestFifos) -> bool:
-        """Return whether anything came. An answer to an earlier request came too late, and its claim was found."""
+        """Return whether there is a reason to wake up. What came for an earlier request came too late, and was found."""
         answers = fifos.answers()
         for answer in answers:
-            if isinstance(answer, list) and len(answer) == 2 and answer[0] == self._claim_id:
+            if answer == self._claim_id:
+                self._claimed = self._announced
+            elif isinstance(answer, list) and len(answer) == 2 and answer[0] == self._claim_id:
                 with contextlib.suppress(TypeError, ValueError):
-                    self._claimed = [job_of(tuple(answer[1]))]
-        return bool(answers)
+                    # It is read here, while its transaction waits for the disk.
+                    self._announced = [job_of(tuple(answer[1]))]
+        return any(not isinstance(answer, list) for answer in answers)
 
     def wait(self, timeout: float | None) -> None:
         fifos = self._fifos
@@ -96,7 +101,7 @@ class SqliteWaiter(SqlWaiter):
     def claimed(self) -> tuple[list[JobRow], float]:
         if self._fifos is None or self._claim_id is None:
             return [], math.inf
-        rows, self._claimed = self._claimed, []
+        rows, self._announced, self._claimed = self._claimed, [], []
         if not rows and not self._fifos.withdraw():
             rows = self._find(self._fifos, self._claim_id)
         since, self._claim_id, self._standing_since = self._standing_since, None, math.inf
