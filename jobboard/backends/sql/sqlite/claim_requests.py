@@ -103,10 +103,12 @@ class TakenRequest:
             return None
 
 
-def _write(fd: int, data: bytes) -> None:
-    with contextlib.suppress(OSError):
+def _write(fd: int, data: bytes) -> bool:
+    try:
+        return os.write(fd, data) > 0
+    except OSError:
         # An owner who hears nothing finds the commit by himself.
-        os.write(fd, data)
+        return False
 
 
 class _Folder:
@@ -182,11 +184,13 @@ class ClaimRequests:
         except OSError:
             return
         for path in paths:
-            # It may be taken, withdrawn, another user's, or garbage.
-            with contextlib.suppress(OSError, ValueError, TypeError):
+            try:
                 request = StandingRequest(*msgpack.unpackb(_read(path)))
                 request.check()
-                yield TakenRequest(path, request)
+            except (OSError, ValueError, TypeError):
+                # It is taken, withdrawn, another user's, or garbage.
+                continue
+            yield TakenRequest(path, request)
 
 
 def _read(path: str) -> bytes:
@@ -265,9 +269,10 @@ class RequestFifos:
         else says nothing.
         """
         try:
-            with contextlib.suppress(BlockingIOError):
-                self._unpacker.feed(os.read(self._answers, 1 << 16))
+            self._unpacker.feed(os.read(self._answers, 1 << 16))
             return list(self._unpacker)
+        except BlockingIOError:
+            return []
         except ValueError:
             # Somebody else has written to it.
             self._unpacker = msgpack.Unpacker()

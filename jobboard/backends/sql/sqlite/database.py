@@ -104,8 +104,7 @@ class SqliteDatabase(Database):
     def write(self) -> Iterator[SqliteTransaction]:
         """One transaction that has the file's write lock from its beginning."""
         self._check_process()
-        if not self.process_notifier.writing.acquire(timeout=seconds_left(max(self._busy_timeout, MIN_QUEUE_TIMEOUT))):
-            raise locked(self.path)
+        self._queue()
         try:
             connection = self._writer.get()
             cursor = connection.cursor()
@@ -133,14 +132,25 @@ class SqliteDatabase(Database):
         if transaction.changed:
             self.process_notifier.notify(self.board_name, transaction.notifies)
 
+    def _queue(self) -> None:
+        """Wait until no other thread of this process writes."""
+        writing = self.process_notifier.writing
+        # Most often none does, and then there is no time to reckon.
+        if writing.acquire(blocking=False):
+            return
+        if not writing.acquire(timeout=seconds_left(max(self._busy_timeout, MIN_QUEUE_TIMEOUT))):
+            raise locked(self.path)
+
     def _lock_file(self, cursor: sqlite3.Cursor) -> None:
         """Wait for the lock here: SQLite would sleep for at least 1 ms each time, and most commits take less."""
-        began, longest = time.monotonic(), seconds_left(self._busy_timeout)
+        began = longest = None
         while True:
             try:
                 cursor.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
+                if began is None or longest is None:
+                    began, longest = time.monotonic(), seconds_left(self._busy_timeout)
                 waited = time.monotonic() - began
                 if not is_busy(error) or waited >= longest:
                     raise

@@ -7,6 +7,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.sql.change_notifier import ChangeNotifier, SqlWaiter
@@ -66,16 +67,18 @@ class SqliteWaiter(SqlWaiter):
         self._claim_id, self._standing_since = (claim_id, since) if fifos.put(request) else (None, math.inf)
 
     def _hear(self, fifos: RequestFifos) -> bool:
-        """Return whether there is a reason to wake up. What came for an earlier request came too late, and was found."""
-        answers = fifos.answers()
-        for answer in answers:
+        """Return whether it is time to wake up. What came for an earlier request came too late, and was found."""
+        is_any = False
+        for answer in fifos.answers():
+            if isinstance(answer, list):
+                if len(answer) == 2 and answer[0] == self._claim_id:
+                    # It is read here, while its transaction waits for the disk.
+                    self._announced = _jobs_of(answer[1])
+                continue
+            is_any = True
             if answer == self._claim_id:
                 self._claimed = self._announced
-            elif isinstance(answer, list) and len(answer) == 2 and answer[0] == self._claim_id:
-                with contextlib.suppress(TypeError, ValueError):
-                    # It is read here, while its transaction waits for the disk.
-                    self._announced = [job_of(tuple(answer[1]))]
-        return any(not isinstance(answer, list) for answer in answers)
+        return is_any
 
     def wait(self, timeout: float | None) -> None:
         fifos = self._fifos
@@ -119,3 +122,11 @@ class SqliteWaiter(SqlWaiter):
             self._change_notifier.wakers.remove(self._fifos.wake)
             self._fifos.close()
             self._fifos = None
+
+
+def _jobs_of(row: Any) -> list[JobRow]:
+    """Return the job of a row, unless somebody else has written it."""
+    try:
+        return [job_of(tuple(row))]
+    except (TypeError, ValueError):
+        return []
