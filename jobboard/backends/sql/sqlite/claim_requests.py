@@ -29,7 +29,7 @@ from jobboard.backends.sql.sqlite.notifications import FLAGS, share
 #: So many requests are looked at to find one that suits.
 MAX_LOOKED_AT = 8
 #: More seconds than the clock by which a file system dates its changes takes to move on.
-_MAX_TICK = 0.1
+_MAX_TICK = 2.0
 _REQUEST, _ANSWERS = ".request", ".answers"
 #: What is written at once, and read at once.
 _LARGEST = select.PIPE_BUF
