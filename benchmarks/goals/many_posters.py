@@ -31,8 +31,6 @@ _GIVEN = {
     "rank": "-3",
     "body": "'\\x80'",
     "max_attempts": "NULL",
-    "run_at": "NULL",
-    "delay": "NULL",
 }
 #: What a board sends for a post, with the values in its text.
 STATEMENT = re.sub(
@@ -67,7 +65,7 @@ print(sum(counts))
 """
 _BY_BOARD = """
 import jobboard
-shared = jobboard.fetch("posters", uri)
+shared = jobboard.fetch("posters", uri%s)
 shared.connect()
 def poster():
     return lambda: shared.post("no-op")
@@ -97,7 +95,11 @@ class Posters:
 
     def by_boards(self) -> float:
         """Return the posts a second by 16 threads in 4 processes, of which each shares a board."""
-        return self._by_python(_BY_BOARD)
+        return self._by_python(_BY_BOARD % "")
+
+    def by_gathering_boards(self) -> float:
+        """Return the same by boards whose threads share requests."""
+        return self._by_python(_BY_BOARD % ", gather=True")
 
     def by_psycopg(self) -> float:
         """Return the bare inserts a second by 16 threads in 4 processes, each with a connection of its own."""

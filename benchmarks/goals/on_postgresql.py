@@ -39,6 +39,7 @@ def _many_posters(setting: Setting) -> Iterator[Sides]:
         posters = Posters(space.uri, seconds=4 * setting.scale)
         yield {
             "jobboard": telling(_POSTS, posters.by_boards),
+            "gather=True": telling(_POSTS, posters.by_gathering_boards),
             "bare inserts, psycopg": telling(_POSTS, posters.by_psycopg),
             "its statement, pgbench": telling(_POSTS, lambda: posters.by_pgbench(STATEMENT)),
             "bare inserts, pgbench": telling(_POSTS, lambda: posters.by_pgbench(BARE)),
@@ -60,6 +61,7 @@ PARTS = (
         (
             Goal(_POSTS, "/s", "ratio >= 0.7", "bare inserts, pgbench", "its statement, pgbench"),
             Goal(_POSTS, "/s", "ratio >= 0.7", "bare inserts, psycopg"),
+            Goal(_POSTS, "/s", "ratio >= 0.7", "bare inserts, pgbench", "gather=True"),
             Goal(_POSTS, "/s", "ratio >= 0.7", "bare inserts, pgbench"),
         ),
         _many_posters,
