@@ -51,7 +51,7 @@ class Place(NamedTuple):
         return sorted(row[0] for row in self.run(f"SELECT table_name FROM information_schema.tables WHERE {schema}"))
 
     def layout(self) -> Any:
-        """All columns and indexes."""
+        """All columns and indexes, and how posts fill them."""
         columns = self.run(
             "SELECT table_name, column_name, data_type, is_nullable, collation_name FROM information_schema.columns"
             " WHERE table_name LIKE 'jobboard%' AND table_schema IN ('public', DATABASE_NAME) ORDER BY 1, 2".replace(
@@ -59,7 +59,11 @@ class Place(NamedTuple):
             )
         )
         if self.site.is_postgresql:
-            return columns, self.run("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexdef")
+            indexes = self.run("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexdef")
+            options = (
+                "SELECT relname, reloptions FROM pg_class WHERE relname LIKE 'jobboard%' AND reloptions IS NOT NULL"
+            )
+            return columns, indexes, self.run(f"{options} ORDER BY relname")
         return columns, self.run(
             "SELECT table_name, index_name, seq_in_index, column_name, non_unique FROM information_schema.statistics"
             f" WHERE table_schema = '{self.database}' ORDER BY 1, 2, 3"
@@ -99,7 +103,11 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
     upgraded = place.layout()
     assert place.version() == "3"
     if place.site.is_postgresql:
-        assert sum("fillfactor" in definition for (definition,) in upgraded[1]) == 2
+        assert upgraded[2] == [
+            ("jobboard_history", ["fillfactor=30"]),
+            ("jobboard_jobs", ["fillfactor=50"]),
+            ("jobboard_jobs_pkey", ["fillfactor=30"]),
+        ]
     for table in [table for table in place.tables() if table.startswith("jobboard_")]:
         place.run(f"DROP TABLE {table}")
     with backend("jobs", place.uri):
