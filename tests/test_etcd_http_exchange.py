@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from urllib3 import HTTPConnectionPool
@@ -27,9 +27,14 @@ class Gateway:
         self.has_closed = threading.Event()
         self._replies = list(replies)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self.port = self._listener.getsockname()[1]
+
+    def _run(self) -> None:
+        # The test may end while the next connection is waited for.
+        with suppress(OSError):
+            self._serve()
 
     def _serve(self) -> None:
         while self._replies:
@@ -130,6 +135,7 @@ def test_connection_that_ends_with_the_reply(reply: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}", OSError),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nmany\r\n{}", ValueError),
         (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}", ValueError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}", ValueError),
         (b"SSH-2.0-OpenSSH\r\n\r\n", ValueError),
         (b"x" * 70_000, OSError),
     ],
@@ -145,6 +151,23 @@ def test_what_is_no_reply_ends_the_connection(reply: bytes, error: type[Exceptio
 def test_silence_ends_in_time() -> None:
     with pool_to((b"", True), (PLAIN, True)) as (pool, _), pytest.raises(TimeoutError):
         exchange(pool, HEAD, BODY, time.monotonic() + 0.05)
+
+
+def test_reply_that_comes_byte_by_byte_ends_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    connection.sendall(b"A: b\r\n")
+                    time.sleep(0.01)
+
+        threading.Thread(target=drip, daemon=True).start()
+        pool = HTTPConnectionPool("127.0.0.1", listener.getsockname()[1])
+        with pytest.raises(TimeoutError):
+            exchange(pool, HEAD, BODY, time.monotonic() + 0.1)
 
 
 def test_connection_that_the_server_has_closed_is_made_anew() -> None:

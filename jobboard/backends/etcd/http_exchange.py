@@ -8,14 +8,18 @@ does not promise (``_get_conn``, ``_put_conn``): it connects, by TLS too, and fi
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import time
 from dataclasses import dataclass
-from io import BufferedReader
-from typing import Any
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, Any
 
 from urllib3 import HTTPConnectionPool
 from urllib3.exceptions import SSLError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 #: No line of a reply's head is as long as this.
 _MAX_LINE = 1 << 16
@@ -60,8 +64,7 @@ def exchange(pool: HTTPConnectionPool, head: str, body: bytes, until: float) -> 
             connection.connect()
         connection.sock.settimeout(max(_MIN_TIMEOUT, until - time.monotonic()))
         connection.sock.sendall(request)
-        with connection.sock.makefile("rb") as stream:
-            reply, is_kept = _read_reply(stream)
+        reply, is_kept = _read_reply(BufferedReader(_Incoming(connection.sock, until)))
         return reply
     except ssl.SSLError as error:
         raise SSLError(error) from None
@@ -69,6 +72,23 @@ def exchange(pool: HTTPConnectionPool, head: str, body: bytes, until: float) -> 
         if not is_kept:
             connection.close()
         pool._put_conn(connection)
+
+
+class _Incoming(RawIOBase):
+    """What comes from a server, which has one limit for all of it, however slowly it sends."""
+
+    def __init__(self, sock: socket.socket, until: float) -> None:
+        self._sock, self._until = sock, until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the reply takes too long")
+        self._sock.settimeout(left)
+        return self._sock.recv_into(buffer)
 
 
 def _host_of(pool: HTTPConnectionPool) -> str:
@@ -87,7 +107,7 @@ def _read_reply(stream: BufferedReader) -> tuple[Reply, bool]:
     if headers.get("transfer-encoding", "").lower() == "chunked":
         data = b"".join(_chunks(stream))
     elif (length := headers.get("content-length")) is not None:
-        data = _exactly(stream, int(length))
+        data = _exactly(stream, _size(length, 10))
     else:
         data, closes = stream.read(), True
     return Reply(int(code), reason, data, headers), not closes
@@ -103,12 +123,19 @@ def _headers(stream: BufferedReader) -> dict[str, str]:
 
 def _chunks(stream: BufferedReader) -> list[bytes]:
     chunks: list[bytes] = []
-    while size := int(_line(stream).partition(";")[0], 16):
+    while size := _size(_line(stream).partition(";")[0], 16):
         chunks.append(_exactly(stream, size))
         _line(stream)
     # Headers may follow the last chunk.
     _headers(stream)
     return chunks
+
+
+def _size(digits: str, base: int) -> int:
+    size = int(digits, base)
+    if size < 0:
+        raise ValueError(f"not a size: {digits}")
+    return size
 
 
 def _line(stream: BufferedReader) -> str:
