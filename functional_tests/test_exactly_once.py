@@ -121,7 +121,7 @@ def state_of(board: JobBoard, job: Job) -> JobState:
     indirect=["uri"],
 )
 def test_the_effect_happens_once(
-    start: Start, uri: str, board: JobBoard, database: Engine, tmp_path: Path, executor: str
+    uri: str, board: JobBoard, database: Engine, start: Start, tmp_path: Path, executor: str
 ) -> None:
     """The first owner is killed at each step; one that is only stopped comes late, and is refused."""
     crew = [conductor(start, uri, executor)]

@@ -41,7 +41,9 @@ SELECT @jobboard_now,
 """
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.
-    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10",
+    # A process that is frozen in a transaction would keep its jobs locked; only MariaDB can end that.
+    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10"
+    " /*M!100300 , idle_transaction_timeout = 10 */",
     # Locks of gaps between rows would make posts wait.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )

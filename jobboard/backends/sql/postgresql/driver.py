@@ -57,6 +57,8 @@ _SET_UP = "; ".join(
         "SET max_parallel_workers_per_gather = 0",
         "SET plan_cache_mode = force_generic_plan",
         "SET lock_timeout = '10s'",
+        # A process that is frozen in a transaction would keep its jobs locked, and so from being taken back.
+        "SET idle_in_transaction_session_timeout = '10s'",
     ]
 )
 

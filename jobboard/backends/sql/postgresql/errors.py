@@ -8,8 +8,8 @@ from jobboard.backends.sql.server_errors import ServerErrors
 
 #: Deadlocks, serialization failures, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {"40P01", "40001", "23505"}
-#: The server ended the connection: an operator's command, a crash, a shutdown.
-_ENDED = {"57P01", "57P02", "57P03", "57P05", "08000", "08003", "08006"}
+#: The server ended the connection: an operator's command, a crash, a shutdown, nothing sent for too long.
+_ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"}
 
 _REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
 _REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
