@@ -40,9 +40,10 @@ class PostgresqlErrors(ServerErrors):
         return _code(error) in _RETRYABLE
 
     def is_cut(self, error: Exception) -> bool:
-        if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        if not isinstance(error, psycopg.Error):
             return False
-        return error.sqlstate is None or error.sqlstate in _ENDED
+        is_of_connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        return error.sqlstate in _ENDED or (error.sqlstate is None and is_of_connection)
 
     def is_silent(self, error: Exception) -> bool:
         # The class is psycopg's own, and may change; then it is taken for a cut.
