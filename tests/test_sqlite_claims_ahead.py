@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,15 +125,23 @@ def test_an_announced_claim_counts_when_it_is_committed(
         assert heard == [([row], [])]
 
 
+@contextmanager
+def without_answers(folder: Path) -> Iterator[Path]:
+    """Keep answers from the only one who waits; yields the FIFO that he hears of again afterwards."""
+    [answers] = folder.glob("*.answers")
+    hidden = answers.rename(folder / "hidden")
+    yield answers
+    hidden.rename(answers)
+
+
 def test_what_was_claimed_is_found_if_only_its_commit_was_heard_of(
     backend: SqliteBackend, poster: SqliteBackend, folder: Path
 ) -> None:
     with armed(backend) as waiter:
         [request] = requests(poster)
-        [answers] = folder.glob("*.answers")
-        hidden = answers.rename(folder / "hidden")
-        job = post(poster)
-        with hidden.rename(answers).open("wb", buffering=0) as fifo:
+        with without_answers(folder) as answers:
+            job = post(poster)
+        with answers.open("wb", buffering=0) as fifo:
             fifo.write(msgpack.packb(request.claim_id))
         waiter.wait(60)
         assert uuids_of(waiter) == [job.uuid]
@@ -153,10 +162,8 @@ def test_an_answer_that_comes_after_its_job_was_found_does_not_bring_it_again(
 ) -> None:
     with armed(backend) as waiter:
         [request] = requests(poster)
-        [answers] = folder.glob("*.answers")
-        hidden = answers.rename(folder / "hidden")
-        job = post(poster)
-        hidden.rename(answers)
+        with without_answers(folder) as answers:
+            job = post(poster)
         assert uuids_of(waiter) == [job.uuid]
         with answers.open("wb", buffering=0) as fifo:
             fifo.write(msgpack.packb([request.claim_id, [job.uuid]]))

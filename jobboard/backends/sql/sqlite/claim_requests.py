@@ -103,12 +103,10 @@ class TakenRequest:
             return None
 
 
-def _write(fd: int, data: bytes) -> bool:
-    try:
-        return os.write(fd, data) > 0
-    except OSError:
-        # An owner who hears nothing finds the commit by himself.
-        return False
+def _write(fd: int, data: bytes) -> None:
+    # An owner who hears nothing finds the commit by himself.
+    with contextlib.suppress(OSError):
+        os.write(fd, data)
 
 
 class _Folder:

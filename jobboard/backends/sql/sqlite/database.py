@@ -143,14 +143,14 @@ class SqliteDatabase(Database):
 
     def _lock_file(self, cursor: sqlite3.Cursor) -> None:
         """Wait for the lock here: SQLite would sleep for at least 1 ms each time, and most commits take less."""
-        began = longest = None
+        limits: tuple[float, float] | None = None
         while True:
             try:
                 cursor.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if began is None or longest is None:
-                    began, longest = time.monotonic(), seconds_left(self._busy_timeout)
+                limits = limits or (time.monotonic(), seconds_left(self._busy_timeout))
+                began, longest = limits
                 waited = time.monotonic() - began
                 if not is_busy(error) or waited >= longest:
                     raise
