@@ -230,3 +230,42 @@ def test_a_connection_that_commits_by_itself_is_refused(request: pytest.FixtureR
             board.post("begun by hand", connection=connection)
             connection.exec_driver_sql("ROLLBACK")
             assert board.job_count == 0
+
+
+@pytest.mark.parametrize(
+    ("store", "scheme", "other"),
+    [
+        ("postgresql", "postgresql+psycopg", {"client_encoding": "LATIN1"}),
+        ("postgresql", "postgresql+psycopg2", {"client_encoding": "LATIN1"}),
+        ("mariadb", "mysql+mysqldb", {"charset": "latin1"}),
+        ("mariadb", "mysql+pymysql", {"charset": "latin1"}),
+    ],
+)
+def test_a_connection_that_can_not_write_every_text_is_refused(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str, scheme: str, other: dict[str, str]
+) -> None:
+    uri = _uri(request, tmp_path, store)
+    engine = create_engine(make_url(uri).set(drivername=scheme), connect_args=other, poolclass=NullPool)
+    with jobboard.backend("encodings", uri) as board, engine.connect() as connection:
+        with pytest.raises(ValueError, match=r"can't write every text: connect with c\w+='(UTF8|utf8mb4)', not"):
+            board.post("größer", connection=connection)
+        assert board.job_count == 0
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "mysql+asyncmy"])
+def test_an_asynchronous_connection_that_can_not_write_every_text_is_refused(
+    request: pytest.FixtureRequest, tmp_path: Path, scheme: str
+) -> None:
+    is_postgresql = scheme.startswith("postgresql")
+    uri = _uri(request, tmp_path, "postgresql" if is_postgresql else "mariadb")
+    other = {"client_encoding": "LATIN1"} if is_postgresql else {"charset": "latin1"}
+
+    async def post(board: JobBoard) -> None:
+        engine = create_async_engine(make_url(uri).set(drivername=scheme), connect_args=other, poolclass=NullPool)
+        async with engine.connect() as connection:
+            await connection.run_sync(lambda lent: board.post("größer", connection=lent))
+
+    with jobboard.backend("encodings", uri) as board:
+        with pytest.raises(ValueError, match="can't write every text"):
+            asyncio.run(post(board))
+        assert board.job_count == 0

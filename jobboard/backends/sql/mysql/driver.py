@@ -20,7 +20,12 @@ from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import statements_of_mysql
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
-from jobboard.backends.sql.mysql.user_connections import NOW, AdaptedAsyncConnection, MysqlclientConnection
+from jobboard.backends.sql.mysql.user_connections import (
+    NOW,
+    AdaptedAsyncConnection,
+    MysqlclientConnection,
+    check_charset,
+)
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
@@ -109,6 +114,7 @@ class MysqlDriver(Driver):
         in_transaction = status.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
         if connection.get_autocommit() and not in_transaction:
             raise ValueError(COMMITS_BY_ITSELF)
+        check_charset(connection.character_set_name())
         return connection.cursor(pymysql.cursors.Cursor)
 
     def notify(self, cursor: Any, channel: str) -> None:

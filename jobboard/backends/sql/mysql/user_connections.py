@@ -17,6 +17,15 @@ NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"
 _NO_SAVEPOINT = 1305
 
 
+def check_charset(charset: str) -> None:
+    """Refuse a connection of the user's that can't write every text.
+
+    :raises ValueError: if it is another character set than UTF-8.
+    """
+    if not charset.startswith("utf8"):
+        raise ValueError(f"the connection can't write every text: connect with charset='utf8mb4', not {charset!r}")
+
+
 class _OtherDriver(OtherDriverConnection):
     """Its statements are sent one by one."""
 
@@ -41,11 +50,7 @@ class MysqlclientConnection(_OtherDriver):
         cursor = connection.cursor(sys.modules["MySQLdb.cursors"].Cursor)
         if connection.get_autocommit() and not self._is_in_transaction(cursor):
             raise ValueError(COMMITS_BY_ITSELF)
-        if not connection.character_set_name().startswith("utf8"):
-            raise ValueError(
-                f"the connection can't write every text: connect with charset='utf8mb4', "
-                f"not {connection.character_set_name()!r}"
-            )
+        check_charset(connection.character_set_name())
         return cursor
 
     def _is_in_transaction(self, cursor: Any) -> bool:
@@ -73,4 +78,5 @@ class AdaptedAsyncConnection(_OtherDriver):
         below = connection.driver_connection
         if below.get_autocommit() and not below.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
             raise ValueError(COMMITS_BY_ITSELF)
+        check_charset(below.character_set_name())
         return connection.cursor()

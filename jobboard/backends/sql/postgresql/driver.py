@@ -26,6 +26,7 @@ from jobboard.backends.sql.postgresql.user_connections import (
     AdaptedAsyncpgConnection,
     AdaptedPsycopgConnection,
     Psycopg2Connection,
+    check_encoding,
     without_nul,
 )
 from jobboard.backends.sql.rows import Row
@@ -37,6 +38,9 @@ from jobboard.errors import BoardUnavailable
 Connect = Callable[[float], psycopg.Connection[Any]]
 
 MIN_VERSION = 120000
+
+#: How a database keeps text if it can keep every text; SQL_ASCII takes what clients send as it is.
+_ENCODINGS = ("UTF8", "SQL_ASCII")
 
 #: In the same text as the beginning, which therefore takes no parameters. The time is read once, for the index's sake.
 _STATUS = """
@@ -53,6 +57,8 @@ _OFF = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "enable_hashjoin",
 # Nor may it start worker processes, each of which takes longer than the statement.
 _SET_UP = "; ".join(
     [
+        # Whatever the environment, the user or the database is set to.
+        "SET client_encoding = 'UTF8'",
         *(f"SET {name} = off" for name in _OFF),
         "SET max_parallel_workers_per_gather = 0",
         "SET plan_cache_mode = force_generic_plan",
@@ -91,6 +97,12 @@ class PostgresqlDriver(Driver):
         version = connection.info.server_version
         if version < MIN_VERSION:
             raise BoardUnavailable(f"{self.where} is PostgreSQL {version // 10000}; jobboard needs 12 or later")
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding not in _ENCODINGS:
+            raise BoardUnavailable(
+                f"{self.where} keeps text as {encoding}, which has no form for most characters; "
+                "make its database with ENCODING 'UTF8'"
+            )
         connection.autocommit = True
         connection.adapters.register_dumper(str, _Text)
         connection.execute(_SET_UP)
@@ -141,6 +153,7 @@ class PostgresqlDriver(Driver):
     def cursor(self, connection: Any) -> Any:
         if connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE:
             raise ValueError(COMMITS_BY_ITSELF)
+        check_encoding(connection.info.parameter_status("client_encoding"))
         # Not of the connection's cursor_factory: Django's merges parameters into the text.
         cursor = psycopg.Cursor(connection, row_factory=tuple_row)
         cursor.adapters.register_dumper(str, _Text)

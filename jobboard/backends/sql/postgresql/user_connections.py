@@ -27,6 +27,17 @@ def without_nul(text: str) -> str:
     return text.replace("\0", "\\x00") if "\0" in text else text
 
 
+def check_encoding(encoding: str | None) -> None:
+    """Refuse a connection of the user's that can't write, or read, every text.
+
+    :raises ValueError: if it is another encoding than UTF-8.
+    """
+    if encoding not in ("UTF8", "utf8"):
+        raise ValueError(
+            f"the connection can't write every text: connect with client_encoding='UTF8', not {encoding!r}"
+        )
+
+
 class _OtherDriver(OtherDriverConnection):
     transaction = Transaction
     now_statement = NOW
@@ -49,6 +60,7 @@ class Psycopg2Connection(_OtherDriver):
         extensions: Any = sys.modules["psycopg2.extensions"]
         if connection.autocommit and connection.info.transaction_status == extensions.TRANSACTION_STATUS_IDLE:
             raise ValueError(COMMITS_BY_ITSELF)
+        check_encoding(connection.info.parameter_status("client_encoding"))
         cursor = connection.cursor(cursor_factory=extensions.cursor)
         # Of this cursor only: by default they are a memoryview.
         extensions.register_type(_bytes_type(), cursor)
@@ -75,6 +87,7 @@ class AdaptedPsycopgConnection(_OtherDriver):
     def cursor(self, connection: Any) -> Any:
         if connection.autocommit and connection.info.transaction_status == 0:
             raise ValueError(COMMITS_BY_ITSELF)
+        check_encoding(connection.driver_connection.info.parameter_status("client_encoding"))
         return ConvertingCursor(connection.cursor(), _with_safe_texts)
 
 
