@@ -57,8 +57,11 @@ _OFF = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "enable_hashjoin",
 # Nor may it start worker processes, each of which takes longer than the statement.
 _SET_UP = "; ".join(
     [
-        # Whatever the environment, the user or the database is set to.
+        # Whatever the environment, the user or the database is set to: every text, moments to the last digit, and
+        # backslashes as psycopg writes those of bytes.
         "SET client_encoding = 'UTF8'",
+        "SET extra_float_digits = 1",
+        "SET standard_conforming_strings = on",
         *(f"SET {name} = off" for name in _OFF),
         "SET max_parallel_workers_per_gather = 0",
         "SET plan_cache_mode = force_generic_plan",

@@ -1,8 +1,9 @@
-"""Every text is kept, or the board is refused when it is opened: whatever encoding a database or a client is set to."""
+"""What a database, a user or the environment is set to changes no value; what can't keep one is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from servers.postgresql_servers import PostgresqlServer
@@ -55,3 +56,23 @@ def test_the_encoding_of_the_environment_makes_no_difference(
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     with backend("environment", postgresql.uri) as board:
         _keeps_every_text(board)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["extra_float_digits=0", "standard_conforming_strings=off", "bytea_output=escape", "TimeZone=America/New_York"],
+)
+def test_a_setting_of_the_user_changes_no_value(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", f"-c {setting}")
+    at, blob = datetime(2031, 3, 4, 5, 6, 7, 123457, tzinfo=UTC), bytes(range(256))
+    with backend(setting.partition("=")[0], postgresql.uri) as board:
+        assert board.get(board.post("later", run_at=at).uuid).run_at == at
+        board.post("resize", details={"blob": blob, "text": "\\x41"}, key="\\")
+        (job,) = board.claim_next("w\\'", names=["resize"])
+        assert job.details == {"blob": blob, "text": "\\x41"}
+        board.checkpoint(job, "w\\'", blob)
+        assert job.checkpoint == blob
+        board.consume(job, "w\\'", result=blob)
+        assert (job.result, board.audit()) == (blob, [])
