@@ -56,12 +56,13 @@ class Heartbeat:
         self._orders = orders
         self._then = then
         self._due_at = 0.0
+        self._has_failed = False
 
     def _entity(self) -> Entity:
         return Entity(self._kind, self._who, self._metadata(), ttl=self._interval * _MISSED_INTERVALS)
 
     def register_when_due(self) -> None:
-        """Say that it is alive, unless it said so just now; an absent store is told the next time."""
+        """Say that it is alive, unless it said so just now; what fails is logged, and tried again the next time."""
         now = time.monotonic()
         if now < self._due_at:
             return
@@ -69,7 +70,12 @@ class Heartbeat:
         try:
             self._then(register(self._board, self._entity(), self._orders))
         except BoardUnavailable as error:
-            logger.debug("%s %s can't register, or read what it is to do: %s", self._kind, self._who, error)
+            # Operators see it as gone, also where everything else works, since a right is missing.
+            level = logging.DEBUG if self._has_failed else logging.WARNING
+            logger.log(level, "%s %s can't register, or read what it is to do: %s", self._kind, self._who, error)
+            self._has_failed = True
+        else:
+            self._has_failed = False
 
     def register_again(self) -> None:
         """Something has changed: the next :meth:`register_when_due` tells it."""
