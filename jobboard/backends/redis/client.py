@@ -52,7 +52,7 @@ class RedisClient:
         self._durability = durability
         self._wait = durability.command
         self._timeout = timeout
-        self._scripts: dict[str, Script] = load_scripts()
+        self._scripts = load_scripts()
         self._has_met_newer = False
         #: The server has every change on its disk before it replies, and need not be asked to wait.
         self.writes_through = False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.resources
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 
@@ -24,8 +25,9 @@ class Script:
     sha: str
 
 
-def load_scripts() -> dict[str, Script]:
-    """Return all operations by name."""
+@functools.cache
+def load_scripts() -> Mapping[str, Script]:
+    """Return all operations by name; they are put together once for a process, which takes some 20 ms."""
     folder = importlib.resources.files("jobboard.lua")
     sources = _sources_in(folder / "include")
     fields = [entry.split() for line in _FIELDS.findall("".join(sources.values())) for entry in line.split(", ")]
