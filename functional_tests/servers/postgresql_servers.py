@@ -14,6 +14,7 @@ import psycopg
 
 from jobboard.testing import eventually
 from servers.base import HOST, RunningServer, free_port
+from servers.new_data import put_new_data
 
 #: What the packages install; ``PATH`` has them nowhere.
 _PROGRAMS = "/usr/lib/postgresql/*/bin"
@@ -32,6 +33,17 @@ def _programs() -> Path:
 def _as_user(*command: object) -> list[str]:
     words = [str(word) for word in command]
     return words if os.geteuid() else ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", *words]
+
+
+def _give_to_user(folder: Path) -> None:
+    if not os.geteuid():
+        shutil.chown(folder, _USER, _USER)
+
+
+def _make_data(folder: Path) -> None:
+    _give_to_user(folder.parent)
+    make = (_programs() / "initdb", "-D", folder, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
+    subprocess.run(_as_user(*make, "--locale=C.UTF-8"), check=True, stdout=subprocess.DEVNULL, cwd=folder.parent)
 
 
 class PostgresqlServer(RunningServer):
@@ -63,19 +75,14 @@ class PostgresqlServer(RunningServer):
 
     def start(self) -> PostgresqlServer:
         if not self._is_made:
-            self._make()
+            _give_to_user(self.folder)
+            put_new_data(_make_data, self._data)
         super().start()
         if not self._is_made:
             with self.client("postgres") as client:
                 client.execute("CREATE DATABASE jobs")
             self._is_made = True
         return self
-
-    def _make(self) -> None:
-        if not os.geteuid():
-            shutil.chown(self.folder, _USER, _USER)
-        make = (_programs() / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
-        subprocess.run(_as_user(*make, "--locale=C.UTF-8"), check=True, stdout=subprocess.DEVNULL, cwd=self.folder)
 
     def client(self, database: str = "jobs", **options: Any) -> psycopg.Connection[Any]:
         """Return a plain connection that commits every statement; a context manager."""
