@@ -1,8 +1,8 @@
 """The contract's cases that a client library can change, on every server; ``tox -e least`` runs it on the oldest ones.
 
-Every operation of a backend is in it, with lost replies, outages, waiting and events. Jobboard's own code alone decides
-the rest: arguments, fences, keys, order, formats. The file is named so that pytest runs it only on request; the whole
-contract runs on the newest libraries.
+Every operation of a backend is in it, with lost replies, outages, waiting, events and forked processes. Jobboard's own
+code alone decides the rest: arguments, fences, keys, order, races, formats. The file is named so that pytest runs it
+only on request; the whole contract runs on the newest libraries.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from servers.postgresql_servers import PostgresqlServer
 from servers.redis_servers import RedisServer
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard.testing import DeploymentContract, Harness
-from jobboard.testing.contract.books import BookCases
+from jobboard.testing import Harness
+from jobboard.testing.contract import Counted
+from jobboard.testing.contract.all_schedules import AllSchedulesCases
 from jobboard.testing.contract.corruption import CorruptionCases
-from jobboard.testing.contract.entities import EntityCases
-from jobboard.testing.contract.firing import FiringCases
+from jobboard.testing.contract.events import EventCases
 from jobboard.testing.contract.iterating import IteratingCases
-from jobboard.testing.contract.lifecycle import LifecycleCases
-from jobboard.testing.contract.operators import CancelCases, PauseCases, TrashBinCases
+from jobboard.testing.contract.operators import AuditCases
+from jobboard.testing.contract.outages import OutageCases
 from jobboard.testing.contract.processes import ProcessCases
-from jobboard.testing.contract.records import RecordCases
+from jobboard.testing.contract.retries import RetryCases
+from jobboard.testing.contract.waiting import WaitingCases
 from jobboard.testing.counting import count_cases
 
 
 class OldestContract(
-    BookCases, CancelCases, CorruptionCases, EntityCases, FiringCases, IteratingCases, LifecycleCases, PauseCases,
-    ProcessCases, RecordCases, TrashBinCases, DeploymentContract,
+    AllSchedulesCases, AuditCases, CorruptionCases, EventCases, IteratingCases, OutageCases, ProcessCases, RetryCases,
+    WaitingCases, Counted,
 ):  # fmt: skip
     """Derive a class ``Test...`` of it beside a fixture ``harness``."""
 
