@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,21 @@ def test_no_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setitem(os.environ, "http_proxy", f"http://{HOST}:1")
         with fetch("direct", server.uri) as board:
             work(board)
+
+
+def test_a_web_page_is_no_answer_of_etcd() -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(404, explain="nothing here" * 1000)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer((HOST, 0), Page) as site:
+        threading.Thread(target=site.serve_forever).start()
+        try:
+            with pytest.raises(BoardUnavailable, match="etcd refuses: is there an etcd at this address") as caught:
+                fetch("board", f"etcd://{HOST}:{site.server_port}").connect()
+            assert len(str(caught.value)) < 500
+        finally:
+            site.shutdown()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,13 +132,18 @@ def test_durability_needs_its_own_right(server: TlsServer) -> None:
     assert "+wait " in refusal_of(server, *least_rights()[1:], options="?durability=wait:1:50")
 
 
-def test_a_server_that_wants_a_password_says_so() -> None:
-    with (
-        RedisServer({"requirepass": "sesame"}) as server,
-        pytest.raises(BoardUnavailable, match="wants a password"),
-        fetch("secret", server.uri),
-    ):
-        pass
+@pytest.mark.parametrize(
+    ("options", "login", "reason"),
+    [
+        ({"requirepass": "sesame"}, "", "it wants a password: redis://:PASSWORD@HOST"),
+        ({"requirepass": "sesame"}, ":wrong@", "it refuses this user and password"),
+        ({}, "nobody:wrong@", "it refuses this user and password"),
+        ({}, ":sesame@", "it has no password; leave it out of the URI"),
+    ],
+)
+def test_a_server_says_what_is_wrong_with_the_login(options: dict[str, str], login: str, reason: str) -> None:
+    with RedisServer(options) as server, pytest.raises(BoardUnavailable, match="refuses: " + re.escape(reason)):
+        fetch("secret", f"redis://{login}{HOST}:{server.port}").connect()
 
 
 def test_a_unix_socket_and_a_database_by_number(tmp_path: Path) -> None:
@@ -156,12 +162,14 @@ def test_a_unix_socket_and_a_database_by_number(tmp_path: Path) -> None:
     ("uri", "fault"),
     [
         ("redis://h1:1,h2:2/0", "one Redis server"),
-        ("redis://h/first", "db|int"),
+        ("redis://h/first", "a database is a number from 0 on"),
         ("redis://h/1?db=2", "both"),
         ("redis://h?ssl_ca_certs=x", "without TLS"),
         ("rediss://h?ssl_cert_reqs=maybe", "required, optional or none"),
         ("redis+cluster://h/1", "no databases"),
         ("redis+sentinel://h:1", "SERVICE"),
+        ("redis+sentinel://h:1/service/-1", "a database is a number from 0 on"),
+        ("unix:///h.sock?db=jobs", "a database is a number from 0 on"),
         ("unix://host/path", "no host"),
         ("redis://h?durability=much", "none, aof"),
         ("redis://h?durability=wait:0:1", "none, aof"),

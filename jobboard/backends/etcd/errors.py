@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import requests
 from etcd3gw import exceptions
@@ -16,6 +17,9 @@ from urllib3.exceptions import (
 )
 
 from jobboard.errors import BoardUnavailable, ReplyLost
+
+#: How many characters an error repeats of what the server said.
+_MAX_WORDS = 300
 
 _BAD_TOKEN = "invalid auth token"  # nosec B105 # what etcd says
 
@@ -66,6 +70,7 @@ _MEANINGS: dict[str, type[Exception] | str] = {
     "user name is empty": "it wants a user: etcd://USER:PASSWORD@HOST:2379",
     "CommonName of client": "beside users, its gateway takes only a client's certificate that has no common name (CN)",
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",
+    "<html": "is there an etcd at this address? A web page answers",
 }
 
 #: urllib3's errors after which nothing was sent. If the server refuses the client's certificate, TLS 1.3 tells so only
@@ -94,7 +99,8 @@ def _meaning_of_words(text: str, *, is_unclear: bool) -> Exception:
         return meaning(text)
     if meaning is None and is_unclear:
         return NoReply(text)
-    return BoardUnavailable("etcd refuses: " + (f"{meaning} ({text})" if meaning else text))
+    said = textwrap.shorten(text, _MAX_WORDS)
+    return BoardUnavailable("etcd refuses: " + (f"{meaning} ({said})" if meaning else said))
 
 
 def is_login_expired(text: str) -> bool:

@@ -16,8 +16,11 @@ _HINTS = {
     "LOADING": LOADING,
     "MASTERDOWN": "it has lost its primary",
     "CLUSTERDOWN": "its cluster is down",
-    "NOAUTH": "it wants a password: redis://:PASSWORD@HOST",
+    # These before NOAUTH: redis-py cuts the first word off them, and gives all of them the same class.
     "WRONGPASS": "it refuses this user and password",
+    "invalid username-password pair": "it refuses this user and password",
+    "AUTH <password> called without any password": "it has no password; leave it out of the URI",
+    "NOAUTH": "it wants a password: redis://:PASSWORD@HOST",
     "NOPERM": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
     "OOM": "it is out of memory (maxmemory); posts go on when jobs are gone from it, or maxmemory is raised",
     "MISCONF": "it can't write to its disk",

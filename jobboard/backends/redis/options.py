@@ -10,10 +10,10 @@ from jobboard.backends.options import seconds, truth
 
 
 def database(value: Any) -> int:
-    number = int(value)
-    if number < 0:
-        raise ValueError(f"must be 0 or more, not {value!r}")
-    return number
+    # The value is not repeated: after a mistake in the URI it may be a part of the password.
+    if not str(value).isdecimal():
+        raise ValueError("a database is a number from 0 on: redis://HOST:PORT/0")
+    return int(value)
 
 
 def certificates(value: Any) -> str:
