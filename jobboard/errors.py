@@ -94,6 +94,20 @@ class ReplyLost(BoardUnavailable):
     """
 
 
+class TooLarge(BoardUnavailable):
+    """The store takes no request of this size: it changed nothing, and would refuse it again.
+
+    ``largest_details`` is larger than this store, or what it is set to, has room for.
+    """
+
+
+def is_too_large(error: BaseException | None) -> bool:
+    """Whether a call failed by :class:`TooLarge`, also if other parts of it took effect."""
+    while error is not None and not isinstance(error, TooLarge):
+        error = error.__cause__
+    return error is not None
+
+
 class NotSupported(JobBoardError):
     """This kind of store can't do that; ``board.capabilities`` says so beforehand."""
 

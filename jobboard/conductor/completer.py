@@ -19,7 +19,7 @@ from jobboard.conductor.outcome import (
     result_that_cannot_travel,
 )
 from jobboard.conductor.slots import Slots
-from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, NotFound
+from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, NotFound, is_too_large
 from jobboard.states import JobState
 
 _MIN_PAUSE, _MAX_PAUSE = 0.1, 5.0
@@ -114,7 +114,10 @@ class Completer:
         results = [each.outcome.result for each in succeeded if isinstance(each.outcome, Succeeded)]
         try:
             errors = self._board.consume_many([each.job for each in succeeded], self._who, results=results)
-        except BoardUnavailable:
+        except BoardUnavailable as fault:
+            if is_too_large(fault):
+                # One by one the store takes the others.
+                return
             raise
         except Exception:
             logger.exception("conductor %s sends %d ends one by one after a fault", self._who, len(succeeded))
@@ -178,7 +181,9 @@ class Completer:
         try:
             self._board.consume(execution.job, self._who, succeeded.result)
             return "consumed"
-        except InvalidPosting as error:
+        except (InvalidPosting, BoardUnavailable) as error:
+            if isinstance(error, BoardUnavailable) and not is_too_large(error):
+                raise
             execution.outcome = failed = result_that_cannot_travel(error)
             return self._fail(execution, failed)
 

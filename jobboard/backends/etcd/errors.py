@@ -16,10 +16,12 @@ from urllib3.exceptions import (
     TimeoutError,
 )
 
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.errors import BoardUnavailable, ReplyLost, TooLarge
 
 #: How many characters an error repeats of what the server said.
 _MAX_WORDS = 300
+
+_TOO_LARGE = "one request may be 1.5 MiB; post less at once, or references to large data"
 
 _BAD_TOKEN = "invalid auth token"  # nosec B105 # what etcd says
 
@@ -62,8 +64,8 @@ _MEANINGS: dict[str, type[Exception] | str] = {
     "revision of auth store is old": RefusedForNow,
     "too many requests": "it has more to do than it can",
     "database space exceeded": "its space is used up; compact and defragment it, then disarm the alarm",
-    "request is too large": "one request may be 1.5 MiB; post less at once, or references to large data",
-    "received message larger than max": "one request may be 1.5 MiB; post less at once, or references to large data",
+    "request is too large": _TOO_LARGE,
+    "received message larger than max": _TOO_LARGE,
     "too many operations in txn request": "raise its --max-txn-ops to 128 or more",
     "permission denied": "this user lacks a right; see 'Least rights' in the docs of the etcd board",
     "authentication failed": "it refuses this user and password",
@@ -100,7 +102,8 @@ def _meaning_of_words(text: str, *, is_unclear: bool) -> Exception:
     if meaning is None and is_unclear:
         return NoReply(text)
     said = textwrap.shorten(text, _MAX_WORDS)
-    return BoardUnavailable("etcd refuses: " + (f"{meaning} ({said})" if meaning else said))
+    refusal = "etcd refuses: " + (f"{meaning} ({said})" if meaning else said)
+    return TooLarge(refusal) if meaning == _TOO_LARGE else BoardUnavailable(refusal)
 
 
 def is_login_expired(text: str) -> bool:

@@ -20,7 +20,7 @@ from jobboard.backends.zookeeper.errors import from_kazoo, no_reply, refused, un
 from jobboard.backends.zookeeper.handler import Handler
 from jobboard.backends.zookeeper.kazoo_internals import KazooInternals, Pending
 from jobboard.backends.zookeeper.requests import Multi, MultiRead, fault_in
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, TooLarge
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -331,6 +331,4 @@ class Connection:
 
 def _check_size(size: int) -> None:
     if size > MAX_REQUEST:
-        raise BoardUnavailable(
-            f"a request of {size} bytes is more than ZooKeeper takes ({MAX_REQUEST}); nothing was sent"
-        )
+        raise TooLarge(f"a request of {size} bytes is more than ZooKeeper takes ({MAX_REQUEST}); nothing was sent")

@@ -1,0 +1,47 @@
+"""A result that is larger than a request of the store goes to the trash, and holds up nothing else."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from servers.durable_stores import running
+
+from jobboard import Conductor, Handlers, Job, JobFailed, JobState, Posting, backend
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize("store", ["etcd", "zookeeper"])
+def test_a_result_that_the_store_has_no_room_for_holds_up_no_other_end(store: str, tmp_path: Path) -> None:
+    handlers, all_begun = Handlers(), threading.Barrier(6)
+
+    @handlers.handler("measure")
+    def measure(job: Job) -> bytes:
+        all_begun.wait(60)
+        return bytes(job.details["size"])
+
+    @handlers.handler("note", max_attempts=1)
+    def note(job: Job) -> None:
+        all_begun.wait(60)
+        job.checkpoint_state(bytes(3 * MIB))
+
+    with (
+        running(store, tmp_path) as server,
+        backend("board", server.uri, largest_details=4 * MIB, patience=0.5) as board,
+    ):
+        sizes = [10, 11, 3 * MIB, 12, 13]
+        *jobs, noted = board.post_many(
+            [*(Posting("measure", details={"size": size}) for size in sizes), Posting("note")]
+        )
+        conductor = Conductor("conductor", board, handlers, concurrency=len(jobs) + 1)
+        conductor.start()
+        large = jobs.pop(2)
+        assert [len(job.get_result(60)) for job in jobs] == [10, 11, 12, 13]
+        for job in (large, noted):
+            with pytest.raises(JobFailed):
+                job.get_result(60)
+        assert (large.state, large.attempts) == (JobState.TRASHED, 1)
+        assert str(large.record.reason).startswith("its result can't be kept: ")
+        assert conductor.stop(timeout=30)
