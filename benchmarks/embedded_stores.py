@@ -15,6 +15,7 @@ from jobboard import fetch
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.rows import ClaimRequest, Consumption, Fence, NewJob
+from jobboard.validation import new_uuid
 
 
 class BareSqlite:
@@ -34,7 +35,7 @@ class BareSqlite:
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            rows = [(str(uuid.uuid4()), "bench", 3, b"\x80", 1, 0) for _ in range(batch)]
+            rows = [(new_uuid(), "bench", 3, b"\x80", 1, 0) for _ in range(batch)]
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
                 "INSERT INTO job (uuid, name, rank, body, state, token) VALUES (?, ?, ?, ?, ?, ?)", rows
@@ -75,7 +76,7 @@ class BareMemory:
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            self._backend.post([NewJob(str(uuid.uuid4()), "bench", 3, b"\x80") for _ in range(batch)])
+            self._backend.post([NewJob(new_uuid(), "bench", 3, b"\x80") for _ in range(batch)])
         return count
 
     def claim_and_consume(self, count: int, batch: int) -> int:

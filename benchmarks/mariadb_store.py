@@ -9,6 +9,7 @@ from servers.mariadb_servers import MariadbServer
 
 from benchmarks.space import Store, space_of
 from benchmarks.sql_store import GOALS, INDEX, LARGEST_BACKLOG, TABLE, version_of
+from jobboard.validation import new_uuid
 
 
 class BareMariadb:
@@ -30,7 +31,7 @@ class BareMariadb:
             self._cursor.executemany(
                 # PyMySQL makes one statement of many rows only if there is nothing but parameters in them.
                 f"INSERT INTO {self._name} (uuid, name, rank_, body, state, token) VALUES (%s, %s, %s, %s, %s, %s)",
-                [(str(uuid.uuid4()), "bench", 3, b"\x80", 1, 0) for _ in range(batch)],
+                [(new_uuid(), "bench", 3, b"\x80", 1, 0) for _ in range(batch)],
             )
         return count
 

@@ -9,6 +9,7 @@ from servers.postgresql_servers import PostgresqlServer
 
 from benchmarks.space import Store, space_of
 from benchmarks.sql_store import GOALS, INDEX, LARGEST_BACKLOG, TABLE, version_of
+from jobboard.validation import new_uuid
 
 
 class BarePostgresql:
@@ -26,7 +27,7 @@ class BarePostgresql:
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            uuids = [str(uuid.uuid4()) for _ in range(batch)]
+            uuids = [new_uuid() for _ in range(batch)]
             self._connection.execute(
                 f"INSERT INTO {self._name} (uuid, name, rank_, body, state, token)"
                 " SELECT uuid, 'bench', 3, %s, 1, 0 FROM unnest(%s::text[]) AS uuid",

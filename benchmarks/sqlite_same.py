@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jobboard import fetch
 from jobboard.payload import EMPTY_PAYLOAD
+from jobboard.validation import new_uuid
 
 _POST = (
     "INSERT INTO jobboard_jobs (board, uuid, name, rank, body, state, created_on, last_modified, attempts, token,"
@@ -55,7 +56,7 @@ class SameSqlite:
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
             now = time.time()
-            rows = [(str(uuid.uuid4()), EMPTY_PAYLOAD, now, now) for _ in range(batch)]
+            rows = [(new_uuid(), EMPTY_PAYLOAD, now, now) for _ in range(batch)]
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(_POST, rows)
             self._connection.execute(_POST_LINES, (batch,))

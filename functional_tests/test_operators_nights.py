@@ -49,7 +49,7 @@ def test_a_handler_hangs(start: Start, board: JobBoard, uri: str) -> None:
     eventually(lambda: status(board, Limits(run=0.5))["findings"], within=60, every=0.2)
     verdict, told = eventually(lambda: look if (look := operator.look_again(short))[0] else None, within=60, every=1.0)
     assert (verdict, "runs 'resize' for" in told, f"(job {hung.uuid})" in told) == (1, True, True)
-    this = {"3f2a": hung.uuid[:8], "4711": str(process.pid)}
+    this = {"3f2a": hung.uuid[-8:], "4711": str(process.pid)}
     why = operator.run("jobboard why 3f2a", this)
     assert "conductor@" in why
     assert f":{process.pid}:" in why

@@ -26,6 +26,7 @@ from jobboard.validation import (
     check_timeout,
     check_uuid,
     moment,
+    new_uuid,
 )
 
 
@@ -61,6 +62,17 @@ def test_empty_text_and_lone_surrogates_are_refused() -> None:
         check_text("key", "")
     with pytest.raises(ValueError, match="lone surrogate"):
         check_text("key", "a\udcff")
+
+
+def test_new_uuids_follow_the_clock_and_differ_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for milliseconds in (-1, 0, 1_700_000_000_000):
+        monkeypatch.setattr("time.time_ns", lambda at=milliseconds: at * 1_000_000)
+        made = {new_uuid() for _ in range(1000)}
+        assert len(made) == 1000
+        for text in made:
+            uuid = uuids.UUID(text)
+            assert (str(uuid), uuid.version, uuid.variant) == (text, 7, uuids.RFC_4122)
+            assert uuid.int >> 80 == milliseconds % 2**48
 
 
 @given(st.uuids())

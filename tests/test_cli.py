@@ -118,9 +118,9 @@ class TestLooking:
         assert len(lines) == 3
         assert jobboard("ls", "--state", "trashed") == lines[0] + "\n"
 
-    def test_show_by_uuid_by_its_beginning_and_by_key(self, jobboard: Run, board: JobBoard) -> None:
+    def test_show_by_uuid_by_its_end_and_by_key(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("invoice", details={"secret": "x"}, key="4711")
-        for name in (job.uuid, job.uuid[:8], "invoice:4711"):
+        for name in (job.uuid, job.uuid[-8:], "invoice:4711"):
             view = as_json(jobboard("show", name, "--json"))
             assert (view["uuid"], view["history"][0]["kind"]) == (job.uuid, "POSTED")
             assert "details" not in view

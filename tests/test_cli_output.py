@@ -64,9 +64,9 @@ class TestTerminal:
         starts = {title: lines[0].index(title) for title in ("name", "state", "owner", "created")}
         assert "".join(line[starts["name"] : starts["state"]].strip() for line in lines[2:]) == name
         assert "".join(line[starts["owner"] : starts["created"]].strip() for line in lines[2:]) == owner
-        beginning = lines[2].split()[0]
-        assert (len(beginning), claimed.uuid.startswith(beginning)) == (8, True)
-        assert claimed.uuid in on_a_terminal("show", beginning)[1]
+        end = lines[2].split()[0]
+        assert (len(end), claimed.uuid.endswith(end)) == (8, True)
+        assert claimed.uuid in on_a_terminal("show", end)[1]
 
     def test_a_narrow_terminal_still_shows_whole_states(self, board: JobBoard) -> None:
         board.post("poll", key="p/0/600", priority="very_high")

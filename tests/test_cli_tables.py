@@ -12,10 +12,10 @@ from rich.text import Text
 
 from jobboard.cli.colours import style_of
 from jobboard.cli.output import Output, _cell
-from jobboard.cli.tables import beginnings, table_of
+from jobboard.cli.tables import endings, table_of
 from jobboard.cli.watching import COLUMNS
 
-UUIDS = ["5f347f3f-5f2f-457f-be53-a548fa5a8830", "5f347f3f-6f2f-457f-be53-a548fa5a8830"]
+UUIDS = ["5f347f3f-5f2f-457f-be53-ad48fa5a8830", "5f347f3f-5f2f-457f-be53-ae48fa5a8830"]
 OWNER = "worker-17@a-host-with-a-long-name.example.org:12345:abcdef01"
 NAME = "send-monthly-invoice-reminder-to-customers"
 VALUES = {
@@ -86,11 +86,11 @@ def test_columns_that_were_asked_for_are_all_shown_or_none() -> None:
 
 
 def test_uuids_are_shortened_to_where_they_differ() -> None:
-    same = "01234567-89ab-4cde-8f01-2345678900"
-    assert [str(one) for one in beginnings([Text(f"{same}aa"), Text(f"{same}ab")])] == [f"{same}aa", f"{same}ab"]
-    short = beginnings([Text(f"{same}aa"), Text(f"{same}aa"), Text("11234567-x")])
-    assert [str(one) for one in short] == ["01234567", "01234567", "11234567"]
-    assert [str(one) for one in beginnings([Text(uuid) for uuid in UUIDS])] == [uuid[:10] for uuid in UUIDS]
+    same = "1234567-89ab-7cde-8f01-234567890abc"
+    assert [str(one) for one in endings([Text(f"a{same}"), Text(f"b{same}")])] == [f"a{same}", f"b{same}"]
+    short = endings([Text(f"a{same}"), Text(f"a{same}"), Text("x-21234567")])
+    assert [str(one) for one in short] == ["67890abc", "67890abc", "21234567"]
+    assert [str(one) for one in endings([Text(uuid) for uuid in UUIDS])] == [uuid[-11:] for uuid in UUIDS]
 
 
 def test_a_row_that_fits_no_table_is_a_block(capsys: pytest.CaptureFixture[str]) -> None:

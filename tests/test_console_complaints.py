@@ -1,7 +1,7 @@
 """What users complain of in other consoles, each with the tests that show it is not so here.
 
  1. Jobs can't be searched: test_console_jobs::test_a_search_finds_what_it_can_be,
-    test_console_jobs::test_a_beginning_of_a_uuid_is_enough
+    test_console_jobs::test_a_part_of_a_uuid_is_enough
  2. Slow on large tables: test_console_jobs::test_a_filter_that_few_fit_reads_a_bounded_number,
     test_console_jobs::test_of_a_large_trash_a_bounded_part_is_read, test_operate_status::test_the_cost_is_bounded,
     test_console_overview::test_a_hundred_browsers_cost_the_store_one_sample

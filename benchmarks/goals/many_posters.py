@@ -16,6 +16,12 @@ from jobboard.backends.sql.postgresql.fast_path import POST_ONE
 
 _CLIENTS, _PROCESSES = 16, 4
 
+#: As a board's, of 36 characters and in the order of time.
+_UUID = (
+    "lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0')"
+    " || substr(gen_random_uuid()::text, 13)"
+)
+
 #: The same rows as a post writes, with the same line of the journal.
 _ROWS = """
 WITH posted AS (
@@ -24,9 +30,9 @@ WITH posted AS (
     VALUES ({board}, {uuid}, {name}, {rank}, 1.7e9, {body}, 1, 0, 0, 1.7e9, 0) RETURNING id, created_on
 ) INSERT INTO jobboard_journal (board, job, kind, at) SELECT {board}, id, 'POSTED', created_on FROM posted;
 """
-BARE = _ROWS.format(board=":board", uuid="gen_random_uuid()::text", name="'no-op'", rank="-3", body="'\\x80'")
+BARE = _ROWS.format(board=":board", uuid=_UUID, name="'no-op'", rank="-3", body="'\\x80'")
 _GIVEN = {
-    "uuid": "gen_random_uuid()::text",
+    "uuid": _UUID,
     "name": "'no-op'",
     "rank": "-3",
     "body": "'\\x80'",
@@ -40,7 +46,7 @@ STATEMENT = re.sub(
 #: Says how many posts it made by so many threads, in the seconds after its line of input. The first ones, for which
 #: connections are made and statements prepared, come before that.
 _POSTER = """
-import sys, threading, time, uuid
+import sys, threading, time
 uri, board, threads, seconds = sys.argv[1:]
 %s
 counts, turn = [], threading.Barrier(int(threads) + 1)
@@ -72,11 +78,12 @@ def poster():
 """
 _BY_PSYCOPG = f"""
 import psycopg
+from jobboard.validation import new_uuid
 bare = {_ROWS.format(**{name: f"%({name})s" for name in ("board", "uuid", "name", "rank", "body")})!r}
 given = {{"board": int(board), "name": "no-op", "rank": -3, "body": b"\\x80"}}
 def poster():
     connection = psycopg.connect(uri, autocommit=True)
-    return lambda: connection.execute(bare, {{**given, "uuid": str(uuid.uuid4())}})
+    return lambda: connection.execute(bare, {{**given, "uuid": new_uuid()}})
 """
 
 

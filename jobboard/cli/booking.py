@@ -28,7 +28,7 @@ def ls(session: Session, limit: int) -> None:
 @click.option("--details", is_flag=True, help="Its meta and its entries, too.")
 @pass_session
 def show(session: Session, book: str, details: bool) -> None:
-    """Show a logbook; BOOK is its uuid, or the beginning of it."""
+    """Show a logbook; BOOK is its uuid, or its beginning or end."""
     board = session.board()
     session.output.record(book_view(board.load_book(find_book(board, book)), with_details=details))
 

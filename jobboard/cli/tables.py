@@ -19,7 +19,7 @@ _OPTIONAL_COLUMNS = (
     "sequence", "priority", "attempts", "executor", "created_on", "trashed_on", "token", "fire_time", "at", "skipped",
     "missed", "runs", "concurrency", "last_seen", "names", "next_expiry", "conductors", "delayed",
 )  # fmt: skip
-#: Commands accept the beginning of a uuid that only one job has.
+#: Commands accept the end of a uuid that only one job has. The beginning is the moment of posting, which many share.
 MIN_UUID_LENGTH = 8
 
 Cells = Mapping[str, Sequence[Text]]
@@ -33,7 +33,7 @@ def table_of(cells: Cells, width: int, *, droppable: bool = True) -> Table | Non
     """
     gap, widths = 2, {name: _width(name, column) for name, column in cells.items()}
     if sum(widths.values()) + gap * (len(widths) - 1) > width:
-        gap, cells = 1, {name: beginnings(column) if name == "uuid" else column for name, column in cells.items()}
+        gap, cells = 1, {name: endings(column) if name == "uuid" else column for name, column in cells.items()}
         fitted = _fitted({name: _width(name, column) for name, column in cells.items()}, width, droppable)
         if fitted is None:
             return None
@@ -68,12 +68,12 @@ def _fitted(widths: dict[str, int], width: int, droppable: bool) -> dict[str, in
     return shown
 
 
-def beginnings(uuids: Sequence[Text]) -> list[Text]:
+def endings(uuids: Sequence[Text]) -> list[Text]:
     """Shorten uuids to one length at which they still differ."""
     different, length = {str(one) for one in uuids}, MIN_UUID_LENGTH
-    while len({one[:length] for one in different}) < len(different):
+    while len({one[-length:] for one in different}) < len(different):
         length += 1
-    return [one[:length] for one in uuids]
+    return [one[-length:] for one in uuids]
 
 
 def _min_width(widths: Mapping[str, int]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import NotFound
-from jobboard.operate.finding import BEGINNING, uuid_that_begins
+from jobboard.operate.finding import PART, uuid_with_part
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -29,16 +29,16 @@ def book_view(book: LogBook, *, with_details: bool = False) -> dict[str, Any]:
 
 
 def find_book(board: JobBoard, text: str) -> str:
-    """Return the uuid of the book that an operator names by its uuid, or by the beginning of one that no other has.
+    """Return the uuid of the book that an operator names by its uuid, or by a beginning or an end that no other has.
 
-    The beginning of a uuid costs a pass over the list of books; a uuid no request.
+    A part of a uuid costs a pass over the list of books; a uuid no request.
 
-    :raises NotFound: no book has that beginning, or several have; the message says which.
+    :raises NotFound: no book has that part, or several have; the message says which.
     """
     try:
         return str(uuids.UUID(text))
     except ValueError:
         pass
-    if not BEGINNING.match(text):
-        raise NotFound(f"no logbook {text!r}; give a uuid, or the first 4 or more characters of one")
-    return uuid_that_begins(text, "logbook", (info.uuid for info in board.books()), board)
+    if not PART.match(text):
+        raise NotFound(f"no logbook {text!r}; give a uuid, or the first or last 4 or more characters of one")
+    return uuid_with_part(text, "logbook", (info.uuid for info in board.books()), board)

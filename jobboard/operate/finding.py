@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jobboard.errors import NotFound
-from jobboard.operate.selecting import Selection
+from jobboard.operate.selecting import Selection, begins_or_ends
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 #: How many uuids an error names.
 _MAX_SHOWN = 5
-#: The beginning of a uuid that is enough to name one.
-BEGINNING = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
+#: The beginning or the end of a uuid that is enough to name one.
+PART = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 
 
 def find_job(board: JobBoard, text: str) -> Job:
-    """Return the job of a uuid, of ``NAME:KEY``, or of the beginning of a uuid that only one job has.
+    """Return the job of a uuid, of ``NAME:KEY``, or of the beginning or the end of a uuid that only one job has.
 
-    ``NAME:KEY`` is the live job, or else the only one in the trash or complete. The beginning of a uuid costs a pass
-    over the whole listing, the key of a job that is not live one over those of its name; the others 1 or 2 requests.
+    ``NAME:KEY`` is the live job, or else the only one in the trash or complete. A part of a uuid costs a pass over the
+    whole listing, the key of a job that is not live one over those of its name; the others 1 or 2 requests.
 
     :raises NotFound: no job matches, or several do; the message says which.
     """
@@ -35,20 +35,20 @@ def find_job(board: JobBoard, text: str) -> Job:
         pass
     if ":" in text:
         return _find_by_key(board, text)
-    if not BEGINNING.match(text):
-        raise NotFound(f"no job {text!r}; give a uuid, the first 4 or more characters of one, or NAME:KEY")
-    return board.get(uuid_that_begins(text, "job", (job.uuid for job in board.iterjobs(states=list(JobState))), board))
+    if not PART.match(text):
+        raise NotFound(f"no job {text!r}; give a uuid, the first or last 4 or more characters of one, or NAME:KEY")
+    return board.get(uuid_with_part(text, "job", (job.uuid for job in board.iterjobs(states=list(JobState))), board))
 
 
-def uuid_that_begins(text: str, what: str, uuids: Iterable[str], board: JobBoard) -> str:
-    """Return the only one of these uuids that has this beginning.
+def uuid_with_part(text: str, what: str, uuids: Iterable[str], board: JobBoard) -> str:
+    """Return the only one of these uuids that has this beginning or end.
 
     :param what: the kind of thing that they are of, for the error.
     :raises NotFound: none has it, or several have.
     """
-    found = [uuid for uuid in uuids if uuid.startswith(text.lower())]
+    found = [uuid for uuid in uuids if begins_or_ends(uuid, text)]
     if len(found) != 1:
-        which = f"no {what}'s uuid begins" if not found else f"the uuids of {len(found)} {what}s begin"
+        which = f"no {what}'s uuid begins or ends" if not found else f"the uuids of {len(found)} {what}s begin or end"
         raise NotFound(f"{which} with {text!r} on board {board.name!r}")
     return found[0]
 

@@ -36,7 +36,7 @@ class Selection:
     :param as_of: posted, or trashed, at this moment of the store's clock at the latest, in seconds of the epoch.
     :param reason: a part of its reason.
     :param kind: what its reason has in common with others, as :func:`~jobboard.operate.reasons.kind_of_reason` says.
-    :param uuid: the beginning of its uuid.
+    :param uuid: the beginning or the end of its uuid.
     :param schedule: the id of the schedule that posted it.
     :param limit: at most so many.
     :raises TypeError, ValueError: names the argument at fault.
@@ -103,10 +103,15 @@ class Selection:
             (self.reason, lambda job: (self.reason or "") in (job.record.reason or "")),
             (self.schedule, lambda job: job.schedule_id == self.schedule),
             (self.kind, lambda job: kind_of_reason(job.record.reason) == self.kind),
-            (self.uuid, lambda job: job.uuid.startswith((self.uuid or "").lower())),
+            (self.uuid, lambda job: begins_or_ends(job.uuid, self.uuid or "")),
             (before, lambda job: _since(job) <= (before or 0.0)),
         ]
         return [test for value, test in tests if value is not None]
+
+
+def begins_or_ends(uuid: str, part: str) -> bool:
+    """Whether a uuid begins or ends with this text. Jobs posted together differ in the end."""
+    return uuid.startswith(part.lower()) or uuid.endswith(part.lower())
 
 
 def _first(jobs: Iterator[Job], number: int, stopped: Callable[[int], object]) -> Iterator[Job]:

@@ -28,7 +28,7 @@ PAGE = 50
 #: Seconds for which the numbers of jobs are shown as they were.
 _KEPT = 5.0
 _STATES = ("delayed", "unclaimed", "claimed", "trashed", "complete")
-_UUID_PREFIX = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
+_UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
 
 
 class Numbers:
@@ -90,7 +90,7 @@ def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool
 
 
 def _search(view: View, text: str) -> Response:
-    """Take a text for a uuid or its beginning, NAME:KEY, a name, or the beginning of a key, whichever it can be."""
+    """Take a text for a uuid or a part of it, NAME:KEY, a name, or the beginning of a key, whichever it can be."""
     board, states = view.board, [state.value.lower() for state in JobState]
     try:
         return _to(view, f"jobs/{UUID(text)}")
@@ -104,7 +104,7 @@ def _search(view: View, text: str) -> Response:
             continue
     if text in board.stats().names:
         return _to(view, "jobs", state=view.request.query_params.getlist("state"), name=text)
-    if _UUID_PREFIX.fullmatch(text):
+    if _UUID_PART.fullmatch(text):
         return _to(view, "jobs", state=states, uuid=text)
     return _to(view, "jobs", state=states, key_prefix=text)
 
