@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,6 +16,7 @@ import pytest
 from helpers.embedded import MemoryHarness
 
 from jobboard import Job, JobBoard, JobState, Posting, fetch
+from jobboard.client.gathering import ThreadGatherer
 from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, JobBoardError, ReplyLost
 from jobboard.testing import LossyBackend, eventually
 
@@ -54,7 +57,7 @@ def together(
         threads.submit(first)
         try:
             assert gate.entered.wait(30)
-            (gatherer,) = [one for one in board._client._gatherers.values() if one._sending]
+            gatherer = gatherer_of(board)
             answers = [threads.submit(call) for call in calls]
             eventually(lambda: len(gatherer._queue) == len(calls), 30)
             meanwhile()
@@ -75,6 +78,69 @@ def test_calls_that_come_during_a_request_share_the_next_one(client: tuple[JobBo
     assert gate.sizes == [1, THREADS]
     assert [job.details for job in jobs] == [{"n": n} for n in range(THREADS)]
     assert {job.uuid for job in board.iterjobs()} > {job.uuid for job in jobs}
+
+
+def gatherer_of(board: JobBoard) -> ThreadGatherer:
+    (gatherer,) = board._client._gatherers.values()
+    return gatherer
+
+
+def test_threads_that_were_answered_together_ask_together_again(client: tuple[JobBoard, LossyBackend]) -> None:
+    board, lossy = client
+    gate = Gate(lossy, "post")
+    together(board, gate, lambda: board.post("resize"), posts(board))
+    gatherer = gatherer_of(board)
+    assert gatherer._expected == THREADS
+    gatherer._expected_until = time.monotonic() + 60
+    with ThreadPoolExecutor(THREADS) as threads:
+        early = [threads.submit(call) for call in posts(board)[1:]]
+        eventually(lambda: len(gatherer._queue) == THREADS - 1, 30)
+        board.post("resize")
+        wait(early)
+    assert gate.sizes == [1, THREADS, THREADS]
+
+
+def test_who_expects_others_waits_only_for_a_while(client: tuple[JobBoard, LossyBackend]) -> None:
+    board, lossy = client
+    gate = Gate(lossy, "post")
+    together(board, gate, lambda: board.post("resize"), posts(board))
+    gatherer_of(board)._expected_until = time.monotonic() + 0.01
+    board.post("resize")
+    assert gate.sizes == [1, THREADS, 1]
+    assert gatherer_of(board)._expected == 1
+
+
+def test_who_is_interrupted_while_it_expects_others_leaves_that_to_the_next(
+    client: tuple[JobBoard, LossyBackend],
+) -> None:
+    board, _ = client
+    board.post("resize")
+    gatherer, main = gatherer_of(board), threading.get_ident()
+    gatherer._expected, gatherer._expected_until = 3, time.monotonic() + 60
+
+    def interrupt(*_: Any) -> None:
+        gatherer._expected = 1
+        raise KeyboardInterrupt
+
+    def post_later() -> Job:
+        eventually(lambda: len(gatherer._queue) == 1, 30)
+        return board.post("resize")
+
+    def end_wait() -> None:
+        eventually(lambda: len(gatherer._queue) == 2, 30)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            other = threads.submit(post_later)
+            threads.submit(end_wait)
+            with pytest.raises(KeyboardInterrupt):
+                board.post("withdrawn")
+            assert other.result(30).state is JobState.UNCLAIMED
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert {job.name for job in board.iterjobs()} == {"resize"}
 
 
 def test_every_call_that_takes_one_item_is_gathered(client: tuple[JobBoard, LossyBackend]) -> None:

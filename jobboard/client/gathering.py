@@ -1,6 +1,6 @@
 """Calls that ask one item of a primitive that takes many: those that come while a request is under way share the next.
 
-There is no timer, so a lone call goes at once.
+A lone call goes at once.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import copy
 import functools
 import inspect
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ T = TypeVar("T")
 
 #: A shared request carries no more encoded bytes than this; stores limit what one request may have.
 _MAX_BYTES = 256 * 1024
+#: Seconds for which threads wait at most for others that are expected to ask.
+_MAX_PAUSE = 0.001
+_UNTIL_WOKEN = -1.0
 
 
 @dataclass(slots=True)
@@ -135,58 +139,80 @@ def _own_copy(error: BoardUnavailable) -> BoardUnavailable:
 
 
 class _Waiting:
-    """A thread's ask, until it is answered or it is this thread's turn to send."""
+    """A thread's ask, until it is answered."""
 
-    __slots__ = ("ask", "is_next", "reply", "turn")
+    __slots__ = ("ask", "reply", "signal")
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
         self.reply: Reply | None = None
-        self.is_next = False
-        self.turn = threading.Lock()
-        self.turn.acquire()
+        self.signal = threading.Lock()
+        self.signal.acquire()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until somebody wakes this thread, or has done so since the last time.
+
+        :param seconds: at most; ``_UNTIL_WOKEN`` for no limit.
+        """
+        self.signal.acquire(timeout=seconds)
+
+    def wake(self) -> None:
+        # Who sends wakes others, or who holds the gatherer's lock: never two threads the same one at once.
+        if self.signal.locked():
+            self.signal.release()
 
 
 class ThreadGatherer:
-    """Gathers the asks of one primitive from many threads. The first thread sends its own at once; when the answer is
-    there, the next thread sends all that came meanwhile."""
+    """Gathers the asks of one primitive from many threads: one request is under way at a time.
+
+    Threads that were just answered often ask again at once. So who would be the next to send waits until as many have
+    asked as lately did, for as long as the last request took and ``_MAX_PAUSE`` at most. The last one that is expected
+    sends the asks of all. If they do not come, the first one does, and fewer are expected then.
+    """
 
     def __init__(self, call: Call, largest: int) -> None:
         self._call = call
         self._largest = largest
         self._lock = threading.Lock()
         self._queue: deque[_Waiting] = deque()
-        self._sending = False
+        self._sender: _Waiting | None = None
+        #: How many are to ask before the next request goes, unless this moment comes first.
+        self._expected = 1
+        self._expected_until = 0.0
 
     def send(self, ask: Ask) -> Reply:
         """Return the reply to an ask; blocks until it is there."""
         mine = _Waiting(ask)
-        with self._lock:
-            self._queue.append(mine)
-            is_first, self._sending = not self._sending, True
-        if not is_first:
-            self._wait(mine)
-        if mine.reply is None:
-            self._send_queue()
-        assert mine.reply is not None
-        return mine.reply
-
-    def _wait(self, mine: _Waiting) -> None:
         try:
-            mine.turn.acquire()
+            with self._lock:
+                self._queue.append(mine)
+            while mine.reply is None:
+                if (seconds := self._seconds_to_wait(mine)) is None:
+                    self._send_queue()
+                else:
+                    mine.wait(seconds)
         except BaseException:
             # A signal's handler raised, so this thread will not send when its turn comes.
-            with self._lock:
-                if mine in self._queue:
-                    self._queue.remove(mine)
-            if mine.is_next:
-                self._pass_on()
+            self._withdraw(mine)
             raise
+        return mine.reply
+
+    def _seconds_to_wait(self, mine: _Waiting) -> float | None:
+        """Return for how long a thread has to wait; None if it is the one to send, from now on."""
+        with self._lock:
+            if self._sender is not None or mine.reply is not None:
+                return _UNTIL_WOKEN
+            if len(self._queue) < self._expected and (left := self._expected_until - time.monotonic()) > 0:
+                return left if mine is self._queue[0] else _UNTIL_WOKEN
+            self._sender = mine
+            return None
 
     def _send_queue(self) -> None:
-        with self._lock:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), self._largest))]
+        batch: list[_Waiting] = []
+        began = time.monotonic()
         try:
+            with self._lock:
+                batch += [self._queue.popleft() for _ in range(min(len(self._queue), self._largest))]
             asks = [waiting.ask for waiting in batch]
             for waiting, reply in zip(batch, send_together(self._call, asks, self._largest), strict=True):
                 waiting.reply = reply
@@ -194,13 +220,27 @@ class ThreadGatherer:
             for waiting in batch:
                 if waiting.reply is None:
                     waiting.reply = ReplyLost("whether this request took effect is unknown: its sender was interrupted")
-                waiting.turn.release()
+            # Before they are woken, since they may ask at once, and would be counted twice.
+            self._expect(len(batch), time.monotonic() - began)
+            for waiting in batch:
+                waiting.wake()
+
+    def _expect(self, answered: int, seconds: float) -> None:
+        """Expect all who were answered and all who asked meanwhile, after a request that took so many seconds."""
+        with self._lock:
+            self._expected = min(answered + len(self._queue), self._largest)
+            self._expected_until = time.monotonic() + min(seconds, _MAX_PAUSE)
             self._pass_on()
 
-    def _pass_on(self) -> None:
-        """Let the thread that has waited longest send next."""
+    def _withdraw(self, mine: _Waiting) -> None:
         with self._lock:
-            self._sending = bool(self._queue)
-            if self._queue:
-                self._queue[0].is_next = True
-                self._queue[0].turn.release()
+            if mine in self._queue:
+                self._queue.remove(mine)
+            if self._sender in (None, mine):
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let others send, of whom the one that has waited longest is to see to it. The lock is held."""
+        self._sender = None
+        if self._queue:
+            self._queue[0].wake()
