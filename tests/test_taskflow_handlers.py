@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import uuid
 from collections.abc import Iterator
@@ -69,11 +70,24 @@ def test_a_flow_runs_and_its_result_is_the_jobs(board: JobBoard, conductor: Cond
     assert (book.uuid, book.owner) == (job.uuid, job.uuid)
 
 
-def test_a_later_owner_goes_on_where_the_first_one_was_stopped(board: JobBoard, conductor: Conductor) -> None:
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_later_owner_goes_on_where_the_first_one_was_stopped(
+    board: JobBoard, conductor: Conductor, is_noticed: bool
+) -> None:
+    """Whether the first one notices its loss while a task runs, or by the answer to what it saves next."""
     job = board.post("flow", details={"amount": 4})
-    THEN.append(lambda: board.release(job.uuid, reason="as if its owner had died"))
+
+    def lose() -> None:
+        board.release(job.uuid, reason="as if its owner had died")
+        if is_noticed:
+            eventually(lambda: RUNNING[0].lost)
+
+    THEN.append(lose)
     assert job.get_result(timeout=30) == 5
     assert RAN == ["one", "two", "two", "three"]
+    # What an engine that was left in its midst raises when it is forgotten, is raised here.
+    conductor.stop()
+    gc.collect()
 
 
 def test_a_flow_that_fails_is_reverted_and_tried_again(board: JobBoard, conductor: Conductor) -> None:

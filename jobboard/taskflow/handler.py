@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from taskflow import engines, states
@@ -43,15 +44,26 @@ def flow_handler(
             **engine_options,
         )
         is_suspended = False
-        for _ in running.run_iter():
-            if (job.lost or job.cancelled) and not is_suspended:
-                running.suspend()
-                is_suspended = True
+        with _closed(running.run_iter()) as steps:
+            for _ in steps:
+                if (job.lost or job.cancelled) and not is_suspended:
+                    running.suspend()
+                    is_suspended = True
         if is_suspended and running.storage.get_flow_state() != states.SUCCESS:
             raise Cancelled() if job.cancelled else ClaimLost(f"the claim of job {job.uuid} is lost")
         return None if result is None else running.storage.fetch(result)
 
     return run
+
+
+@contextmanager
+def _closed(steps: Any) -> Iterator[Any]:
+    """End an engine also if a step fails; what it saves then is refused again, which is no news."""
+    try:
+        yield steps
+    finally:
+        with suppress(taskflow_errors.TaskFlowException):
+            steps.close()
 
 
 def _flow_of(job: RunningJob, backend: ShelfBackend) -> Any:
