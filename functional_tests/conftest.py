@@ -7,16 +7,20 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from pytest_timeout import Settings
 from servers.certificates import make_certificates
 
 pytest_plugins = ("jobboard.testing.counting",)
 
 # Whoever started the tests with nohup ignores SIGHUP, and so would all programs that they start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+#: In seconds; what takes longest is the end of histories.
+TEARDOWN = 120.0
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -35,6 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sizes = Counter(suites.values())
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), -sizes[suites[item]]))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, object]:
+    """Give each teardown a time limit: pytest-timeout gives it none after a test that failed."""
+    item.ihook.pytest_timeout_set_timer(item=item, settings=Settings(TEARDOWN, "signal", False, False))
+    return (yield)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import shutil
@@ -54,6 +55,12 @@ def _reserve(port: int) -> bool:
         return False
     _given[port] = name
     return True
+
+
+@atexit.register
+def _give_back() -> None:
+    for name in _given.values():
+        name.close()
 
 
 def program(name: str, package: str) -> str:
