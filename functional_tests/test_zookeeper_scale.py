@@ -56,15 +56,15 @@ def cost_of_claims(board: JobBoard, count: int) -> float:
 
 
 @pytest.mark.timeout(240)
-def test_a_hundred_thousand_jobs_work_and_a_claim_costs_no_more(harness: ZooKeeperHarness) -> None:
+def test_forty_thousand_jobs_work_and_a_claim_costs_no_more(harness: ZooKeeperHarness) -> None:
     few, many = harness.board(), harness.board()
     fill(few, 1_000)
-    fill(many, 100_000)
+    fill(many, 40_000)
     late = harness.board(many.name)
     began = time.perf_counter()
-    assert late.job_count == 100_000
+    assert late.job_count == 40_000
     assert time.perf_counter() - began < 60
-    assert late.stats().names["resize"].unclaimed == 100_000
+    assert late.stats().names["resize"].unclaimed == 40_000
     assert next(iter(late.iterjobs())) == late.claim_next("bob", expiry=LONG)[0]
     ratios = [cost_of_claims(late, 150) / cost_of_claims(few, 150) for _ in range(3)]
     assert min(ratios) <= 2, ratios
