@@ -43,10 +43,14 @@ class ConnectionPool:
     def take(self) -> Any:
         while (connection := self._take_idle()) is not None:
             # Without the lock, since other threads run while the socket is looked at.
-            if self._is_alive(connection):
-                return connection
-            self._end(connection)
-            self._one_is_free()
+            try:
+                if self._is_alive(connection):
+                    return connection
+            except BaseException:
+                # What a signal's handler raises, say.
+                self._drop(connection)
+                raise
+            self._drop(connection)
         try:
             return self._connect()
         except BaseException:
@@ -82,8 +86,7 @@ class ConnectionPool:
 
     def discard(self, connection: Any) -> None:
         """End one that broke, and those that are idle: what broke one line may have broken all, without a word."""
-        self._end(connection)
-        self._one_is_free()
+        self._drop(connection)
         self._end_idle()
 
     def close(self) -> None:
@@ -99,6 +102,10 @@ class ConnectionPool:
             self._changed.notify_all()
         for connection in idle:
             self._end(connection)
+
+    def _drop(self, connection: Any) -> None:
+        self._end(connection)
+        self._one_is_free()
 
     def _one_is_free(self) -> None:
         with self._changed:

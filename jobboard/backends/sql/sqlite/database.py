@@ -108,16 +108,18 @@ class SqliteDatabase(Database):
         try:
             connection = self._writer.get()
             cursor = connection.cursor()
-            self._lock_file(cursor)
-            transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
+            transaction = None
             try:
+                self._lock_file(cursor)
+                transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
                 yield transaction
                 self._commit(cursor)
             except BaseException:
-                # SQLite itself has rolled back after some errors, such as a full disk.
+                # SQLite itself has rolled back after some errors, such as a full disk. What a signal's handler raises
+                # may come as soon as the file is locked.
                 if connection.in_transaction:
                     cursor.execute("ROLLBACK")
-                if transaction.taken is not None:
+                if transaction is not None and transaction.taken is not None:
                     transaction.taken.answer(is_committed=False)
                 raise
             # No fork comes in between: it waits for the lock that is held here.
@@ -164,8 +166,8 @@ class SqliteDatabase(Database):
             try:
                 connection = self._reader.get()
                 cursor = connection.cursor()
-                cursor.execute("BEGIN")
                 try:
+                    cursor.execute("BEGIN")
                     yield Transaction(cursor, DIALECT, self.board, time.time())
                 finally:
                     if connection.in_transaction:
