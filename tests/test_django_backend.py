@@ -47,7 +47,7 @@ def test_an_enqueued_task_is_ready(backend: JobBoardBackend, task: Task) -> None
     with heard(task_enqueued) as told:
         result = task.enqueue(1, right=3)
     assert told == [(JobBoardBackend, result.id, "READY")]
-    assert uuid.UUID(result.id).version == 4
+    assert uuid.UUID(result.id).version == 7
     assert (result.task, result.args, result.kwargs) == (task, [1], {"right": 3})
     assert (result.status, result.is_finished, result.attempts) == (TaskResultStatus.READY, False, 0)
     assert (result.started_at, result.last_attempted_at, result.finished_at) == (None, None, None)
