@@ -25,7 +25,7 @@ def names_of(client: RedisClient, board: str, key: str) -> list[str]:
     cursor: bytes | str = "0"
     for _ in range(_MAX_SCANS):
         try:
-            [(cursor, keys)] = client.send([("SCAN", cursor, "MATCH", PATTERN, "COUNT", _KEYS_PER_SCAN)])
+            [(cursor, keys)] = client.send([("SCAN", cursor, "MATCH", PATTERN, "COUNT", str(_KEYS_PER_SCAN))])
         except BoardUnavailable as error:
             if NO_RIGHT in str(error):
                 raise NotFound(

@@ -27,10 +27,10 @@ class Books(BookStore):
             else:
                 written += [name, data]
         head = (step.uuid, step.body, step.version, step.after or "", fence)
-        return _OUTCOMES[self._client.change("save_book", *head, len(written) // 2, *written, *removed)[0]]
+        return _OUTCOMES[self._client.change("save_book", *head, str(len(written) // 2), *written, *removed)[0]]
 
     def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
-        status, *book = self._client.read("load_book", uuid, cursor or "", size)
+        status, *book = self._client.read("load_book", uuid, cursor or "", str(size))
         if status == b"MISSING":
             return None
         body, version, *found = book
@@ -40,7 +40,7 @@ class Books(BookStore):
         )
 
     def page(self, cursor: object | None, size: int) -> BookPage:
-        _, after, *found = self._client.read("page_books", str(cursor or 0), size)
+        _, after, *found = self._client.read("page_books", str(cursor or 0), str(size))
         rows = [
             BookRow(text_of(uuid), text_of(version), body)
             for uuid, version, body in zip(found[::3], found[1::3], found[2::3], strict=True)

@@ -114,7 +114,7 @@ class RedisClient:
 
     def _run(self, name: str, arguments: Sequence[Argument], *, changes: bool) -> list[Any]:
         script = self._scripts[name]
-        request: list[Command] = [("EVALSHA", script.sha, 1, self.key, *arguments)]
+        request: list[Command] = [("EVALSHA", script.sha, "1", self.key, *arguments)]
         wait = self._wait if changes and not self.writes_through else None
         if wait is None:
             reply: list[Any] = self.send(request, script)[0]

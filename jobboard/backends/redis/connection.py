@@ -16,7 +16,8 @@ from redis import exceptions
 from jobboard.backends.timelimit import seconds_left
 
 Host = tuple[str, int]
-Argument = str | bytes | int | float
+#: No numbers: hiredis ends the process where a signal's handler raises while it writes one (3.5.0, ``pack_command``).
+Argument = str | bytes
 Command = tuple[Argument, ...]
 
 #: Replies that redis-py takes for broken connections.

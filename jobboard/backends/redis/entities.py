@@ -16,7 +16,7 @@ class Entities(EntityStore):
 
     def put(self, entity: EntityRow, orders: str | None = None) -> bool:
         who = f"{entity.kind}\n{entity.name}"
-        return bool(self._client.change("put_entity", who, micros(entity.ttl), entity.body, orders or "")[1])
+        return bool(self._client.change("put_entity", who, str(micros(entity.ttl)), entity.body, orders or "")[1])
 
     def remove(self, kind: str, name: str) -> None:
         self._client.change("remove_entity", f"{kind}\n{name}")

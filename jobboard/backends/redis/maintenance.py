@@ -26,7 +26,7 @@ class Maintenance(roles.Maintenance):
         return frozenset(text_of(name) or None for name in self._client.read("paused")[1])
 
     def tidy(self, limit: int) -> int:
-        return int(self._client.read("tidy", limit)[1])
+        return int(self._client.read("tidy", str(limit))[1])
 
     def server_version(self) -> str:
         return f"Redis {self._checks.facts().get('redis_version', '')}".rstrip()
@@ -36,7 +36,7 @@ class Maintenance(roles.Maintenance):
         findings: list[AuditFinding] = []
         cursor: bytes = b""
         for _ in range(MAX_STEPS):
-            _, cursor, found, newer = self._client.change("audit", int(repair), cursor)
+            _, cursor, found, newer = self._client.change("audit", str(int(repair)), cursor)
             self._client.warn_of_newer(newer)
             findings += [
                 AuditFinding(text_of(uuid) or None, text_of(problem), repaired=repair)

@@ -49,11 +49,11 @@ class Durability:
         raise ValueError(f"must be none, aof, aof:MS or wait:N:MS, not {value!r}")
 
     @property
-    def command(self) -> tuple[str | int, ...] | None:
+    def command(self) -> tuple[str, ...] | None:
         """The command that is sent after each mutation; None for none."""
         if self.disk:
-            return ("WAITAOF", 1, self.replicas, self.milliseconds)
-        return ("WAIT", self.replicas, self.milliseconds) if self.replicas else None
+            return ("WAITAOF", "1", str(self.replicas), str(self.milliseconds))
+        return ("WAIT", str(self.replicas), str(self.milliseconds)) if self.replicas else None
 
     def is_reached(self, reply: Any) -> bool:
         if self.disk:

@@ -39,13 +39,13 @@ class Schedules(ScheduleStore):
         return _rows_of(self._client.read("read_schedules", *ids)[1])
 
     def due(self, limit: int) -> DueSchedules:
-        _, now, following, parts = self._client.read("due_schedules", limit)
+        _, now, following, parts = self._client.read("due_schedules", str(limit))
         rows = [row for row in _rows_of(parts) if row is not None]
         next_in = (float(following) - int(now)) / 1e6 if following else None
         return DueSchedules(rows, next_in, int(now) / 1e6)
 
     def page(self, cursor: object | None, size: int) -> SchedulePage:
-        _, moment, id, parts = self._client.read("page_schedules", *cast(Cursor, cursor or (b"", b"")), size)
+        _, moment, id, parts = self._client.read("page_schedules", *cast(Cursor, cursor or (b"", b"")), str(size))
         rows = [row for row in _rows_of(parts) if row is not None]
         return SchedulePage(rows, (moment, id) if moment else None)
 
