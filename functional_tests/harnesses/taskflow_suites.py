@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
+from futurist._thread import ThreadWorker
+
 # Without this, the modules look for servers on the default ports while they are imported.
 with mock.patch.dict(os.environ, {"TAKSFLOW_TEST_URL": "zookeeper://none"}):
     from taskflow.tests.unit import test_conductors
@@ -54,6 +56,8 @@ class Cases(test_redis_job.RedisJobboardTest):  # type: ignore[misc]
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
+        # The end of an executor waits until its idle threads look around, which they do once a second.
+        cls.enterClassContext(mock.patch.object(ThreadWorker, "MAX_IDLE_FOR", 0.05))
         cls.server = cls.make_server().start()
 
     @classmethod
