@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
 import pytest
+from harnesses import working
 from harnesses.redis_harness import RedisHarness
 from harnesses.sql_harness import PostgresqlHarness
 from servers.base import HOST
@@ -15,8 +17,9 @@ from servers.postgresql_servers import PostgresqlServer
 from servers.proxy import Proxy
 from servers.redis_servers import RedisServer
 
-from jobboard import Job, JobBoard, JobState
+from jobboard import BoardUnavailable, Job, JobBoard, JobState
 from jobboard.aio import AsyncJobBoard
+from jobboard.errors import ReplyLost
 from jobboard.testing import Harness
 
 CALLERS = 24
@@ -51,7 +54,14 @@ def by_tasks(board: JobBoard, calls: list[tuple[str, tuple[Any, ...]]]) -> list[
     twin = AsyncJobBoard.of(board)
 
     async def make(number: int, name: str, args: tuple[Any, ...]) -> None:
-        answers[number] = await getattr(twin, name)(*args)
+        while True:
+            try:
+                answers[number] = await getattr(twin, name)(*args)
+                return
+            except ReplyLost:
+                raise
+            except BoardUnavailable:
+                continue  # as below
 
     async def make_all() -> None:
         async with anyio.create_task_group() as group:
@@ -63,9 +73,10 @@ def by_tasks(board: JobBoard, calls: list[tuple[str, tuple[Any, ...]]]) -> list[
 
 
 def by_threads(board: JobBoard, calls: list[tuple[str, tuple[Any, ...]]]) -> list[Any]:
-    """Make all calls from threads."""
+    """Make all calls from threads; one is made again if a line that was only being made was cut, and nothing sent."""
+    requests = [functools.partial(getattr(board, name), *args) for name, args in calls]
     with ThreadPoolExecutor(len(calls)) as threads:
-        return [call.result() for call in [threads.submit(getattr(board, name), *args) for name, args in calls]]
+        return list(threads.map(working.insist, requests))
 
 
 @pytest.mark.parametrize("make", [by_tasks, by_threads])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from harnesses.deployments import FurtherContract
+from harnesses.deployments import FurtherContract, OtherWayContract
 from harnesses.fixtures import a_server
 from harnesses.redis_harness import ClusterHarness, RedisHarness, SentinelHarness
 from servers.redis_rights import USER, allow_least_rights
@@ -44,8 +44,8 @@ class TestRedisCluster(FurtherContract):
             yield harness
 
 
-class TestRedisSentinel(FurtherContract):
-    executed_cases = FurtherContract.all_cases
+class TestRedisSentinel(OtherWayContract):
+    executed_cases = OtherWayContract.all_cases
 
     @pytest.fixture
     def harness(self, sentinel: RedisSentinel) -> Iterator[Harness]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from harnesses.deployments import OtherWayContract
 from harnesses.fixtures import a_harness_behind, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness, plain_client
 from servers.proxy import Proxy
@@ -15,7 +16,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, EventKind, JobEvent, JobState, Posting, fetch
 from jobboard.backends.zookeeper import kazoo_internals
-from jobboard.testing import DeploymentContract, Harness, eventually
+from jobboard.testing import Harness, eventually
 
 LONG = 600.0
 
@@ -35,8 +36,8 @@ def unknown_kazoo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kazoo_internals, "is_known", lambda *_: False)
 
 
-class TestPublicKazoo(DeploymentContract):
-    executed_cases = DeploymentContract.all_cases
+class TestPublicKazoo(OtherWayContract):
+    executed_cases = OtherWayContract.all_cases
 
     @pytest.fixture
     def harness(self, server: ZooKeeperServer) -> Iterator[Harness]:
