@@ -32,8 +32,10 @@ class Worker:
                 return
             heapq.heappush(self._planned, (moment, next(self._numbers), task))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jobboard-etcd-worker", daemon=True)
-                self._thread.start()
+                # Where no thread can be started now, the next task tries again.
+                thread = threading.Thread(target=self._run, name="jobboard-etcd-worker", daemon=True)
+                thread.start()
+                self._thread = thread
             self._changed.notify_all()
 
     def soon(self, task: Callable[[], None]) -> None:
