@@ -18,7 +18,7 @@ from jobboard.backends.sql import audit, job_statements, schedule_statements
 from jobboard.backends.sql.event_statements import EVENTS
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
-from jobboard.backends.sql.schema import STATES
+from jobboard.backends.sql.schema import CLAIMED, STATES
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -62,8 +62,19 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "what is over": (job_statements.OVER, "over"),
     "schedules that are due": (schedule_statements.DUE, "next_at"),
     "postgresql: the next schedule": (schedule_statements.NEXT_AFTER_NOW, "next_at"),
-    **{f"a page of {state}": (job_statements.PAGES[code].rest_of_rank, "ready") for code, state in STATES.items()},
-    **{f"later ranks of {state}": (job_statements.PAGES[code].later_ranks, "ready") for code, state in STATES.items()},
+    "postgresql: a page of claimed jobs": (job_statements.PAGES[CLAIMED].rest_of_rank, "due"),
+    "postgresql: later ranks of claimed jobs": (job_statements.PAGES[CLAIMED].later_ranks, "due"),
+    "postgresql: a page of a name's claimed jobs": (job_statements.PAGES_OF_NAME[CLAIMED].rest_of_rank, "due"),
+    "postgresql: what is claimed under a request": (job_statements.CLAIMED_UNDER, "due"),
+    "postgresql: how many are on the board": (job_statements.COUNT, "due"),
+    "mysql: a page of claimed jobs": (job_statements.PAGES[CLAIMED].rest_of_rank, "ready"),
+    "mysql: later ranks of claimed jobs": (job_statements.PAGES[CLAIMED].later_ranks, "ready"),
+    **{f"a page of {code}": (job_statements.PAGES[code].rest_of_rank, "ready") for code in STATES if code != CLAIMED},
+    **{
+        f"later ranks of {code}": (job_statements.PAGES[code].later_ranks, "ready")
+        for code in STATES
+        if code != CLAIMED
+    },
 }
 
 _VALUES: dict[str, Any] = {
@@ -112,8 +123,10 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 
 #: What reads all of a table, or puts rows in order.
 _DEAR = {"Seq Scan", "Sort", "Bitmap Heap Scan", "Hash Join", "ALL", "index", "filesort", "read_sorted_file"}
-#: What is posted, and the best of several names, are put in order; what MySQL deletes it reads from a table of one row.
-_HARMLESS = {"postgresql: claim_next of names": {"Sort"}, "trimming": {"ALL"}}
+#: Claimed jobs, and the best of several names, are put in order; what MySQL deletes it reads from a table of one row.
+_HARMLESS = {"postgresql: claim_next of names": {"Sort"}, "trimming": {"ALL"}} | {
+    what: {"Sort"} for what in BY_INDEX if what.startswith("postgresql:") and "claimed" in what
+}
 
 
 @pytest.fixture(params=["few", "mostly waiting", "mostly complete"])

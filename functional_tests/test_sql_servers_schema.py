@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +15,7 @@ from harnesses.sql_site import Site
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 
-from jobboard import BoardUnavailable, Every, JobBoard, Posting, Schedule, backend, fetch
+from jobboard import BoardUnavailable, Every, JobBoard, JobState, Posting, Schedule, backend, fetch
 from jobboard.cli.app import UNAVAILABLE, run
 from jobboard.testing import eventually
 
@@ -112,6 +113,40 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
         place.run(f"DROP TABLE {table}")
     with backend("jobs", place.uri):
         assert place.layout() == upgraded
+
+
+#: What tables had that were made with this version of the schema, but earlier.
+_FORMER_INDEXES = """
+    DROP INDEX jobboard_ready, jobboard_due;
+    CREATE INDEX jobboard_ready ON jobboard_jobs (board, state, rank, id);
+    CREATE INDEX jobboard_due ON jobboard_jobs (board, due_at) WHERE due_at IS NOT NULL;
+"""
+
+
+def test_tables_with_the_former_indexes_serve_as_well_and_get_the_others_by_the_statements_of_the_page(
+    place: Place,
+) -> None:
+    if not place.site.is_postgresql:
+        pytest.skip("the indexes are the same")
+    page = (Path(__file__).parent.parent / "doc/backends/postgresql.rst").read_text()
+    statements = page.rpartition(".. code-block:: sql\n")[2].split(";")
+    with backend("jobs", place.uri) as board:
+        layout = place.layout()
+        board.post_many([Posting("resize", priority=priority) for priority in ("low", "high", "normal")])
+        board.post("resize", delay=60)
+        for expiry in (30.0, math.inf):
+            board.claim_next("alice", expiry=expiry)
+        listed = []
+        for changes in ([], [_FORMER_INDEXES], statements):
+            for change in changes:
+                place.run(change)
+            claimed = list(board.iterjobs(states=[JobState.CLAIMED]))
+            assert [job.uuid for job in claimed] == [job.uuid for job in sorted(claimed)]
+            listed.append([(job.uuid, str(job.priority)) for job in claimed])
+            assert board.job_count == 4
+        assert listed[0] == listed[1] == listed[2]
+        assert len(listed[0]) == 2
+        assert place.layout() == layout
 
 
 def test_an_upgrade_that_was_broken_off_is_gone_through_again(place: Place) -> None:

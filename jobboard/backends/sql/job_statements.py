@@ -26,7 +26,7 @@ from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import jobs, journal, pauses
-from jobboard.backends.sql.statement import Returning, Statement, in_list, p, parameters
+from jobboard.backends.sql.statement import Returning, Statement, either, in_list, p, parameters
 from jobboard.backends.sql.tokens import NEXT_TOKEN
 from jobboard.events import HISTORY_LENGTH
 
@@ -237,9 +237,15 @@ CLAIM_IDS = Returning(
     change=_claim_ids,
     read=_claimed,
 )
-CLAIMED_UNDER = Statement(
-    select(*JOB).where(mine, jobs.c.state == CLAIMED, jobs.c.claim_id == p("claim_id")).order_by(*_in_order)
+_found = jobs.alias("found")
+_ids_of_claimed = (
+    select(_found.c.id).where(_found.c.board == p("board"), _found.c.state == CLAIMED).order_by(_found.c.due_at)
 )
+# On PostgreSQL the index of what is due has them, and is the only one in this order.
+_claimed_now = either(
+    mine & (jobs.c.state == CLAIMED), postgresql=jobs.c.id == any_(func.array(_ids_of_claimed.scalar_subquery()))
+)
+CLAIMED_UNDER = Statement(select(*JOB).where(_claimed_now, jobs.c.claim_id == p("claim_id")).order_by(*_in_order))
 #: The next name after one that is ready; walking over the names costs one read for each name, not for each job.
 NEXT_READY_NAME = Statement(
     by_index(
@@ -253,7 +259,6 @@ NEXT_READY_NAME = Statement(
 #: The state is no condition here, or a planner might look through all claimed jobs. One job is the common case, and
 #: needs no list.
 LOCK = Statement(select(*SMALL_JOB).where(_this).with_for_update())
-_found = jobs.alias("found")
 _row_of_this = select(_found.c.id).where(_found.c.board == p("board"), _found.c.uuid == p("uuid")).scalar_subquery()
 #: The same by the primary index: by another one, MySQL at REPEATABLE READ locks the gap before the row, where others
 #: post. It finds the row in the snapshot, and reads and locks it as it is now.
@@ -297,13 +302,12 @@ class Pages:
     later_ranks: Statement
 
 
+def _in_state(code: int) -> Any:
+    return _claimed_now if code == schema.CLAIMED else mine & (jobs.c.state == literal_column(str(code)))
+
+
 def _pages(code: int, index: str, *of_name: Any) -> Pages:
-    page = (
-        select(*JOB)
-        .where(mine, jobs.c.state == literal_column(str(code)), *of_name, _visible)
-        .order_by(*_in_order)
-        .limit(p("size"))
-    )
+    page = select(*JOB).where(_in_state(code), *of_name, _visible).order_by(*_in_order).limit(p("size"))
     return Pages(
         Statement(
             by_index(page.where(jobs.c.rank == p("rank"), jobs.c.id > p("id")), index),
@@ -315,14 +319,22 @@ def _pages(code: int, index: str, *of_name: Any) -> Pages:
 
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
 PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
-COUNT = Statement(select(func.count()).select_from(jobs).where(mine, jobs.c.state < COMPLETE))
+_number = select(func.count()).select_from(jobs)
+_waiting = _number.where(mine, jobs.c.state < CLAIMED).scalar_subquery()
+COUNT = Statement(
+    _number.where(mine, jobs.c.state < COMPLETE),
+    postgresql=select(_waiting + _number.where(_claimed_now).scalar_subquery()),
+)
 _numbers = select(jobs.c.name, jobs.c.state, func.count()).group_by(jobs.c.name, jobs.c.state)
 # Those that wait are most of a large board, and their names stand together in an index that has all that is asked for.
+_numbers_of_ready = by_index(_numbers.where(_ready), "jobboard_ready_by_name")
 NUMBERS = Statement(
-    union_all(
-        by_index(_numbers.where(_ready), "jobboard_ready_by_name"),
-        _numbers.where(mine, one_of(jobs.c.state, DELAYED, CLAIMED, TRASHED)),
-    )
+    union_all(_numbers_of_ready, _numbers.where(mine, one_of(jobs.c.state, DELAYED, CLAIMED, TRASHED))),
+    postgresql=union_all(
+        _numbers_of_ready,
+        _numbers.where(mine, one_of(jobs.c.state, DELAYED, TRASHED)),
+        _numbers.where(_claimed_now),
+    ),
 )
 # Ids grow with time, so the oldest job is the first one of a rank.
 _oldest_of_ranks = (

@@ -99,6 +99,30 @@ def _in_literals(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
     return f"{compiler.process(element.column, **kw)} IN {compiler.process(element.values, **kw)}"
 
 
+class _Either(ColumnElement[Any]):
+    inherit_cache = False
+    type = NullType()
+
+    def __init__(self, otherwise: Any, on_postgresql: Any) -> None:
+        self.otherwise = otherwise
+        self.on_postgresql = on_postgresql
+
+
+def either(otherwise: Any, *, postgresql: Any) -> Any:
+    """A condition that PostgreSQL's planner wants in words of its own."""
+    return _Either(otherwise, postgresql)
+
+
+@compiles(_Either)
+def _otherwise(element: _Either, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.otherwise.self_group(), **kw)
+
+
+@compiles(_Either, "postgresql")
+def _on_postgresql(element: _Either, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.on_postgresql.self_group(), **kw)
+
+
 def json_list(values: Iterable[str | int]) -> str:
     return json.dumps(list(values))
 

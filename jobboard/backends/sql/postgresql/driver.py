@@ -75,6 +75,12 @@ _SET_UP = "; ".join(
 # next to each other: claims need not split a page that posts fill by a third. A claim and a consume each write the row
 # of their job anew: in a page that posts fill by half they find room beside it, and change no other page.
 _FILL_FACTORS = (("INDEX", "jobs_pkey", 30), ("INDEX", "history", 30), ("TABLE", "jobs", 50))
+# A claim adds an entry less where the index of the ready order leaves claimed jobs to that of what is due. It has those
+# too whose claims never end, and tells them from the delayed ones.
+_INDEXES = (
+    ("ready", f"(board, state, rank, id) WHERE state <> {schema.CLAIMED}"),
+    ("due", f"(board, due_at, state) WHERE due_at IS NOT NULL OR state = {schema.CLAIMED}"),
+)
 
 
 class _Text(StrDumperUnknown):
@@ -184,8 +190,15 @@ class PostgresqlDriver(Driver):
             if table_names.schema is not None and cursor.fetchone() == (None,):
                 cursor.execute(f'CREATE SCHEMA "{table_names.schema}"')
             found = found_version(self, self.read_version(connection))
+            if found == schema.VERSION:
+                return
             for statement in statements_to_upgrade(schema.metadata.sorted_tables, found, self.dialect):
                 cursor.execute(statement.encode())
+            for name, entries in _INDEXES:
+                cursor.execute(f"DROP INDEX IF EXISTS {table_names.table(name)}")
+                cursor.execute(
+                    f"CREATE INDEX {table_names.prefix}{name} ON {table_names.table('jobs')} {entries}".encode()
+                )
             for kind, name, percent in _FILL_FACTORS:
                 cursor.execute(f"ALTER {kind} {table_names.table(name)} SET (fillfactor = {percent})")
             write_version(cursor, self.dialect, found)
