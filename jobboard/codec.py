@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from jobboard.backends.packers import Packers
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
 
@@ -22,6 +23,7 @@ _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 _BYTE_STRINGS = bytes([0xC4, 0xC5, 0xC6])
 _NO_CONTAINERS = bytes(set(range(256)) - set(_CONTAINERS))
 _NO_BYTE_STRINGS = bytes(set(range(256)) - set(_BYTE_STRINGS))
+_pack_plain = Packers(datetime=True).pack
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 
@@ -63,7 +65,9 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Conv
 
 def pack(value: Any, converter: Converter | None = None) -> bytes:
     """Return the bytes that :func:`encode` would, without its checks; raises whatever msgpack does."""
-    data: bytes = msgpack.packb(value, datetime=True, default=converter and converter.to_plain)
+    if converter is None:
+        return _pack_plain(value)
+    data: bytes = msgpack.packb(value, datetime=True, default=converter.to_plain)
     return data
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.codec import MAX_DETAILS, check_format, decode, encode, refuse_extension
+from jobboard.codec import MAX_DETAILS, check_format, decode, encode, pack, refuse_extension
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
 from jobboard.validation import is_moment
@@ -48,8 +48,8 @@ class Payload:
 
 def pack_payload(
     payload: Payload, *, largest: int = MAX_DETAILS, converter: Converter | None = None
-) -> tuple[bytes, Payload]:
-    """Return the bytes, and the payload as it arrives.
+) -> tuple[bytes, dict[str, Any]]:
+    """Return the bytes, and the details as they arrive.
 
     :raises InvalidPosting: names the path of what can't be stored.
     """
@@ -63,12 +63,12 @@ def pack_payload(
     head = payload.book_uuid, payload.book_name, payload.schedule_id, payload.fire_time
     if payload.book_kind is not None:
         longer = *head, payload.trace, payload.book_kind, payload.book_address
-        return msgpack.packb([_MAX_FORMAT, *longer]) + details, Payload(arrived, *longer)
+        return pack([_MAX_FORMAT, *longer]) + details, arrived
     if payload.trace is not None:
-        return msgpack.packb([2, *head, payload.trace]) + details, Payload(arrived, *head, payload.trace)
+        return pack([2, *head, payload.trace]) + details, arrived
     if head == (None, None, None, None):
-        return _PLAIN_HEAD + details, Payload(arrived)
-    return msgpack.packb([_FORMAT, *head]) + details, Payload(arrived, *head)
+        return _PLAIN_HEAD + details, arrived
+    return pack([_FORMAT, *head]) + details, arrived
 
 
 def unpack_payload(data: bytes, converter: Converter | None = None) -> Payload:

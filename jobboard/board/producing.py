@@ -226,7 +226,9 @@ class Producing:
         payload = Payload(plain, book.uuid if book else None, book.name if book else None, trace=trace)
         if isinstance(book, BookRef):
             payload.book_kind, payload.book_address = book.kind, book.address
-        return pack_payload(payload, largest=self._client.largest_details, converter=self._client.converter)
+        largest, converter = self._client.largest_details, self._client.converter
+        body, payload.details = pack_payload(payload, largest=largest, converter=converter)
+        return body, payload
 
 
 def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:

@@ -22,3 +22,5 @@ class SteadyLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 logger = SteadyLogger(logging.getLogger("jobboard.conductor"), {})
+#: Whether lines of a level are logged; asked for every job, and the adapter would only call this.
+is_logged = logger.logger.isEnabledFor

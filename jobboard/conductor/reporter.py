@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from jobboard import telemetry
 from jobboard.backends.text import in_one_line
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.log import logger
+from jobboard.conductor.log import is_logged, logger
 from jobboard.conductor.outcome import Failed, Returned
 from jobboard.job import row_of
 
@@ -47,7 +47,7 @@ class Reporter:
         outcome, seconds = execution.ended_as, execution.seconds
         self._counts[outcome] += 1
         level = _LEVELS.get(outcome, logging.INFO)
-        if logger.isEnabledFor(level):
+        if is_logged(level):
             self._log(execution, outcome, seconds, level)
         if telemetry.is_on():
             telemetry.tell("ended", execution.snapshot, outcome, seconds)
@@ -66,7 +66,7 @@ class Reporter:
 
 def job_started(execution: Execution) -> None:
     """Tell that the handler begins now."""
-    if logger.isEnabledFor(logging.DEBUG):
+    if is_logged(logging.DEBUG):
         job = execution.snapshot
         facts = {"job": job.name, "uuid": job.uuid, "attempt": job.attempts}
         text = "job %s %s attempt %d starts"

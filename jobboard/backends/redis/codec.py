@@ -9,6 +9,7 @@ from typing import Any
 
 import msgpack
 
+from jobboard.backends.packers import Packers
 from jobboard.backends.rows import ClaimRequest, Fence, JobRow
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
@@ -29,16 +30,13 @@ _FOREVER = 2**52
 MAX_TOKEN = 2**62
 
 
-def pack(value: Any) -> bytes:
-    """Return msgpack as the server's Lua library reads it: that has no separate type for bytes."""
-    data: bytes = msgpack.packb(value, use_bin_type=False)
-    return data
+#: Returns msgpack as the server's Lua library reads it: that has no separate type for bytes.
+pack = Packers(use_bin_type=False).pack
 
 
 def pack_each(values: Sequence[Any]) -> bytes:
     """Return the msgpack of fewer than 65,536 values, one after the other; the server makes no table of them."""
-    data: bytes = msgpack.packb(values, use_bin_type=False)
-    return data[1 if len(values) < 16 else 3 :]
+    return pack(values)[1 if len(values) < 16 else 3 :]
 
 
 def micros(seconds: float) -> int:

@@ -115,7 +115,7 @@ class Jobs:
         return self._claimed("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        kept = {end.retention: _kept(end.retention) for end in ends}
+        kept = {retention: _kept(retention) for retention in {end.retention for end in ends}}
         parts: list[Any] = []
         for end in ends:
             parts += fence_parts(end.fence)

@@ -39,7 +39,8 @@ class HandoffQueue(Generic[T]):
             except IndexError:
                 self._sleep()
                 continue
-            self.wake_for_rest()
+            if self._items:
+                self.wake_for_rest()
             return item
 
     def wake_for_rest(self) -> None:
