@@ -62,9 +62,13 @@ def test_a_silent_sentinel_or_node_leaves_time_for_the_others(mute: str) -> None
         board.close()
 
 
+#: 20 MB, more than a socket takes at once.
+LARGE = [Posting("large", details={"text": f"{number:06}" * 80_000}) for number in range(40)]
+
 CALLS: dict[str, Callable[[JobBoard], object]] = {
     "post": lambda board: board.post("resize"),
     "post_many": lambda board: board.post_many([Posting("resize") for _ in range(20)]),
+    "post_many, large": lambda board: board.post_many(LARGE),
     "claim_next": lambda board: board.claim_next("alice", limit=3),
     "stats": lambda board: board.stats(),
     "iterjobs": lambda board: list(board.iterjobs(states=set(JobState))),
@@ -112,6 +116,12 @@ def test_every_call_ends_while_the_server_is_frozen(single: RedisServer, call: s
         with frozen(single), within(FOR_ALL), pytest.raises(BoardUnavailable):
             CALLS[call](board)
         eventually(lambda: answers(board))
+
+
+def test_a_request_that_is_larger_than_a_socket_takes_at_once_arrives(single: RedisServer) -> None:
+    with fetch("large", single.uri) as board:
+        board.post_many(LARGE)
+        assert [job.details for job in board.iterjobs()] == [posting.details for posting in LARGE]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.5])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from jobboard.backends.base import Backend
@@ -42,6 +44,8 @@ from jobboard.validation import (
 _MAX_UNREADABLE = 100
 
 _MAX_TOKEN = 2**63 - 1
+
+_sequence_of, _priority_of = attrgetter("sequence"), attrgetter("priority")
 
 
 class Consuming:
@@ -105,18 +109,23 @@ class Consuming:
     def _claims_for(self, who: str, names: Collection[str] | None, expiry: float | None) -> Callable[[int], list[Job]]:
         """Return :meth:`claim_next` for one owner, who claims many times: its arguments are checked once."""
         wanted, owner, seconds = check_names(names), check_text("who", who), self._expiry_of(expiry)
+        # To ask the system for random bytes lets other threads run, while the claim is not sent yet.
+        beginning, numbers = os.urandom(12).hex(), count()
 
         def claim_next(most: int) -> list[Job]:
             jobs: list[Job] = []
             largest = self._backend.capabilities.largest_batch
             for _ in range(_MAX_UNREADABLE + most // largest):
                 size = min(most - len(jobs), largest)
-                rows = self._claim_batch(ClaimRequest(owner, _claim_id(), seconds), wanted, size)
+                rows = self._claim_batch(ClaimRequest(owner, f"{beginning}{next(numbers):08x}", seconds), wanted, size)
                 jobs += self._handles.claimed(rows)[0]
                 if len(rows) < size or len(jobs) >= most:
                     break
-            # A later batch may hold better jobs, posted or abandoned since the first one.
-            return sorted(jobs)
+            # A later batch may hold better jobs, posted or abandoned since the first one. Comparing handles in Python
+            # would take longer than these two sorts.
+            jobs.sort(key=_sequence_of)
+            jobs.sort(key=_priority_of, reverse=True)
+            return jobs
 
         return claim_next
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import socket
 import time
 from collections.abc import Sequence
@@ -101,7 +102,7 @@ def exchange(connection: Connection, commands: Sequence[Command], timeout: float
         packed.append(_pack_command(command))
     _limit_socket(connection, timeout)
     limited_at = time.monotonic()
-    connection.send_packed_command(packed, check_health=False)
+    _send(connection, b"".join(packed))
     replies = []
     for _ in commands:
         if time.monotonic() - limited_at > _TIMEOUT_GRAIN:
@@ -133,6 +134,22 @@ def break_off(connection: Connection) -> None:
         with contextlib.suppress(OSError):
             # Not by the method of a TLS socket, which drops what the reading thread uses.
             socket.socket.shutdown(held, socket.SHUT_RDWR)
+
+
+def _send(connection: Connection, data: bytes) -> None:
+    """Send all; what a plain socket takes at once leaves before another thread of this process runs.
+
+    A socket with a time limit is polled before each send. That lets go of the interpreter, and it may come back only
+    when handlers have run for a while: so long the request would not have been sent.
+    """
+    held: socket.socket | None = getattr(connection, "_sock", None)
+    if type(held) is socket.socket:
+        try:
+            data = data[os.write(held.fileno(), data) :]
+        except BlockingIOError:
+            pass
+    if data or held is None:
+        connection.send_packed_command([data], check_health=False)
 
 
 def _read(connection: Connection) -> Any:
