@@ -31,9 +31,8 @@ class Subscriptions:
         """Return a function that hands an event over to the thread, which calls ``callback``; it returns at once."""
         with self._lock:
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="jobboard-events", daemon=True)
-                thread.start()
-                self._thread = thread
+                self._thread = threading.Thread(target=self._run, name="jobboard-events", daemon=True)
+                self._thread.start()
 
         def enqueue(event: JobEvent) -> None:
             if self._events.qsize() < _MAX_QUEUED:

@@ -81,9 +81,8 @@ class WatchThread:
             if count and self._thread is None:
                 # What was lost before anybody listened is no news.
                 self._sessions.take_lost()
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                thread.start()
-                self._thread = thread
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
             if count and self._watched is None:
                 self.notify()
 
