@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
@@ -40,12 +39,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sizes = Counter(suites.values())
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), -sizes[suites[item]]))
-
-
-def pytest_collection_finish() -> None:
-    """Let Python search no more for garbage among what was imported and collected: a tenth of the tests' time."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -109,6 +109,13 @@ SUITE = """
 """
 
 
+def test_the_workers_of_xdist_say_that_a_case_is_missing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_small=SUITE.format(collected=3, expected=1, reason="needs processes=True"))
+    result = pytester.runpytest_subprocess("-p", "jobboard.testing.counting", "-n", "1")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*TestSmall has 2 cases of the contract's 3*"])
+
+
 @pytest.mark.parametrize(
     ("expected", "reason", "collected", "arguments", "says"),
     [

@@ -59,9 +59,11 @@ class ExecutedCases:
             return
         for case_class, count in self._collected.items():
             if count != case_class.all_cases:
-                raise pytest.UsageError(
-                    f"{case_class.__qualname__} has {count} cases of the contract's {case_class.all_cases}"
-                )
+                name = case_class.__qualname__
+                problem = f"{name} has {count} cases of the contract's {case_class.all_cases}"
+                # pytest-xdist hands a report over; what a worker raises here ends it without a word.
+                report = pytest.CollectReport(nodeid=name, outcome="failed", longrepr=problem, result=[])
+                session.config.hook.pytest_collectreport(report=report)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
