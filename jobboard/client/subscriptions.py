@@ -31,8 +31,9 @@ class Subscriptions:
         """Return a function that hands an event over to the thread, which calls ``callback``; it returns at once."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jobboard-events", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="jobboard-events", daemon=True)
+                thread.start()
+                self._thread = thread
 
         def enqueue(event: JobEvent) -> None:
             if self._events.qsize() < _MAX_QUEUED:

@@ -52,13 +52,15 @@ class Subscriber:
         """
         with self._changed:
             self._check_open()
+            is_running = self._thread is not None
+            if not is_running:
+                thread = threading.Thread(target=self._run, name="jobboard-redis", daemon=True)
+                thread.start()
+                self._thread = thread
             for channel in channels:
                 self._handlers.setdefault(channel, []).append(handle)
             self._fault = None
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jobboard-redis", daemon=True)
-                self._thread.start()
-            else:
+            if is_running:
                 self._send("SSUBSCRIBE", [channel for channel in channels if channel not in self._subscribed])
             self._changed.wait_for(lambda: self._is_settled(channels), seconds_left(self._timeout))
             if not self._subscribed.issuperset(channels):

@@ -81,10 +81,11 @@ class ChangeNotifier:
         """Count one who waits or listens; the first one starts the thread."""
         with self._changed:
             self.check_open()
-            self._users += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._users += 1
         self._interrupt()
 
     def leave(self) -> None:

@@ -81,8 +81,9 @@ class WatchThread:
             if count and self._thread is None:
                 # What was lost before anybody listened is no news.
                 self._sessions.take_lost()
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
             if count and self._watched is None:
                 self.notify()
 

@@ -6,6 +6,7 @@ import threading
 import uuid as uuids
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -227,6 +228,27 @@ class EventCases(Case):
         other.post("resize")
         going.until(K.POSTED, K.POSTED)
         assert ended.kinds() == [K.POSTED]
+
+    @pytest.mark.parametrize("allowed", [0, 1])
+    def test_a_subscription_that_got_no_thread_can_be_made_again(
+        self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch, allowed: int
+    ) -> None:
+        started = threading.Thread.start
+        asked: list[str] = []
+
+        def start(thread: threading.Thread) -> None:
+            asked.append(thread.name)
+            if len(asked) > allowed:
+                raise RuntimeError("can't start new thread")
+            started(thread)
+
+        board.connect()
+        with monkeypatch.context() as patch, suppress(RuntimeError):
+            patch.setattr(threading.Thread, "start", start)
+            Heard(board).end()
+        heard = Heard(board)
+        other.post("resize")
+        heard.until(K.POSTED)
 
     def test_refused_calls_are_not_heard(self, board: JobBoard, other: JobBoard) -> None:
         job = other.post("resize")
