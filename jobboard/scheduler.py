@@ -93,8 +93,9 @@ class Scheduler:
                 self._thread.join()
             self._turned_at = time.monotonic()
             self._stopping.clear()
-            self._thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def run(self) -> None:
         """Post due jobs, and block until somebody calls :meth:`stop`."""

@@ -82,7 +82,12 @@ class Keeper:
         if earlier:
             self.claimed(earlier)
             self._renewer.renew_within(0.0)
-        self._renewer.start()
+        try:
+            self._renewer.start()
+        except BaseException:
+            # There may be no more threads; what this board claims later must not be left to a keeper without one.
+            self.stop()
+            raise
         return self
 
     def __exit__(

@@ -108,7 +108,7 @@ class LeaseRenewer(Generic[Held]):
         with self._lock:
             self._stopped = True
             self._changed.notify_all()
-        if self._thread is not threading.current_thread():
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
     def unsubscribe(self) -> None:

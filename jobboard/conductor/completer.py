@@ -61,7 +61,8 @@ class Completer:
         """
         self._stopped.set()
         self._queue.put(None)
-        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -35,7 +35,8 @@ class Deadlines:
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
-        self._thread.join(_MAX_SLEEP + 10.0)
+        if self._thread.is_alive():
+            self._thread.join(_MAX_SLEEP + 10.0)
 
     def watch(self, execution: Execution) -> None:
         """Wake up in time for this execution; takes the lock only if its deadline is the next."""

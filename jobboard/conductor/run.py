@@ -31,6 +31,8 @@ from jobboard.quiet import QUIET_BOOK, quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
 _STOP_TIMEOUT = 10.0
+#: The same, after a start that failed.
+_UNDO_TIMEOUT = 1.0
 #: Seconds that each thread still gets to end when that time is over; most need less.
 _MIN_JOIN_TIMEOUT = 0.1
 
@@ -108,11 +110,16 @@ class ConductorRun:
     def start(self) -> None:
         self._executor.check_converter(client_of(self._board).converter)
         self._executor.start()
-        self._heartbeat.register_when_due()
-        self._completer.start()
-        self._renewer.start()
-        self._deadlines.start()
-        self._executor.run_claimer(self._claimer.turns())
+        try:
+            self._heartbeat.register_when_due()
+            self._completer.start()
+            self._renewer.start()
+            self._deadlines.start()
+            self._executor.run_claimer(self._claimer.turns())
+        except BaseException:
+            # There may be no more threads: those that have begun must not go on without the others.
+            self.stop(drain=False, timeout=_UNDO_TIMEOUT)
+            raise
         self._reporter.conductor_started(self._all_names, self._options.executor, self._options.concurrency)
 
     @property

@@ -32,7 +32,11 @@ class AsyncioExecutor(Executor):
         self._loop = LoopThread(self._finish)
         self._old: list[LoopThread] = []
         self._threads.start()
-        self._loop.start()
+        try:
+            self._loop.start()
+        except BaseException:
+            self._threads.stop(0.0)
+            raise
 
     @property
     def fault(self) -> str | None:
@@ -61,17 +65,22 @@ class AsyncioExecutor(Executor):
         loop = self._loop_of(execution)
         if loop.is_blocked_for(execution):
             # In a thread, since it ends executions, and the caller holds the lock that this needs.
-            threading.Thread(target=self._replace_loop, args=(loop,), name="jobboard-new-loop", daemon=True).start()
+            thread = threading.Thread(target=self._replace_loop, args=(loop,), name="jobboard-new-loop", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
         return True
 
     def _replace_loop(self, blocked: LoopThread) -> None:
         with self._lock:
             if blocked is not self._loop:
                 return
-            self._loop = LoopThread(self._finish)
+            new = LoopThread(self._finish)
+            new.start()
+            self._loop = new
             self._old = [loop for loop in self._old if loop.is_alive] + [blocked]
-            self._loop.start()
-            self._loop.submit(blocked.take_new())
+            new.submit(blocked.take_new())
         logger.warning("a handler blocks its event loop; a new loop replaces it")
         blocked.retire()
 

@@ -36,9 +36,9 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Get ready to run.
+        """Get ready to run; whatever it raises, nothing is left running then.
 
-        :raises ValueError: a handler can't run here; nothing is left running then.
+        :raises ValueError: a handler can't run here.
         """
 
     @abc.abstractmethod

@@ -49,12 +49,16 @@ class ProcessExecutor(Executor):
         self._workers: set[WorkerProcess] = set()
         self._guard = Guard()
         self._guard.start()
-        self._threads = [
-            threading.Thread(target=self._run, args=(worker,), name=f"jobboard-slot-{number}", daemon=True)
-            for number, worker in enumerate(self._start_workers())
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for number, worker in enumerate(self._start_workers()):
+                name = f"jobboard-slot-{number}"
+                thread = threading.Thread(target=self._run, args=(worker,), name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            self._undo_start()
+            raise
         # It runs before multiprocessing's own hook, which sends workers a SIGTERM and waits without a limit.
         atexit.register(self._kill_at_exit)
 
@@ -63,17 +67,20 @@ class ProcessExecutor(Executor):
         deadline = time.monotonic() + _START_TIMEOUT
         for worker in workers:
             if not worker.wait_until_ready(max(0.0, deadline - time.monotonic())):
-                for each in workers:
-                    each.kill()
-                cause = worker.cause_of_death()
-                for each in workers:
-                    self._dispose(each)
-                self._guard.stop()
+                worker.kill()
                 raise ValueError(
-                    f"a worker process can't start: {cause}; what it printed says why. A script that "
+                    f"a worker process can't start: {worker.cause_of_death()}; what it printed says why. A script that "
                     'starts a conductor has to do so under `if __name__ == "__main__":`, since workers import it'
                 )
         return workers
+
+    def _undo_start(self) -> None:
+        workers = list(self._workers)
+        for worker in workers:
+            worker.kill()
+        self.stop(_START_TIMEOUT)
+        for worker in workers:
+            self._dispose(worker)
 
     def _start_worker(self) -> WorkerProcess:
         worker = WorkerProcess(self._functions)

@@ -36,8 +36,12 @@ class ThreadExecutor(Executor):
         self._threads: dict[threading.Thread, Execution | None] = {}
         self._replaced: set[Execution] = set()
         self._claiming: threading.Thread | None = None
-        for _ in range(self._slots):
-            self._start_thread()
+        try:
+            for _ in range(self._slots):
+                self._start_thread()
+        except BaseException:
+            self.stop(0.0)
+            raise
 
     def run_claimer(self, turns: Iterator[bool]) -> None:
         # Handlers leave in their threads' contexts what they like.
@@ -48,7 +52,11 @@ class ThreadExecutor(Executor):
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._run, name=f"jobboard-slot-{next(self._numbers)}", daemon=True)
         self._threads[thread] = None
-        thread.start()
+        try:
+            thread.start()
+        except BaseException:
+            del self._threads[thread]
+            raise
 
     def submit(self, execution: Execution) -> None:
         self.submit_many([execution])
