@@ -67,6 +67,7 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "postgresql: a page of a name's claimed jobs": (job_statements.PAGES_OF_NAME[CLAIMED].rest_of_rank, "due"),
     "postgresql: what is claimed under a request": (job_statements.CLAIMED_UNDER, "due"),
     "postgresql: how many are on the board": (job_statements.COUNT, "due"),
+    "mysql: how many are on the board": (job_statements.COUNT, "ready"),
     "mysql: a page of claimed jobs": (job_statements.PAGES[CLAIMED].rest_of_rank, "ready"),
     "mysql: later ranks of claimed jobs": (job_statements.PAGES[CLAIMED].later_ranks, "ready"),
     **{f"a page of {code}": (job_statements.PAGES[code].rest_of_rank, "ready") for code in STATES if code != CLAIMED},

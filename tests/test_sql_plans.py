@@ -106,10 +106,9 @@ def test_an_end_finds_its_job_by_the_uuid(backend: SqliteBackend) -> None:
 
 
 def test_what_waits_is_counted_from_an_index_alone(backend: SqliteBackend) -> None:
-    plan = plan_of(backend, job_statements.NUMBERS)
-    assert "COVERING INDEX jobboard_ready_by_name (board=? AND state=?)" in plan
-    # Of the other states, which are few.
-    assert plan.count("TEMP B-TREE") == 1
+    waiting, *_others = plan_of(backend, job_statements.NUMBERS).split("UNION ALL")
+    assert "COVERING INDEX jobboard_ready_by_name (board=? AND state=?)" in waiting
+    assert "TEMP B-TREE" not in waiting
 
 
 def test_a_plan_that_scans_or_sorts_would_be_seen(backend: SqliteBackend) -> None:

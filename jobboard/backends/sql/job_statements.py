@@ -319,22 +319,18 @@ def _pages(code: int, index: str, *of_name: Any) -> Pages:
 
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
 PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
+# Claimed jobs are counted apart, by their own index where they have one.
 _number = select(func.count()).select_from(jobs)
 _waiting = _number.where(mine, jobs.c.state < CLAIMED).scalar_subquery()
-COUNT = Statement(
-    _number.where(mine, jobs.c.state < COMPLETE),
-    postgresql=select(_waiting + _number.where(_claimed_now).scalar_subquery()),
-)
+COUNT = Statement(select(_waiting + _number.where(_claimed_now).scalar_subquery()))
 _numbers = select(jobs.c.name, jobs.c.state, func.count()).group_by(jobs.c.name, jobs.c.state)
-# Those that wait are most of a large board, and their names stand together in an index that has all that is asked for.
-_numbers_of_ready = by_index(_numbers.where(_ready), "jobboard_ready_by_name")
 NUMBERS = Statement(
-    union_all(_numbers_of_ready, _numbers.where(mine, one_of(jobs.c.state, DELAYED, CLAIMED, TRASHED))),
-    postgresql=union_all(
-        _numbers_of_ready,
+    union_all(
+        # Most of a large board, and their names stand together in an index that has all that is asked for.
+        by_index(_numbers.where(_ready), "jobboard_ready_by_name"),
         _numbers.where(mine, one_of(jobs.c.state, DELAYED, TRASHED)),
         _numbers.where(_claimed_now),
-    ),
+    )
 )
 # Ids grow with time, so the oldest job is the first one of a rank.
 _oldest_of_ranks = (

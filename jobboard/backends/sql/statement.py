@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,60 +67,42 @@ def parameters(*names: str) -> dict[str, Any]:
 
 # -- what each kind of database says in its own way --------------------------------------------------------------------
 
+#: Returns the text of a part in the statement that is compiled.
+_TextOf = Callable[[Any], str]
+_Words = Callable[[_TextOf], str]
 
-class _InList(ColumnElement[Any]):
+
+class _InItsWords(ColumnElement[Any]):
     inherit_cache = False
     # Not a Boolean, of which a dialect without such a type would ask whether it is 1.
     type = NullType()
 
-    def __init__(self, column: Any, values: Any) -> None:
-        self.column = column
-        self.values = values
+    def __init__(self, words: _Words, **otherwise: _Words) -> None:
+        self.words = words
+        self.otherwise: Mapping[str, _Words] = otherwise
+
+
+@compiles(_InItsWords)
+def _text_of(element: _InItsWords, compiler: SQLCompiler, **kw: Any) -> str:
+    words = element.otherwise.get(compiler.dialect.name, element.words)
+    return words(lambda part: compiler.process(part, **kw))
 
 
 def in_list(column: Any, name: str) -> Any:
     """``column`` is one of a list's values: one text for lists of any length, and no limit of parameters."""
-    return _InList(column, bindparam(name))
-
-
-@compiles(_InList)
-def _in_json(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
-    values = compiler.process(element.values, **kw)
-    return f"{compiler.process(element.column, **kw)} IN (SELECT value FROM json_each({values}))"  # nosec B608 # both are compiled
-
-
-@compiles(_InList, "postgresql")
-def _in_array(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{compiler.process(element.column, **kw)} = ANY({compiler.process(element.values, **kw)})"
-
-
-@compiles(_InList, "mysql")
-def _in_literals(element: _InList, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{compiler.process(element.column, **kw)} IN {compiler.process(element.values, **kw)}"
-
-
-class _Either(ColumnElement[Any]):
-    inherit_cache = False
-    type = NullType()
-
-    def __init__(self, otherwise: Any, on_postgresql: Any) -> None:
-        self.otherwise = otherwise
-        self.on_postgresql = on_postgresql
+    values = p(name)
+    return _InItsWords(
+        lambda text_of: f"{text_of(column)} IN (SELECT value FROM json_each({text_of(values)}))",  # nosec B608 # compiled
+        postgresql=lambda text_of: f"{text_of(column)} = ANY({text_of(values)})",
+        mysql=lambda text_of: f"{text_of(column)} IN {text_of(values)}",
+    )
 
 
 def either(otherwise: Any, *, postgresql: Any) -> Any:
     """A condition that PostgreSQL's planner wants in words of its own."""
-    return _Either(otherwise, postgresql)
-
-
-@compiles(_Either)
-def _otherwise(element: _Either, compiler: SQLCompiler, **kw: Any) -> str:
-    return compiler.process(element.otherwise.self_group(), **kw)
-
-
-@compiles(_Either, "postgresql")
-def _on_postgresql(element: _Either, compiler: SQLCompiler, **kw: Any) -> str:
-    return compiler.process(element.on_postgresql.self_group(), **kw)
+    return _InItsWords(
+        lambda text_of: text_of(otherwise.self_group()), postgresql=lambda text_of: text_of(postgresql.self_group())
+    )
 
 
 def json_list(values: Iterable[str | int]) -> str:
