@@ -14,7 +14,7 @@ from harnesses.sql_site import Site
 
 import jobboard
 from jobboard import Every, JobBoard, JobState, Schedule
-from jobboard.backends.sql import audit, job_statements, schedule_statements
+from jobboard.backends.sql import audit, job_statements, journal_statements, schedule_statements
 from jobboard.backends.sql.event_statements import EVENTS
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
@@ -32,10 +32,10 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "postgresql: consume": (postgresql.CONSUME, "uuid"),
     "postgresql: post": (postgresql.POST_WITH_KEYS, "key"),
     "many": (job_statements.FIND_MANY, "uuid"),
-    "what was done": (job_statements.NOTES, "history"),
-    "trimming": (job_statements.TRIM_HISTORY, "history"),
-    "renewals": (job_statements.DROP_UNRECORDED, "history"),
-    "lines of no job": (job_statements.FORGET_EVENTS, "history"),
+    "what was done": (journal_statements.NOTES, "history"),
+    "trimming": (journal_statements.TRIM_HISTORY, "history"),
+    "renewals": (journal_statements.DROP_UNRECORDED, "history"),
+    "lines of no job": (journal_statements.FORGET_EVENTS, "history"),
     "letting go": (job_statements.PROMOTE.find, "due"),
     "due or paused": (job_statements.DUE_OR_PAUSED, "due"),
     "postgresql: claim_next, the long way": (job_statements.CLAIM_NEXT.at_once, "ready"),

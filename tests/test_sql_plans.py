@@ -11,7 +11,13 @@ import pytest
 from helpers.sql_seam import back, claim_next, claimed, consumption, fence_of, fill, opened, post, posting, renewal
 
 from jobboard.backends.rows import JobRow, Trashing
-from jobboard.backends.sql import SqliteBackend, event_statements, job_statements, schedule_statements
+from jobboard.backends.sql import (
+    SqliteBackend,
+    event_statements,
+    job_statements,
+    journal_statements,
+    schedule_statements,
+)
 from jobboard.backends.sql.schema import STATES
 from jobboard.backends.sql.sqlite.database import DIALECT
 from jobboard.backends.sql.sqlite.fast_path import BEFORE_POST, CLAIM_LINES, CONSUME, CONSUME_LINES, POST_LINES
@@ -65,7 +71,7 @@ BY_INDEX = {
     ),
     "history": (job_statements.HISTORY, "jobboard_history (job=?)"),
     "the oldest": (job_statements.OLDEST_UNCLAIMED, "jobboard_ready (board=? AND state=? AND rank=?)"),
-    "trimming": (job_statements.TRIM_HISTORY, "jobboard_history (job=?)"),
+    "trimming": (journal_statements.TRIM_HISTORY, "jobboard_history (job=?)"),
     "events": (event_statements.EVENTS, "INTEGER PRIMARY KEY (rowid>?)"),
     "what is over": (job_statements.OVER, "jobboard_over (board=? AND retain_until<?)"),
     "schedules that are due": (schedule_statements.DUE, "jobboard_next_at (board=? AND next_at<?)"),

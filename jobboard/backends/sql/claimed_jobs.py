@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
-from jobboard.backends.sql import job_statements
+from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.statement import Statement
@@ -126,5 +126,5 @@ def _extended(transaction: Transaction, job: StoredJob | None, renewal: Extensio
 def _rewrite(transaction: Transaction, statement: Statement, changes: Sequence[_Change]) -> list[ClaimAnswer]:
     """Write jobs that stay claimed; the journal keeps only the last such change of each."""
     rewritten = [{"id": job.sequence} for job, change in changes if job is not None and change.told]
-    transaction.run_many(job_statements.DROP_UNRECORDED, rewritten)
+    transaction.run_many(journal_statements.DROP_UNRECORDED, rewritten)
     return carry_out(transaction, statement, changes)

@@ -9,7 +9,7 @@ from typing import Any
 from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Note
 from jobboard.backends.rows import ClaimRequest, JobRow
-from jobboard.backends.sql import admin_statements, job_statements
+from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import Row, job_of, position_of
 from jobboard.backends.sql.tokens import next_token
@@ -79,7 +79,7 @@ class Claiming:
     def _write_history(self, transaction: Transaction, jobs: list[JobRow]) -> None:
         notes = [Note(EventKind.CLAIMED, job.owner, transaction.now, job.token) for job in jobs]
         lines = [journal_line(job.sequence, note) for job, note in zip(jobs, notes, strict=True)]
-        transaction.run_many(job_statements.WRITE_HISTORY, lines)
+        transaction.run_many(journal_statements.WRITE_HISTORY, lines)
 
 
 def claims_under(transaction: Transaction, claim_id: str) -> list[JobRow]:

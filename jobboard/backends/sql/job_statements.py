@@ -1,4 +1,4 @@
-"""The statements about jobs and their journal."""
+"""The statements about jobs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sqlalchemy import (
     update,
 )
 
-from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.sql import schema
+from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import jobs, journal, pauses
 from jobboard.backends.sql.statement import Returning, Statement, either, in_list, p, parameters
@@ -53,8 +53,6 @@ _visible = or_(
     jobs.c.retain_until.is_(None),
     (jobs.c.retain_until > p("now")) & (jobs.c.retain_until > jobs.c.last_modified),
 )
-_unrecorded = one_of(journal.c.kind, "EXTENDED", "CHECKPOINTED")
-_long_ago = p("now") - literal_column(str(RETRY_WINDOW))
 
 
 # A planner whose statistics are old must not read all jobs of a state to find one. MySQL's planner is told which index
@@ -150,7 +148,6 @@ CONSUME = Statement(
     update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result", "retain_until"))
 )
 DELETE = Statement(delete(jobs).where(in_list(jobs.c.id, "ids")))
-DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
 
 # -- posting -----------------------------------------------------------------------------------------------------------
 
@@ -271,10 +268,6 @@ LOCK_MANY = Statement(_many, postgresql=_many_in_order, mysql=by_index(_many_in_
 #: time all the same.
 LOCK_FREE = Statement(by_index(select(*SMALL_JOB).where(_these).with_for_update(skip_locked=True), "jobboard_uuid"))
 READ_LOCKED = Statement(by_index(select(*SMALL_JOB).where(_these), "jobboard_uuid"))
-#: By which a repeated end of a claim is known.
-NOTES = Statement(
-    select(journal.c.token, journal.c.who).where(journal.c.job == p("id"), in_list(journal.c.kind, "kinds"))
-)
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
@@ -285,7 +278,7 @@ FIND_VISIBLE = Statement(select(*JOB).where(_this, _visible))
 FIND_MANY_VISIBLE = Statement(by_index(select(*JOB).where(_these, _visible), "jobboard_uuid"))
 HISTORY = Statement(
     select(journal.c.kind, journal.c.who, journal.c.at, journal.c.token, journal.c.reason)
-    .where(journal.c.job == select(jobs.c.id).where(_this, _visible).scalar_subquery(), not_(_unrecorded))
+    .where(journal.c.job == select(jobs.c.id).where(_this, _visible).scalar_subquery(), not_(UNRECORDED))
     .order_by(journal.c.id.desc())
     .limit(HISTORY_LENGTH)
 )
@@ -355,49 +348,15 @@ NEXT_DUE = Statement(
     )
 )
 
-# -- the journal -------------------------------------------------------------------------------------------------------
-
-WRITE_HISTORY = Statement(
-    insert(journal).inline().values(parameters("board", "job", "kind", "who", "token", "reason") | {"at": p("now")})
-)
-WRITE_EVENT = Statement(
-    insert(journal).inline().values(parameters("board", "kind", "uuid", "name", "who", "reason") | {"at": p("now")})
-)
-#: Extensions would fill the journal, so each job keeps only the last line of such a kind.
-DROP_UNRECORDED = Statement(delete(journal).where(journal.c.job == p("id"), _unrecorded))
-# One line more than the history shows, since the last renewal may be among them. Lines younger than the retry window
-# stay, since a repeated request must find them. A few lines at a time are enough, since few are added at a time.
-_first_kept = (
-    select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.c.id.desc()).limit(1).offset(HISTORY_LENGTH)
-)
-_oldest = select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.c.id).limit(8)
-TRIM_HISTORY = Statement(
-    delete(journal).where(
-        journal.c.id.in_(_oldest), journal.c.id < _first_kept.scalar_subquery(), journal.c.at < _long_ago
-    ),
-    # A derived table, since MySQL reads from no table that it deletes from.
-    mysql=text(
-        "DELETE FROM jobboard_journal WHERE job = :id AND at < :now - 60 AND id < (SELECT id FROM (SELECT id FROM"
-        f" jobboard_journal WHERE job = :id ORDER BY id DESC LIMIT 1 OFFSET {HISTORY_LENGTH}) AS kept)"
-        " ORDER BY id LIMIT 8"  # nosec B608 # a constant
-    ),
-)
-
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
 OVER = Statement(
     by_index(
         select(jobs.c.id)
-        .where(mine, jobs.c.retain_until <= _long_ago)
+        .where(mine, jobs.c.retain_until <= LONG_AGO)
         .order_by(jobs.c.retain_until)
         .limit(p("limit"))
         .with_for_update(skip_locked=True),
         "jobboard_over",
-    )
-)
-# They are few; `board + 0` keeps the planner off the index that begins with the board.
-FORGET_EVENTS = Statement(
-    delete(journal).where(
-        journal.c.job.is_(None), journal.c.board + literal_column("0") == p("board"), journal.c.at <= _long_ago
     )
 )

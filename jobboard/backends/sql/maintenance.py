@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
 from jobboard.backends.rows import AuditFinding, JobRow, TrashOutcome, Verdict
-from jobboard.backends.sql import admin_statements, job_statements
+from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Transactions
@@ -86,7 +86,7 @@ class Maintenance(roles.Maintenance):
             if over:
                 _delete(transaction, over)
             forgotten = transaction.run(admin_statements.FORGET_ENTITIES, before=transaction.now - ENTITY_TTL)
-            transaction.run(job_statements.FORGET_EVENTS)
+            transaction.run(journal_statements.FORGET_EVENTS)
             # An idle board is tidied again and again; nobody waits for that.
             transaction.changed = False
             return len(over) + forgotten
@@ -131,5 +131,5 @@ def _purge(transaction: Transaction, uuid: str) -> TrashOutcome:
 
 def _delete(transaction: Transaction, ids: list[int]) -> None:
     listed = transaction.list_of(ids)
-    transaction.do(job_statements.DELETE_HISTORY, ids=listed)
+    transaction.do(journal_statements.DELETE_HISTORY, ids=listed)
     transaction.do(job_statements.DELETE, ids=listed)

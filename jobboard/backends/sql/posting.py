@@ -9,7 +9,7 @@ from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Transition
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
-from jobboard.backends.sql import job_statements
+from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.transaction import Transaction
@@ -102,7 +102,7 @@ class _Batch:
                 self._insert()
                 change = lifecycle.replace(job, new, self._transaction.now)
                 carry_out(self._transaction, job_statements.REPLACE, [(job, change)])
-                self._transaction.do(job_statements.TRIM_HISTORY, id=job.sequence)
+                self._transaction.do(journal_statements.TRIM_HISTORY, id=job.sequence)
         self._insert()
         return answers
 
@@ -135,6 +135,6 @@ class _Batch:
         lines: list[dict[str, Any]] = [
             journal_line(job.sequence, note) for job, change in self._new for note in change.told
         ]
-        self._transaction.run_many(job_statements.WRITE_HISTORY, lines)
+        self._transaction.run_many(journal_statements.WRITE_HISTORY, lines)
         self._transaction.notifies = True
         self._new.clear()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from jobboard.backends import lifecycle
 from jobboard.backends.lifecycle import Note, Transition
 from jobboard.backends.rows import Fence, JobRow
-from jobboard.backends.sql import job_statements
+from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.audit import MEND
 from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
 from jobboard.backends.sql.statement import Statement
@@ -38,7 +38,7 @@ class StoredJob(JobRow):
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
         names = self.transaction.list_of(kind.value for kind in kinds)
-        written = self.transaction.rows(job_statements.NOTES, id=self.sequence, kinds=names)
+        written = self.transaction.rows(journal_statements.NOTES, id=self.sequence, kinds=names)
         notes = [*written, *((note.token, note.who) for note in self.told if note.kind in kinds)]
         return any(token in (None, its_token) and who in (None, its_who) for its_token, its_who in notes)
 
@@ -105,10 +105,10 @@ def carry_out(
         if change.told[0].kind not in _BY_OWNER:
             moved.append(job)
     transaction.run_many(statement, rows)
-    transaction.run_many(job_statements.WRITE_HISTORY, lines)
+    transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     transaction.notifies |= bool(moved)
     long = [{"id": job.sequence} for job in moved if number_of_claims(job.token) > _FEW_CLAIMS]
-    transaction.run_many(job_statements.TRIM_HISTORY, long)
+    transaction.run_many(journal_statements.TRIM_HISTORY, long)
     return answers
 
 
@@ -131,7 +131,7 @@ def journal_event(
 def write_events(transaction: Transaction, events: Sequence[dict[str, Any]]) -> None:
     """Write lines that belong to no job, all at once."""
     transaction.notifies |= bool(events)
-    transaction.run_many(job_statements.WRITE_EVENT, events)
+    transaction.run_many(journal_statements.WRITE_EVENT, events)
 
 
 # -- what time does ----------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _promote(transaction: Transaction) -> int:
     promoted = transaction.change(job_statements.PROMOTE)
     transaction.notifies |= bool(promoted)
     note = Note(EventKind.DUE, None, transaction.now)
-    transaction.run_many(job_statements.WRITE_HISTORY, [journal_line(job, note) for (job,) in promoted])
+    transaction.run_many(journal_statements.WRITE_HISTORY, [journal_line(job, note) for (job,) in promoted])
     return len(promoted)
 
 

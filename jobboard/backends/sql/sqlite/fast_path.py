@@ -16,7 +16,8 @@ from jobboard.backends import lifecycle
 from jobboard.backends.rows import ClaimAnswer, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
-from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_READY, WRITE_HISTORY
+from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_READY
+from jobboard.backends.sql.journal_statements import WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
 from jobboard.backends.sql.rows import row_of, stored_integer

@@ -1,0 +1,52 @@
+"""The statements about the lines of the journal: each job's history, and what happens to all of a board."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, insert, literal_column, or_, select, text
+
+from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.sql.schema import journal
+from jobboard.backends.sql.statement import Statement, in_list, p, parameters
+from jobboard.events import HISTORY_LENGTH
+
+#: A request that is older is not repeated any more.
+LONG_AGO = p("now") - literal_column(str(RETRY_WINDOW))
+#: No part of the history that is shown.
+UNRECORDED = or_(journal.c.kind == "EXTENDED", journal.c.kind == "CHECKPOINTED")
+
+WRITE_HISTORY = Statement(
+    insert(journal).inline().values(parameters("board", "job", "kind", "who", "token", "reason") | {"at": p("now")})
+)
+WRITE_EVENT = Statement(
+    insert(journal).inline().values(parameters("board", "kind", "uuid", "name", "who", "reason") | {"at": p("now")})
+)
+#: Extensions would fill the journal, so each job keeps only the last line of such a kind.
+DROP_UNRECORDED = Statement(delete(journal).where(journal.c.job == p("id"), UNRECORDED))
+# One line more than the history shows, since the last renewal may be among them. Lines younger than the retry window
+# stay, since a repeated request must find them. A few lines at a time are enough, since few are added at a time.
+_first_kept = (
+    select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.c.id.desc()).limit(1).offset(HISTORY_LENGTH)
+)
+_oldest = select(journal.c.id).where(journal.c.job == p("id")).order_by(journal.c.id).limit(8)
+TRIM_HISTORY = Statement(
+    delete(journal).where(
+        journal.c.id.in_(_oldest), journal.c.id < _first_kept.scalar_subquery(), journal.c.at < LONG_AGO
+    ),
+    # A derived table, since MySQL reads from no table that it deletes from.
+    mysql=text(
+        f"DELETE FROM jobboard_journal WHERE job = :id AND at < :now - {RETRY_WINDOW} AND id <"
+        " (SELECT id FROM (SELECT id FROM jobboard_journal WHERE job = :id"
+        f" ORDER BY id DESC LIMIT 1 OFFSET {HISTORY_LENGTH}) AS kept) ORDER BY id LIMIT 8"  # nosec B608 # constants
+    ),
+)
+#: By which a repeated end of a claim is known.
+NOTES = Statement(
+    select(journal.c.token, journal.c.who).where(journal.c.job == p("id"), in_list(journal.c.kind, "kinds"))
+)
+DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
+# They are few; `board + 0` keeps the planner off the index that begins with the board.
+FORGET_EVENTS = Statement(
+    delete(journal).where(
+        journal.c.job.is_(None), journal.c.board + literal_column("0") == p("board"), journal.c.at <= LONG_AGO
+    )
+)
