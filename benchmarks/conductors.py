@@ -14,8 +14,12 @@ from benchmarks.figures import Figure, percentile
 from benchmarks.space import Space
 from jobboard import Conductor, Handlers, Job, JobBoard
 
-_POSTER = "import sys, time, jobboard\nboard = jobboard.fetch(sys.argv[2], sys.argv[1])\nboard.connect()\n" \
-    "for line in sys.stdin:\n    board.post('ping', details={'at': time.time()})\n"  # fmt: skip
+_POSTER = """
+import sys, time, jobboard
+with jobboard.backend(sys.argv[2], sys.argv[1]) as board:
+    for line in sys.stdin:
+        board.post("ping", details={"at": time.time()})
+"""
 
 
 def measure_drain(store: str, space: Space, scale: float) -> Iterator[Figure]:
@@ -47,7 +51,8 @@ def measure_pickup(store: str, space: Space, scale: float) -> Iterator[Figure]:
     """From the call of post to the start of the handler in an idle conductor."""
     count = int(200 * scale)
     with space.open("pickup") as board:
-        yield from _latencies(store, "in one process", _pick_up(board, count, _post_here(board)))
+        latencies = _pick_up(board, count, lambda: board.post("ping", details={"at": time.time()}))
+        yield from _latencies(store, "in one process", latencies)
     if space.uri is not None:
         with space.open("pickup-far") as board:
             poster = subprocess.Popen(
@@ -76,11 +81,7 @@ def _latencies(store: str, where: str, latencies: list[float]) -> Iterator[Figur
         yield Figure(store, f"pick-up {where}, {label}", value * 1e3, "ms")
 
 
-def _post_here(board: JobBoard) -> Callable[[], None]:
-    return lambda: (board.post("ping", details={"at": time.time()}), None)[1]
-
-
-def _pick_up(board: JobBoard, count: int, post_one: Callable[[], None]) -> list[float]:
+def _pick_up(board: JobBoard, count: int, post_one: Callable[[], object]) -> list[float]:
     handlers, latencies, started = Handlers(), [], threading.Semaphore(0)
 
     @handlers.handler("ping")

@@ -6,10 +6,10 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from benchmarks.space import Bare, Space, Store
+from benchmarks.space import Space, Store
 from benchmarks.sqlite_same import SameSqlite
 from jobboard import fetch
 from jobboard.backends.address import Address
@@ -93,24 +93,19 @@ class BareMemory:
 def _sqlite_space(synchronous: str) -> Iterator[Space]:
     with tempfile.TemporaryDirectory(prefix="jobboard-bench-") as directory:
         uri = f"sqlite:///{directory}/jobs.db?synchronous={synchronous}"
-
-        def bare() -> AbstractContextManager[Bare]:
-            return closing(BareSqlite(Path(directory) / f"bare-{uuid.uuid4()}.db", synchronous))
-
-        def same() -> AbstractContextManager[Bare]:
-            return closing(SameSqlite(Path(directory) / f"same-{uuid.uuid4()}.db", synchronous))
-
-        yield Space(lambda name: fetch(name, uri, least_interval=0.1), bare, uri, 100_000, same)
+        yield Space(
+            lambda name: fetch(name, uri, least_interval=0.1),
+            lambda: closing(BareSqlite(Path(directory) / f"bare-{uuid.uuid4()}.db", synchronous)),
+            uri,
+            100_000,
+            lambda: closing(SameSqlite(Path(directory) / f"same-{uuid.uuid4()}.db", synchronous)),
+        )
 
 
 @contextmanager
 def _memory_space() -> Iterator[Space]:
-    host = uuid.uuid4().hex
-
-    def bare() -> AbstractContextManager[Bare]:
-        return closing(BareMemory())
-
-    yield Space(lambda name: fetch(name, f"memory://{host}", least_interval=0.1), bare, None, largest_backlog=1_000_000)
+    uri = f"memory://{uuid.uuid4().hex}"
+    yield Space(lambda name: fetch(name, uri, least_interval=0.1), lambda: closing(BareMemory()), None, 1_000_000)
 
 
 _GOALS = {

@@ -7,7 +7,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TextIO
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,12 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def print_json(figure: Figure, stream: TextIO | None = None) -> None:
+def print_json(figure: Figure) -> None:
     told = {name: value for name, value in asdict(figure).items() if value not in (None, "")}
-    print(json.dumps(told), file=stream, flush=True)
+    print(json.dumps(told), flush=True)
 
 
-def print_table(figures: list[Figure], stream: TextIO | None = None) -> None:
+def print_table(figures: list[Figure]) -> None:
     rows = [("store", "what", "value", "unit", "beside", "ratio", "goal")]
     rows += [
         (
@@ -65,13 +64,13 @@ def print_table(figures: list[Figure], stream: TextIO | None = None) -> None:
         )
         for figure in figures
     ]
-    print_rows(rows, stream)
+    print_rows(rows)
 
 
-def print_rows(rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
+def print_rows(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=stream)
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def quartiles_of(values: Iterable[float]) -> tuple[float, float, float]:
