@@ -14,6 +14,7 @@ from jobboard.backends.rows import AuditFinding
 from jobboard.board import client_of
 from jobboard.console import RIGHTS, allow
 from jobboard.console.event_log import MAX_EVENTS, EventLog
+from jobboard.console.shared import SharedAnswers
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.sampling import Sampler
 from jobboard.quiet import quiet_ones
@@ -243,6 +244,21 @@ def test_health_names_the_store_and_checks_and_repairs_its_records(
     assert "Repaired" in text_of(other.post("/b/shop/health", {"action": "repair"}))
     assert asked == [False, True]
     assert told[0][1] == "repair"
+    other.post("/b/shop/health", {"action": "check"})
+    assert asked == [False, True, False]
+
+
+def test_an_answer_that_was_asked_for_before_a_change_is_not_kept(board: JobBoard) -> None:
+    answers, state = SharedAnswers(board), ["before"]
+
+    def ask() -> str:
+        [answer] = state
+        if answer == "before":
+            state[0] = "after"
+            answers.forget()
+        return answer
+
+    assert [answers.get("state", ask, 60.0) for _ in range(3)] == ["before", "after", "after"]
 
 
 def test_markup_in_any_name_is_shown_as_text(board: JobBoard, console: Asking) -> None:

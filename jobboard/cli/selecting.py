@@ -10,7 +10,7 @@ import click
 
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
-from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
+from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of, told
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
@@ -165,11 +165,9 @@ def change_selected(
     with output.progress(verb, len(targets)) as step:
         outcome = act(board, targets, step)
     data = {done: outcome.done, "refused": outcome.refused}
-    text = f"{outcome.done} of {of_what(targets)} {done}" if outcome.refused else f"{of_what(targets)} {done}"
     if outcome.asked:
         data["asked"] = outcome.asked
-        text += f"; {outcome.asked} of them are claimed, and their owners have been asked to end"
-    output.report(data, text)
+    output.report(data, told(targets, done, outcome))
     _tell_refused(session, outcome.refused)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobboard.operate.actions import Action
-from jobboard.operate.bulk import Outcome, Target, of_what
+from jobboard.operate.bulk import Outcome, Target, told
 
 #: So many refusals are told one by one.
 _MAX_LINES = 20
@@ -24,10 +24,6 @@ class Message:
 
 def message_of(action: Action, targets: Sequence[Target], outcome: Outcome) -> Message:
     """Say how many jobs were changed, and why the others were not."""
-    what = of_what(targets)
-    text = f"{outcome.done} of {what} {action.done}" if outcome.refused else f"{what} {action.done}"
-    if outcome.asked:
-        text += f"; {outcome.asked} claimed, whose owners have been asked to end"
     tone = "good" if not outcome.refused else "warn" if outcome.done else "bad"
     more = max(0, len(outcome.refused) - _MAX_LINES)
-    return Message(tone, f"{text}.", tuple(outcome.refused[:_MAX_LINES]), more)
+    return Message(tone, f"{told(targets, action.done, outcome)}.", tuple(outcome.refused[:_MAX_LINES]), more)

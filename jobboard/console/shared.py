@@ -21,34 +21,36 @@ Answer = TypeVar("Answer")
 _MAX_ANSWERS = 50
 
 
+class _Kept:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.asked_at: float | None = None
+        self.answer: Any = None
+
+
 class SharedAnswers:
     """The answers of one board."""
 
     def __init__(self, _board: JobBoard) -> None:
         self._lock = threading.Lock()
-        self._locks: dict[Hashable, threading.Lock] = {}
-        self._answers: dict[Hashable, tuple[float, Any]] = {}
+        self._kept: dict[Hashable, _Kept] = {}
 
     def get(self, key: Hashable, ask: Callable[[], Answer], seconds: float = 2.0) -> Answer:
         """Return the answer, which is so many seconds old at most; of those who want it at once, one asks."""
         with self._lock:
-            if key not in self._locks and len(self._locks) >= _MAX_ANSWERS:
-                self._locks.clear()
-                self._answers.clear()
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            at, answer = self._answers.get(key, (0.0, None))
-            if not at or time.monotonic() - at >= seconds:
-                at, answer = time.monotonic(), ask()
-                self._answers[key] = at, answer
-        found: Answer = answer
-        return found
+            if key not in self._kept and len(self._kept) >= _MAX_ANSWERS:
+                self._kept.clear()
+            kept = self._kept.setdefault(key, _Kept())
+        with kept.lock:
+            if kept.asked_at is None or time.monotonic() - kept.asked_at >= seconds:
+                kept.asked_at, kept.answer = time.monotonic(), ask()
+            answer: Answer = kept.answer
+            return answer
 
     def forget(self) -> None:
-        """Something has been changed here: ask anew."""
+        """Something has been changed here: ask anew, also for what is being asked at this moment."""
         with self._lock:
-            self._locks.clear()
-            self._answers.clear()
+            self._kept.clear()
 
 
 def sampler_of(view: View) -> Sampler:

@@ -14,8 +14,6 @@ from markupsafe import Markup, escape
 
 from jobboard.operate.durations import duration
 
-#: Counts are told up to here.
-MAX_COUNT = 10_000
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
 
@@ -78,8 +76,5 @@ def span_of(seconds: float | None) -> Markup:
     return escape(f"{seconds * 1000:.0f}ms" if abs(seconds) < 1 else duration(abs(seconds)))
 
 
-def count_of(number: int | None, most: int | None = None) -> str:
-    """Show a number; beyond ``most`` only that there are more."""
-    if number is None:
-        return "-"
-    return f"{most:,}+" if most is not None and number > most else f"{number:,}"
+def count_of(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"

@@ -66,6 +66,17 @@ def of_what(targets: Sequence[Target]) -> str:
     return f"{number} ({', '.join(names)})"
 
 
+def told(targets: Sequence[Target], done: str, outcome: Outcome) -> str:
+    """Return what has become of them, but for why some were refused: ``2 of 3 jobs (2 resize, 1 mail) restored``.
+
+    :param done: what those that were changed now are, such as ``restored``.
+    """
+    what = of_what(targets)
+    text = f"{outcome.done} of {what} {done}" if outcome.refused else f"{what} {done}"
+    asked = f"; {outcome.asked} of them are claimed, and their owners have been asked to end" if outcome.asked else ""
+    return text + asked
+
+
 def release_reason(who: str, reason: str | None) -> str:
     """Return what the history says of a release, whose line names the owner."""
     return f"{reason or 'released by an operator'} ({who})"

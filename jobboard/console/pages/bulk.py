@@ -12,7 +12,7 @@ from jobboard.board import client_of
 from jobboard.console.filters import Filters, filters_of
 from jobboard.console.messages import message_of
 from jobboard.console.pages import Page
-from jobboard.console.pages.jobs import Numbers
+from jobboard.console.shared import answers_of
 from jobboard.console.view import View
 from jobboard.operate.actions import ACTIONS, Action
 from jobboard.operate.bulk import Outcome, Target, of_what
@@ -45,7 +45,7 @@ def act(view: View) -> Response:
     filters = filters_of(view)
     found = gather(view.board, _as_of(view, _selection(filters, action)), _shown_number(view))
     done, outcome = _run(view, action, found.targets)
-    view.part(Numbers).forget()
+    answers_of(view).forget()
     if outcome.changed:
         view.acted(right, outcome.changed)
     left = len(found.targets) - len(done)

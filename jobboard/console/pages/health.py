@@ -30,6 +30,7 @@ def act(view: View) -> Response:
     if view.field("action") == "repair":
         view.require("repair")
         findings = view.board.audit(repair=True)
+        answers_of(view).forget()
         view.acted("repair", [finding.uuid or finding.problem for finding in findings])
         return _page(view, findings=findings, is_repaired=True)
     if view.field("action") != "check":

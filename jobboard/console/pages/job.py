@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from jobboard.console.messages import Message, message_of
 from jobboard.console.pages import Page
-from jobboard.console.pages.jobs import Numbers
+from jobboard.console.shared import answers_of
 from jobboard.console.view import View
 from jobboard.errors import NotFound
 from jobboard.operate.actions import ACTIONS
@@ -49,7 +49,7 @@ def act(view: View) -> Response:
     outcome = action.act(view.board, [target], lambda _: None, view.who, view.field("reason") or None)
     if outcome.changed:
         view.acted(right, outcome.changed)
-        view.part(Numbers).forget()
+        answers_of(view).forget()
     message = message_of(action, [target], outcome)
     try:
         return _shown(view, view.board.get(job.uuid), message, 200 if outcome.done else 409)

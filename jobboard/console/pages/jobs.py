@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -13,43 +10,19 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.filters import Filters, filters_of
 from jobboard.console.pages import Page
+from jobboard.console.shared import answers_of
 from jobboard.console.view import View
 from jobboard.errors import NotFound
 from jobboard.operate.actions import ACTIONS, Action
 from jobboard.operate.paging import JobsPage, page_of
 from jobboard.states import JobState
 
-if TYPE_CHECKING:
-    from jobboard.board import JobBoard
-    from jobboard.stats import BoardStats, NameStats
-
 #: Jobs on a page.
 PAGE = 50
 #: Seconds for which the numbers of jobs are shown as they were.
-_KEPT = 5.0
+_STATS_AGE = 5.0
 _STATES = ("delayed", "unclaimed", "claimed", "trashed", "complete")
 _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
-
-
-class Numbers:
-    """The numbers of a board's jobs, read at most every few seconds, however many browsers look."""
-
-    def __init__(self, board: JobBoard) -> None:
-        self._board = board
-        self._lock = threading.Lock()
-        self._found: tuple[float, BoardStats] | None = None
-
-    def read(self) -> BoardStats:
-        """Return them. :raises BoardUnavailable: the store can't be reached."""
-        with self._lock:
-            if self._found is None or time.monotonic() - self._found[0] > _KEPT:
-                self._found = time.monotonic(), self._board.stats()
-            return self._found[1]
-
-    def forget(self) -> None:
-        """Read them anew next time, since something was changed."""
-        with self._lock:
-            self._found = None
 
 
 def show(view: View) -> Response:
@@ -76,9 +49,9 @@ def _is_for(view: View, filters: Filters, right: str, action: Action) -> bool:
 
 def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool]]:
     """Return the label, the link and the number of jobs of each set of states, and whether it is the present one."""
-    stats: BoardStats | NameStats | None = view.part(Numbers).read()
-    if filters.get("name"):
-        stats = view.part(Numbers).read().names.get(filters.get("name"))
+    board_stats = answers_of(view).get("stats", view.board.stats, _STATS_AGE)
+    name = filters.get("name")
+    stats = board_stats.names.get(name) if name else board_stats
     numbers = {state: getattr(stats, state, 0) for state in _STATES[:-1]}
     on_board = numbers["delayed"] + numbers["unclaimed"] + numbers["claimed"]
     tabs: list[tuple[str, list[str], int | None]] = [("on the board", [], on_board)]
