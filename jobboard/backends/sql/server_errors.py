@@ -6,7 +6,7 @@ import abc
 from typing import ClassVar
 
 from jobboard.backends.sql.retries import TransactionUndone
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.errors import BoardUnavailable, ReplyLost, TooLarge
 
 
 class ServerErrors(abc.ABC):
@@ -24,7 +24,8 @@ class ServerErrors(abc.ABC):
         """Return our error for one of a transaction that was not committed; TransactionUndone if it may run again."""
         if self.is_retryable(error) or self.is_cut(error):
             return TransactionUndone(self._sentence(error), is_silent=self.is_silent(error))
-        return BoardUnavailable(self._sentence(error))
+        kind = TooLarge if self.is_too_large(error) else BoardUnavailable
+        return kind(self._sentence(error))
 
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         """Return our error for one of a commit; a server that said why has undone it, unless it was ending."""
@@ -51,6 +52,10 @@ class ServerErrors(abc.ABC):
     @abc.abstractmethod
     def is_cut(self, error: Exception) -> bool:
         """Whether the connection is gone, and with it the answer."""
+
+    def is_too_large(self, error: Exception) -> bool:
+        """Whether the server takes no request of this size."""
+        return False
 
     @abc.abstractmethod
     def is_silent(self, error: Exception) -> bool:

@@ -6,6 +6,7 @@ from jobboard.backends.sql.server_errors import ServerErrors
 
 NO_NULL, DUPLICATE, LOCK_TIMEOUT = 1048, 1062, 1205
 UNKNOWN_PREPARED, TOO_MANY_PREPARED = 1243, 1461
+PACKET_TOO_LARGE = 1153
 
 #: Deadlocks, rows that changed since the snapshot, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {1213, 1020, DUPLICATE}
@@ -31,7 +32,7 @@ _BY_CODE = {
     1836: _READ_ONLY,
     1021: _FULL,
     1114: _FULL,
-    1153: "can't take a value this large; raise max_allowed_packet",
+    PACKET_TOO_LARGE: "can't take a value this large; raise max_allowed_packet",
     1665: "logs statements, and can't at READ COMMITTED; set binlog_format to ROW or MIXED",
     1317: "ended a statement that somebody killed",
     1969: "ended a statement that took too long",
@@ -47,6 +48,9 @@ class MysqlErrors(ServerErrors):
 
     def is_cut(self, error: Exception) -> bool:
         return code_of(error) in _CUT
+
+    def is_too_large(self, error: Exception) -> bool:
+        return code_of(error) == PACKET_TOO_LARGE
 
     def is_silent(self, error: Exception) -> bool:
         return self.is_cut(error) and isinstance(error.__context__, TimeoutError)

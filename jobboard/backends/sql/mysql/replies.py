@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pymysql
 from pymysql.constants import CLIENT
 
+from jobboard.backends.sql.mysql.errors import PACKET_TOO_LARGE
 from jobboard.backends.sql.rows import Row
+
+#: Characters, which no server refuses: of 4 bytes each they are the least ``max_allowed_packet`` that is in use.
+_SMALL = 1 << 18
 
 
 def takes_several(cursor: Any) -> bool:
@@ -32,7 +37,7 @@ def result_sets(cursor: Any, text: str, most: int) -> list[Sequence[Row]]:
     """
     :param most: how many results a reply has at most; one without rows counts too.
     """
-    cursor.execute(text)
+    _execute(cursor, text)
     found = []
     for _ in range(most):
         if cursor.description is not None:
@@ -45,13 +50,35 @@ def result_sets(cursor: Any, text: str, most: int) -> list[Sequence[Row]]:
 def say(cursor: Any, *statements: str) -> None:
     """Run statements, in one round trip where the connection can; the cursor is left at what the last one returned."""
     if takes_several(cursor):
-        cursor.execute("; ".join(statements))
+        _execute(cursor, "; ".join(statements))
         for _ in statements[1:]:
             cursor.nextset()
     else:
         for statement in statements:
-            cursor.execute(statement)
+            _execute(cursor, statement)
 
 
 def is_mariadb(connection: Any) -> bool:
     return "mariadb" in connection.get_server_info().lower()
+
+
+def _execute(cursor: Any, text: str) -> None:
+    if len(text) > _SMALL:
+        _check_size(cursor, text)
+    cursor.execute(text)
+
+
+def _check_size(cursor: Any, text: str) -> None:
+    """Refuse what is too large, as the server would.
+
+    It cuts the connection while the text is still sent, so its reason is often lost.
+    """
+    connection = cursor.connection
+    known: dict[str, Any] = vars(connection)
+    if "jobboard_max_packet" not in known:
+        cursor.execute("SELECT @@max_allowed_packet")
+        known["jobboard_max_packet"] = int(cursor.fetchone()[0])
+    size, most = len(text.encode(connection.encoding, "surrogateescape")), known["jobboard_max_packet"]
+    # One byte says that it is a query, and the server keeps one.
+    if size + 1 >= most:
+        raise pymysql.OperationalError(PACKET_TOO_LARGE, f"{size} bytes are more than max_allowed_packet, {most}")
