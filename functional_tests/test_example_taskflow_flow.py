@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 from harnesses.examples import WITHIN, Run
+from oslo_utils import uuidutils
+from servers.base import HOST
 from servers.redis_servers import RedisServer
+from taskflow import engines
+from taskflow.jobs import backends as boards
+from taskflow.persistence import backends as persistences
+from taskflow.persistence import models
 
 from jobboard import JobBoard, JobState, backend
 from jobboard.testing import eventually
@@ -79,3 +89,47 @@ def test_a_flow_as_a_handler_survives_kill_9(board: JobBoard, client: redis.Redi
     run(*CONDUCTOR)
     assert job.wait(WITHIN)
     assert is_resumed(done, steps_of("7", client))
+
+
+def test_jobs_of_taskflows_own_board_are_moved_with_what_was_done(
+    redis_server: RedisServer,
+    board: JobBoard,
+    client: redis.Redis,
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
+    ours = {"uri": redis_server.uri, "namespace": "orders"}
+    sites = {
+        "old": {
+            "board": {"board": "redis", "host": HOST, "port": redis_server.port, "namespace": "old"},
+            "persistence": {"connection": f"sqlite:///{tmp_path}/flows.db"},
+        },
+        "new": {"board": {"board": "jobboard", **ours}, "persistence": {"connection": "jobboard", **ours}},
+    }
+    with closing(persistences.fetch(sites["old"]["persistence"])) as persistence:
+        persistence.get_connection().upgrade()
+        with boards.backend("old", sites["old"]["board"], persistence=persistence) as old:
+            jobs = [_post_flow(old, persistence, order) for order in (1, 2)]
+            # By a process that is dead, after the first step.
+            old.claim(jobs[0], "dead")
+            engine = engines.load_from_detail(next(iter(jobs[0].book)), store={"order": 1}, backend=persistence)
+            engine.compile()
+            next(step for step in engine.run_iter() if steps_of("1", client)[-1:] == ["reserve done"])
+            moved = importlib.import_module("taskflow_flow.move_jobs").move_jobs
+            assert [moved(sites["old"], sites["new"]) for _ in range(2)] == [2, 0]
+            assert not list(old.iterjobs())
+    assert [job.uuid for job in board.iterjobs()] == [job.uuid for job in jobs]
+    run("taskflow_flow.conductor", "new")
+    assert eventually(lambda: not list(board.iterjobs()), within=WITHIN)
+    assert is_resumed(STEPS[:2], steps_of("1", client))
+    assert steps_of("2", client) == STEPS
+
+
+def _post_flow(board: Any, persistence: Any, order: int) -> Any:
+    book, flow = models.LogBook(f"order {order}"), models.FlowDetail("order", uuidutils.generate_uuid())
+    book.add(flow)
+    persistence.get_connection().save_logbook(book)
+    engines.save_factory_details(flow, "taskflow_flow.flows.order_flow", [], {}, backend=persistence)
+    return board.post("order", book=book, details={"flow_uuid": flow.uuid, "store": {"order": order}})

@@ -108,14 +108,17 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         book: Any = None,
         details: dict[str, Any] | None = None,
         priority: Any = base.JobPriority.NORMAL,
+        *,
+        uuid: str | None = None,
     ) -> TaskFlowJob:
         """Post a job that points at a logbook of the persistence backend, if there is one.
 
+        :param uuid: the job's; posting the same one twice is one job. Without it the job gets a new one.
         :raises taskflow.exceptions.JobFailure: the details can't be stored, or the store can't be reached.
         """
         wanted = priority_of(priority)
         with translated():
-            job = self.board.post(name, None if book is None else _reference_to(book), details, wanted)
+            job = self.board.post(name, None if book is None else _reference_to(book), details, wanted, uuid=uuid)
         return self.job_of(job, book)
 
     def iterjobs(self, only_unclaimed: bool = False, ensure_fresh: bool = False) -> JobIterator:
