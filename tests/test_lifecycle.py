@@ -127,7 +127,7 @@ def decide(row: JobRow | None, who: str, sent: Sent, token: int) -> Transition[A
         "force": lambda: lifecycle.trash(row, Trashing(UUID, None, by=who), NOW),
         "cancel": lambda: lifecycle.cancel(row, NOW),
         "release": lambda: lifecycle.release(row, sent.token, "why", NOW),
-        "restore": lambda: lifecycle.restore(row, NOW, lambda: False),
+        "restore": lambda: lifecycle.restore(row, NOW, lambda _: False),
         "purge": lambda: lifecycle.purge(row, NOW),
     }
     return rules[sent.kind]()

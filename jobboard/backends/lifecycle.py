@@ -46,6 +46,7 @@ from jobboard.events import EventKind
 from jobboard.states import LIVE, JobPriority, JobState
 
 Answer = TypeVar("Answer")
+Row = TypeVar("Row", bound=JobRow)
 
 #: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
 DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
@@ -336,7 +337,7 @@ def reprioritize(
 
 
 def restore(
-    row: JobRow | None, now: float, is_key_taken: Callable[[], bool], by: str | None = None
+    row: Row | None, now: float, is_key_taken: Callable[[Row], bool], by: str | None = None
 ) -> Transition[TrashOutcome]:
     """Bring a job back from the trash, with no attempts used.
 
@@ -347,7 +348,7 @@ def restore(
     if row.state is not TRASHED:
         is_restored = row.has_note((EventKind.RESTORED,))
         return Transition(TrashOutcome.REPEATED if is_restored else TrashOutcome.MISSING)
-    if row.key is not None and is_key_taken():
+    if row.key is not None and is_key_taken(row):
         return Transition(TrashOutcome.TAKEN)
     row.attempts, row.reason, row.cancel_asked = 0, None, False
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.

@@ -369,7 +369,7 @@ def _claim_id() -> str:
     return os.urandom(16).hex()
 
 
-def _error_of(fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None) -> ClaimLost | None:
+def _error_of(fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None) -> ClaimLost | None:
     """A repeat that finds its own effect is a success; without a repeat, the claim had ended before.
 
     :param ended: the state of a job that was ended so before.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: How many jobs are read for one page, if few of them fit.
 MAX_READ = 5000
+#: How many are read for what is gathered.
+_MAX_GATHERED = 50_000
 _LARGEST_REQUEST = 500
 _NUMBERS = re.compile(r"-?\d{1,40}(?:\.\d{1,20})?(?:,-?\d{1,40}(?:\.\d{1,20})?){0,3}", re.ASCII)
 
@@ -129,19 +131,19 @@ class Gathered:
     complete: bool
 
 
-def gather(board: JobBoard, selection: Selection, most: int, most_read: int = 50_000) -> Gathered:
+def gather(board: JobBoard, selection: Selection, most: int) -> Gathered:
     """Return what fits a selection, for :mod:`jobboard.operate.bulk`; keeps little of each job.
 
-    :param most: how many jobs at most. :param most_read: how many are read at most.
+    :param most: how many jobs at most.
     :raises BoardUnavailable: the store can't be reached.
     """
     targets: list[Target] = []
     after, read = None, 0
-    for _ in range(most_read):
+    for _ in range(_MAX_GATHERED):
         size = min(_LARGEST_REQUEST, most - len(targets))
-        page = page_of(board, selection, after, size, min(MAX_READ, most_read - read))
+        page = page_of(board, selection, after, size, min(MAX_READ, _MAX_GATHERED - read))
         targets += targets_of(page.jobs)
         after, read = page.next, read + page.read
-        if after is None or len(targets) >= most or read >= most_read:
+        if after is None or len(targets) >= most or read >= _MAX_GATHERED:
             break
     return Gathered(targets, after is None)

@@ -161,7 +161,7 @@ class PlainStore:
         return [self._change(uuid, partial(self._restored, by=by)) for uuid in uuids]
 
     def _restored(self, row: JobRow | None, now: float, by: str | None) -> Transition[TrashOutcome]:
-        return lifecycle.restore(row, now, lambda: row is not None and self._holder(row.name, row.key) is not None, by)
+        return lifecycle.restore(row, now, lambda row: self._holder(row.name, row.key) is not None, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         outcomes = [self._change(uuid, lifecycle.purge) for uuid in uuids]

@@ -75,34 +75,22 @@ class Jobs:
     # -- producers and operators -----------------------------------------------------------------------------------
 
     def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[CancelOutcome]:
-            # A posting that replaced the job's content has another uuid than the job: it cancels nothing.
-            return lifecycle.cancel(row if row is not None and row.uuid == uuid else None, now, by)
-
-        return self._change(uuids, _itself, decide)
+        return self._change(uuids, _itself, lambda row, uuid, now: lifecycle.cancel(_if_its_own(row, uuid), now, by))
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change([uuid], _itself, lambda row, _, now: lifecycle.release(row, token, reason, now))[0]
 
     def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
-            # As for a cancel, the uuid of a replacement is no job's.
-            return lifecycle.run_now(row if row is not None and row.uuid == uuid else None, now, by)
-
-        return self._change(uuids, _itself, decide)
+        return self._change(uuids, _itself, lambda row, uuid, now: lifecycle.run_now(_if_its_own(row, uuid), now, by))
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
-            found = row if row is not None and row.uuid == uuid else None
-            return lifecycle.reprioritize(found, priority, by, reason, now)
+            return lifecycle.reprioritize(_if_its_own(row, uuid), priority, by, reason, now)
 
         return self._change(uuids, _itself, decide)
 
     def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[TrashOutcome]:
-            return lifecycle.restore(row, now, lambda: row is not None and self._is_key_taken(row), by)
-
-        return self._change(uuids, _itself, decide)
+        return self._change(uuids, _itself, lambda row, _, now: lifecycle.restore(row, now, self._is_key_taken, by))
 
     def _is_key_taken(self, row: StoredJob) -> bool:
         """Whether another live job has the key of this one; if not, that is a condition for restoring it."""
@@ -117,6 +105,11 @@ class Jobs:
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         return self._change(uuids, _itself, lambda row, _, now: lifecycle.purge(row, now))
+
+
+def _if_its_own(row: StoredJob | None, uuid: str) -> StoredJob | None:
+    """Return the job only for its own uuid: that of a posting which replaced its content is no job's."""
+    return row if row is not None and row.uuid == uuid else None
 
 
 def _itself(uuid: str) -> str:

@@ -180,7 +180,7 @@ class Jobs:
             return [self._store.change(uuid, self._restored, by, now) for uuid in uuids]
 
     def _restored(self, row: StoredJob | None, by: str | None, now: float) -> Transition[TrashOutcome]:
-        return lifecycle.restore(row, now, lambda: row is not None and (row.name, row.key) in self._store.keys, by)
+        return lifecycle.restore(row, now, lambda row: (row.name, row.key) in self._store.keys, by)
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
         with self._lock:

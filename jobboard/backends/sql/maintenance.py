@@ -109,14 +109,12 @@ def server_name(text: str) -> str:
 
 
 def _restore(transaction: Transaction, uuid: str, by: str | None) -> TrashOutcome:
+    def is_key_taken(job: JobRow) -> bool:
+        return bool(transaction.rows(job_statements.FIND_KEY, name=job.name, key=job.key))
+
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
-    change = lifecycle.restore(job, transaction.now, lambda: _is_key_taken(transaction, job), by)
-    (outcome,) = save(transaction, [(job, change)])
+    (outcome,) = save(transaction, [(job, lifecycle.restore(job, transaction.now, is_key_taken, by))])
     return outcome
-
-
-def _is_key_taken(transaction: Transaction, job: JobRow | None) -> bool:
-    return job is not None and bool(transaction.rows(job_statements.FIND_KEY, name=job.name, key=job.key))
 
 
 def _purge(transaction: Transaction, uuid: str) -> TrashOutcome:

@@ -109,7 +109,7 @@ class JobChanges:
 
     def _restore(self, job: StoredJob | None, now: float, by: str | None) -> Transition[TrashOutcome]:
         # If the key is taken after this look, the transaction fails.
-        return lifecycle.restore(job, now, lambda: job is not None and self._is_key_taken(job), by)
+        return lifecycle.restore(job, now, self._is_key_taken, by)
 
     def _is_key_taken(self, job: StoredJob) -> bool:
         assert job.key is not None
