@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +18,7 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import At, Conductor, Entity, Handlers, JobBoard, JobState, LogBook, Posting, Schedule, fetch
-from jobboard.backends.redis import waiting
+from jobboard.backends.redis import connection, waiting
 from jobboard.board import client_of, register
 from jobboard.quiet import QUIET_BOOK, quiet_ones, set_quiet
 from jobboard.testing import eventually
@@ -320,3 +322,37 @@ def test_what_is_done_leaves_nothing_behind(server: RedisServer, harness: RedisH
         assert len(remembered) == 20
         assert all(0 < client.ttl(f"{{jobboard:gone}}:{key}") <= 61 for key in remembered)
         assert keys - remembered <= {"names", "counters", "swept"}
+
+
+def test_a_request_leaves_before_a_thread_that_waits_for_the_interpreter_runs(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a conductor's handlers run first, and the server waits for its next request."""
+    send, happened = connection._send, list[str]()
+    asleep = threading.Lock()
+    asleep.acquire()
+
+    def wake_up() -> None:
+        with asleep:
+            happened.append("another thread ran")
+
+    def send_while_one_waits(line: connection.Connection, data: bytes) -> None:
+        asleep.release()
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until:
+            # The interpreter is not let go of, so that the thread comes to wait for it.
+            pass
+        send(line, data)
+        happened.append("the request left")
+
+    thread = threading.Thread(target=wake_up)
+    thread.start()
+    monkeypatch.setattr(connection, "_send", send_while_one_waits)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60.0)
+    try:
+        assert board.job_count == 0
+    finally:
+        sys.setswitchinterval(interval)
+    thread.join()
+    assert happened == ["the request left", "another thread ran"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
-import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import hiredis
@@ -139,17 +139,27 @@ def break_off(connection: Connection) -> None:
 def _send(connection: Connection, data: bytes) -> None:
     """Send all; what a plain socket takes at once leaves before another thread of this process runs.
 
-    A socket with a time limit is polled before each send. That lets go of the interpreter, and it may come back only
-    when handlers have run for a while: so long the request would not have been sent.
+    Python lets go of the interpreter before each system call. If handlers wait for it, they may run before the call is
+    made, and for so long the server has no request. What is left, and any error, is for the usual way.
     """
     held: socket.socket | None = getattr(connection, "_sock", None)
-    if type(held) is socket.socket:
-        try:
-            data = data[os.write(held.fileno(), data) :]
-        except BlockingIOError:
-            pass
+    if type(held) is socket.socket and _send_at_once is not None:
+        data = data[max(0, _send_at_once(held.fileno(), data, len(data), socket.MSG_DONTWAIT)) :]
     if data or held is None:
         connection.send_packed_command([data], check_health=False)
+
+
+def _libc_send() -> Callable[[int, bytes, int, int], int] | None:
+    """Return the system's ``send``, which keeps the interpreter; None where it can't be called so."""
+    try:
+        send = ctypes.PyDLL(None).send
+    except (OSError, TypeError, AttributeError):
+        return None
+    send.argtypes, send.restype = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_ssize_t
+    return send
+
+
+_send_at_once = _libc_send()
 
 
 def _read(connection: Connection) -> Any:
