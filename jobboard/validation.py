@@ -66,12 +66,9 @@ def new_uuid() -> str:
     Jobs that are posted together, and are then claimed together, so stand together in a store's index of uuids. That
     is all the clock is for: if it steps or stands still, uuids are no less unique.
     """
-    digits = bytearray(os.urandom(16))
-    digits[:6] = (time.time_ns() // 1_000_000 & _48_BITS).to_bytes(6)
-    digits[6] = digits[6] & 0x0F | 0x70
-    digits[8] = digits[8] & 0x3F | 0x80
-    text = digits.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    random = os.urandom(10)
+    digits, since = random.hex(), f"{time.time_ns() // 1_000_000 & _48_BITS:012x}"
+    return f"{since[:8]}-{since[8:]}-7{digits[:3]}-{'89ab'[random[-1] & 3]}{digits[3:6]}-{digits[6:18]}"
 
 
 def check_number(what: str, value: object) -> float:

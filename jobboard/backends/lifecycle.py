@@ -130,6 +130,14 @@ def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     return JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
 
 
+def posted(new: NewJob, now: float, sequence: int = 0) -> JobRow:
+    """Return the row of a posting as :func:`post` leaves it, for stores whose statements write what is told of it."""
+    row = draft(new, now, sequence)
+    _fill(row, new, now, 0.0)
+    row.last_modified = now
+    return row
+
+
 def post(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
     """Give a new row, which has the posting's uuid, name and key, the rest of its content."""
     _fill(row, new, now, slack)

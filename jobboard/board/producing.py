@@ -170,18 +170,18 @@ class Producing:
         return self._posted(new_jobs, self._client.call(backend.post, [new for new, _ in new_jobs]))
 
     def _posted(self, new_jobs: Sequence[tuple[NewJob, Payload]], answers: Sequence[Posted]) -> list[Job]:
-        for (new, _), answer in zip(new_jobs, answers, strict=True):
-            if answer.outcome is PostOutcome.TAKEN:
+        jobs: list[Job] = []
+        taken = PostOutcome.TAKEN
+        for (new, payload), answer in zip(new_jobs, answers, strict=True):
+            if answer.outcome is taken:
                 raise AlreadyPosted(
                     f"a live job {new.name!r} has the key {new.key!r}: {answer.row.uuid} ({answer.row.state})",
                     uuid=answer.row.uuid,
                 )
+            jobs.append(self._handles.posted(answer.row, new, payload))
         if telemetry.is_on():
             for answer in answers:
                 telemetry.tell("posted", self._client.name, answer.row.name, answer.outcome.value)
-        jobs: list[Job] = []
-        for (new, payload), answer in zip(new_jobs, answers, strict=True):
-            jobs.append(self._handles.posted(answer.row, new, payload))
         return jobs
 
     def _new_job(

@@ -110,7 +110,10 @@ class MysqlPosting(Posting):
                 raise
             return self._posted_before(rows) or super().post(rows)
         [[(now, first, step)]] = transaction.answers
-        return [_posted(new, first + number * step, float(now)) for number, new in enumerate(rows)]
+        return [
+            Posted(PostOutcome.POSTED, lifecycle.posted(new, float(now), first + number * step))
+            for number, new in enumerate(rows)
+        ]
 
     def _posted_before(self, rows: Sequence[NewJob]) -> list[Posted]:
         """Return the answers in one round trip if all of these are on the board and nothing is due, else []."""
@@ -222,11 +225,6 @@ def _state_and_moments(new: NewJob, literal: Callable[[object], str]) -> str:
     run_at = f"@jobboard_now + {literal(new.delay)}" if new.delay else literal(new.run_at)
     is_delayed = f"{run_at} > @jobboard_now"
     return f"IF({is_delayed}, {DELAYED}, {UNCLAIMED}),IF({is_delayed}, {run_at}, NULL),{run_at}"
-
-
-def _posted(new: NewJob, sequence: int, now: float) -> Posted:
-    job = lifecycle.draft(new, now, sequence)
-    return Posted(lifecycle.post(job, new, now).answer, job)
 
 
 def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> list[Row]:

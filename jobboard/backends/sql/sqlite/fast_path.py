@@ -21,7 +21,7 @@ from jobboard.backends.sql.journal_statements import WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
 from jobboard.backends.sql.rows import row_of, stored_integer
-from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE
+from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest, TakenRequest
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
@@ -37,6 +37,15 @@ INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, body, max_attempts,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
 ON CONFLICT DO NOTHING
 """
+_POST_MANY = """
+INSERT INTO jobboard_jobs (board, created_on, last_modified, attempts, token, cancel_asked, {columns})
+SELECT ?, ?, ?, 0, 0, 0, {values} FROM (VALUES %s)
+WHERE true
+ON CONFLICT DO NOTHING
+"""
+POST_MANY = _POST_MANY.format(columns="uuid, name, rank, body, key, max_attempts, state, due_at, run_at", values="*")
+#: Of jobs without a key, a limit of attempts and a delay. It takes two thirds of the time.
+POST_MANY_PLAIN = _POST_MANY.format(columns="state, uuid, name, rank, body", values=f"{UNCLAIMED}, *")
 _due_or_paused: Any = DUE_OR_PAUSED.clause
 _ready: Any = IS_READY.clause
 #: All that a post of one job has to know: what a claim has, whether a job is ready, and the last number that one got.
@@ -46,7 +55,6 @@ BEFORE_POST = Statement(
         literal_column("(SELECT seq FROM sqlite_sequence WHERE name = 'jobboard_jobs')"),
     )
 )
-LAST_POSTED = Statement(text("SELECT last_insert_rowid()"))
 POST_LINES = Statement(
     text("""
 INSERT INTO jobboard_journal (board, job, kind, at)
@@ -110,8 +118,7 @@ class SqlitePosting(Posting):
                 transaction.notifies = True
             else:
                 job.sequence = (last or 0) + 1
-                stored = lifecycle.draft(new, now, job.sequence)
-                lifecycle.post(stored, new, now)
+                stored = lifecycle.posted(new, now, job.sequence)
                 claim = lifecycle.claim(stored, taken.request.claim, now, next_token(job.sequence, 0))
                 _insert(transaction, stored, told + claim.told)
                 taken.announce(row_of(stored))
@@ -135,19 +142,36 @@ class SqlitePosting(Posting):
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             now = transaction.now
-            jobs = [lifecycle.draft(new, now) for new in rows]
-            for job, new in zip(jobs, rows, strict=True):
-                lifecycle.post(job, new, now)
-            if transaction.run_each(POST, [_values_of(job, transaction.board) for job in jobs]) != len(jobs):
+            jobs = [lifecycle.posted(new, now) for new in rows]
+            sql, values_of = (POST_MANY_PLAIN, _plain_of) if all(map(_is_plain, jobs)) else (POST_MANY, _given_of)
+            last = transaction.insert_many(sql, (transaction.board, now, now), list(map(values_of, jobs)))
+            if last is None:
                 raise LongPath
             # Without other writers their numbers follow one another.
-            ((last,),) = transaction.rows(LAST_POSTED)
             first = last - len(jobs) + 1
             for sequence, job in enumerate(jobs, first):
                 job.sequence = sequence
             transaction.run(POST_LINES, first=first, last=last)
             transaction.notifies = True
-            return [Posted(PostOutcome.POSTED, job) for job in jobs]
+            posted = PostOutcome.POSTED
+            return [Posted(posted, job) for job in jobs]
+
+
+def _is_plain(job: JobRow) -> bool:
+    return job.key is None and job.run_at is None and job.max_attempts is None
+
+
+def _plain_of(job: JobRow) -> tuple[Any, ...]:
+    """Return a new job in the order of ``POST_MANY_PLAIN``."""
+    return job.uuid, job.name, -job.priority, job.body
+
+
+def _given_of(job: JobRow) -> tuple[Any, ...]:
+    """Return a new job in the order of ``POST_MANY``."""
+    return (
+        *_plain_of(job), job.key, stored_integer(job.max_attempts), CODES[job.state],
+        job.run_at if job.state is JobState.DELAYED else None, job.run_at,
+    )  # fmt: skip
 
 
 def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
