@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.sqlite.claim_requests import TakenRequest
 from jobboard.backends.sql.transaction import Transaction
 
-#: A statement inserts at most so many rows: a power of two, as are all the numbers of rows for which one is compiled.
-MAX_ROWS = 128
+#: So many rows one statement inserts.
+SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
 class SqliteTransaction(Transaction):
@@ -45,15 +45,13 @@ class SqliteTransaction(Transaction):
         :param sql: has ``%s`` for the rows.
         :param same: the values of its parameters before those.
         """
-        placeholders = f"({', '.join('?' * len(rows[0]))})"
-        inserted = 0
-        while left := len(rows) - inserted:
-            part = rows[inserted : inserted + min(1 << left.bit_length() - 1, MAX_ROWS)]
-            values = ", ".join([placeholders] * len(part))
-            self._cursor.execute(sql % values, [*same, *chain.from_iterable(part)])
-            if self._cursor.rowcount != len(part):
+        row = f"({', '.join('?' * len(rows[0]))})"
+        left = iter(rows)
+        for size in _sizes_of_parts(len(rows)):
+            values = chain.from_iterable(islice(left, size))
+            self._cursor.execute(sql % ", ".join([row] * size), [*same, *values])
+            if self._cursor.rowcount != size:
                 return None
-            inserted += len(part)
         self.changed = True
         number: int = self._cursor.lastrowid
         return number
@@ -64,3 +62,11 @@ class SqliteTransaction(Transaction):
         count: int = self._cursor.rowcount
         self.changed = self.changed or count > 0
         return count
+
+
+def _sizes_of_parts(count: int) -> list[int]:
+    sizes = []
+    for size in SIZES:
+        parts, count = divmod(count, size)
+        sizes += [size] * parts
+    return sizes
