@@ -18,11 +18,11 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
-    Lost,
     Trashing,
     Verdict,
     verdict_of,
 )
+from jobboard.board.claim_errors import error_of_end, loss_of, refusal_of
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
@@ -79,7 +79,7 @@ class Consuming:
         if row is None:
             raise NotFound(f"no job {uuid} on board {self._client.name!r}")
         if row.claim_id != claim.claim_id:
-            raise _refusal(row)
+            raise refusal_of(row)
         _, faults = self._handles.claimed([row])
         for fault in faults:
             if isinstance(fault, NewerFormat):
@@ -224,7 +224,7 @@ class Consuming:
             verdicts, repeated = self._client.call_until_certain(self._backend.consume, [end for _, end in part])
             self._forget(who, [end.fence for _, end in part])
             for (index, end), verdict in zip(part, verdicts, strict=True):
-                answers[index] = _error_of(end.fence, verdict, repeated, JobState.COMPLETE)
+                answers[index] = error_of_end(end.fence, verdict, repeated, JobState.COMPLETE)
         self._client.tidy_when_due()
         return answers
 
@@ -354,12 +354,12 @@ class Consuming:
 
     def _ended(self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None) -> None:
         self._forget(fence.who, [fence])
-        error = _error_of(fence, answer, repeated, ended)
+        error = error_of_end(fence, answer, repeated, ended)
         if error is not None:
             raise error
 
     def _raise_if_lost(self, fence: Fence, answer: ClaimAnswer) -> None:
-        error = _loss(fence, answer)
+        error = loss_of(fence, answer)
         if error is not None:
             self._client.tokens.forget([fence])
             raise error
@@ -367,37 +367,3 @@ class Consuming:
 
 def _claim_id() -> str:
     return os.urandom(16).hex()
-
-
-def _error_of(fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None) -> ClaimLost | None:
-    """A repeat that finds its own effect is a success; without a repeat, the claim had ended before.
-
-    :param ended: the state of a job that was ended so before.
-    """
-    if answer is Verdict.REPEATED:
-        return None if repeated else _claim_lost(fence, ended)
-    return None if answer is Verdict.DONE else _loss(fence, answer)
-
-
-def _loss(fence: Fence, answer: ClaimAnswer) -> ClaimLost | None:
-    if isinstance(answer, Lost):
-        return _claim_lost(fence, answer.state, answer.owner)
-    return _claim_lost(fence) if answer is Verdict.LOST else None
-
-
-def _claim_lost(fence: Fence, state: JobState | None = None, owner: str | None = None) -> ClaimLost:
-    by = f" by {owner!r}" if owner is not None else ""
-    now = f"; the job is {state}{by}" if state is not None else ""
-    what = f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token})"
-    return ClaimLost(f"{what} does not hold any more{now}", owner=owner, state=state)
-
-
-def _refusal(row: JobRow) -> UnclaimableJob:
-    owner = row.owner if row.state is JobState.CLAIMED else None
-    if owner is not None:
-        why = f"claimed by {owner!r}"
-    elif row.state is JobState.UNCLAIMED:
-        why = "paused, or the whole board is; resume() lets it go"
-    else:
-        why = "delayed" if row.state is JobState.DELAYED else str(row.state)
-    return UnclaimableJob(f"job {row.uuid} is {why}", owner=owner, state=row.state)

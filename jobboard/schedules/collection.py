@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
-from itertools import chain, islice, repeat, takewhile
-from typing import Any, Literal, TypeVar
+from itertools import chain, islice, takewhile
+from typing import Any, Literal
 
-from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleStep
 from jobboard.client import BackendClient
-from jobboard.codec import NewerFormat
-from jobboard.errors import AlreadyScheduled, BoardUnavailable, MissingExtra, NotFound, UnreadableSchedule
+from jobboard.errors import AlreadyScheduled, MissingExtra, UnreadableSchedule
 from jobboard.job import Job
 from jobboard.schedules import pausing
 from jobboard.schedules.firing import Firing
@@ -21,10 +20,9 @@ from jobboard.schedules.schedule import (
     Schedule,
     Unreadable,
     check_details,
-    check_schedule_id,
     schedule_from_plain,
-    unpack_schedule,
 )
+from jobboard.schedules.stored_schedules import StoredSchedules
 from jobboard.schedules.transitions import (
     Stored,
     change_of,
@@ -34,27 +32,16 @@ from jobboard.schedules.transitions import (
     kept_progress,
     posting_of,
     readable_of,
-    removal_of,
     start_at,
     step_with,
 )
 from jobboard.schedules.triggers.every import check_interval
 from jobboard.validation import check_count, check_moment, check_reason, moment
 
-_PAGE = 500
-
-#: How often a change is tried that loses its race to a scheduler.
-_MAX_TRIES = 100
-
 #: A backfill of more fire times is more likely a slip than a wish.
 MAX_BACKFILLED = 10_000
 
 _CHANGEABLE = frozenset(field.name for field in fields(Schedule)) - {"id", "progress"}
-
-T = TypeVar("T")
-
-#: Given what is stored and the present moment, the step to take; None if nothing is to change.
-Decide = Callable[[Stored | None, float], ScheduleStep | None]
 
 
 class Schedules:
@@ -69,6 +56,7 @@ class Schedules:
     def __init__(self, client: BackendClient, handle_of: Callable[[JobRow], Job]) -> None:
         self._client = client
         self._backend = client.backend
+        self._stored = StoredSchedules(client)
         self._firing = Firing(client)
         self._handle_of = handle_of
 
@@ -116,8 +104,8 @@ class Schedules:
             return change_of(new, old.version, kept_progress(old.schedule, new, now, first), now, "replaced")
 
         if mode is IfExists.REPLACE:
-            self._remove_unreadable(fresh.id)
-        return self._change(fresh.id, decide)
+            self._stored.remove_unreadable(fresh.id)
+        return self._stored.change_or_add(fresh.id, decide)
 
     def modify(self, /, id: str, **changes: Any) -> Schedule:
         """Change some of a schedule's arguments in one step; it keeps its progress. Atomic.
@@ -135,14 +123,13 @@ class Schedules:
                 f"a schedule has no {', '.join(unknown)} to modify; there are {', '.join(sorted(_CHANGEABLE))}"
             )
 
-        def decide(old: Stored | None, now: float) -> ScheduleStep:
-            stored = self._there(old, id)
+        def decide(stored: Stored, now: float) -> ScheduleStep:
             schedule = replace(stored.schedule, progress=None, **changes)
             check_details(schedule, self._client.largest_details)
             check_interval(schedule.trigger, self._client.least_interval)
             return change_of(schedule, stored.version, kept_progress(stored.schedule, schedule, now), now, "modified")
 
-        return self._change(id, decide)
+        return self._stored.change(id, decide)
 
     def pause(self, id: str, note: str | None = None) -> Schedule:
         """Let the schedule not be due until :meth:`resume`. Atomic and idempotent.
@@ -152,14 +139,13 @@ class Schedules:
         """
         text = check_reason(note, "note")
 
-        def decide(old: Stored | None, now: float) -> ScheduleStep:
-            stored = self._there(old, id)
+        def decide(stored: Stored, now: float) -> ScheduleStep:
             progress = stored.progress.copy()
             progress.note, progress.buffered = text, None
             paused = replace(stored.schedule, paused=True)
             return change_of(paused, stored.version, progress, now, f"paused: {text}" if text else "paused")
 
-        return self._change(id, decide)
+        return self._stored.change(id, decide)
 
     def resume(self, id: str) -> Schedule:
         """End a pause, or try again a schedule that was set aside. Atomic and idempotent.
@@ -169,8 +155,7 @@ class Schedules:
         :raises NotFound: there is no such schedule.
         """
 
-        def decide(old: Stored | None, now: float) -> ScheduleStep | None:
-            stored = self._there(old, id)
+        def decide(stored: Stored, now: float) -> ScheduleStep | None:
             if not stored.schedule.paused and stored.progress.fault is None:
                 return None
             progress = stored.progress.copy()
@@ -179,7 +164,7 @@ class Schedules:
             start_at(resumed, progress, now)
             return change_of(resumed, stored.version, progress, now, "resumed")
 
-        return self._change(id, decide)
+        return self._stored.change(id, decide)
 
     def pause_all(self, note: str | None = None) -> None:
         """Let no scheduler post anything for this board, wherever it runs, until :meth:`resume_all`. Idempotent.
@@ -190,15 +175,15 @@ class Schedules:
         :param note: why, for operators.
         """
         text = check_reason(note, "note")
-        self._set_pause(lambda before, now: pausing.step_to_pause(before, text, now))
+        self._stored.change_pause(lambda before, now: pausing.step_to_pause(before, text, now))
 
     def resume_all(self) -> None:
         """End the pause of all schedulers; single schedules stay paused. Idempotent."""
-        self._set_pause(lambda before, now: None if before is None else pausing.step_to_resume(before))
+        self._stored.change_pause(lambda before, now: None if before is None else pausing.step_to_resume(before))
 
     def all_paused(self) -> pausing.SchedulersPaused | None:
         """Return since when all schedulers are paused, and why; None if they are not."""
-        row = self._pause_row()
+        row = self._stored.pause()
         return None if row is None else pausing.unpack_pause(row)
 
     def remove(self, id: str) -> None:
@@ -206,25 +191,14 @@ class Schedules:
 
         :raises NotFound: there is no such schedule.
         """
-        for _ in range(_MAX_TRIES):
-            if self._take_one(removal_of(self._there(self._row(id), id))):
-                return
-        raise self._too_busy(id)
+        self._stored.remove(id)
 
     def remove_all(self) -> int:
         """Delete every schedule, also those that can't be decoded; the jobs that they posted stay. Atomic in parts.
 
         :returns: how many were removed; one that is added meanwhile may stay.
         """
-        removed = 0
-        for _ in range(_MAX_TRIES):
-            steps = [removal_of(row) for row in self._rows()]
-            if not steps:
-                return removed
-            for part in self._client.batches(steps):
-                verdicts = self._client.call(self._backend.schedules.step, part)
-                removed += sum(verdict is not Verdict.LOST for verdict in verdicts)
-        raise BoardUnavailable(f"schedules are added and changed faster than they can be removed; {removed} are")
+        return self._stored.remove_all()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -234,14 +208,14 @@ class Schedules:
         :raises NotFound: there is none of this id.
         :raises UnreadableSchedule: it can't be decoded.
         """
-        return readable_of(self._there(self._row(id), id))
+        return readable_of(self._stored.get(id))
 
     def __iter__(self) -> Iterator[Schedule]:
         """Iterate over the schedules by next fire time, those without one last; 500 a request.
 
         Schedules that can't be decoded are left out; see :meth:`unreadable`.
         """
-        for row in self._rows():
+        for row in self._stored:
             try:
                 yield readable_of(row)
             except (UnreadableSchedule, MissingExtra):
@@ -250,7 +224,7 @@ class Schedules:
     def unreadable(self) -> list[Unreadable]:
         """Return the schedules that can't be decoded."""
         found = []
-        for row in self._rows():
+        for row in self._stored:
             try:
                 readable_of(row)
             except (UnreadableSchedule, MissingExtra) as error:
@@ -344,13 +318,12 @@ class Schedules:
     def _post_for(self, id: str, wanted: list[float]) -> list[Job]:
         postings: list[NewJob] = []
 
-        def decide(old: Stored | None, now: float) -> ScheduleStep:
-            stored = self._there(old, id)
+        def decide(stored: Stored, now: float) -> ScheduleStep:
             postings[:] = [posting_of(stored.schedule, time, self._client.largest_details) for time in wanted]
             records = fired(wanted, postings, now, "by hand")
             return step_with(stored, self._firing.progress_now(stored), tuple(postings), records, now)
 
-        self._change(id, decide)
+        self._stored.change(id, decide)
         return [self._job_of(posting) for posting in postings]
 
     def _job_of(self, posting: NewJob) -> Job:
@@ -380,60 +353,3 @@ class Schedules:
         """
         schedules = [schedule_from_plain(item) for item in plain]
         return [self.add(schedule, if_exists) for schedule in schedules]
-
-    # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _change(self, id: str, decide: Decide) -> Schedule:
-        """Change a schedule; read it and decide again if another client changed it in between."""
-        check_schedule_id(id)
-        for _ in range(_MAX_TRIES):
-            stored = self._stored(id)
-            step = decide(stored, self._client.call(self._backend.now))
-            if step is None or self._take_one(step):
-                return self.get(id) if step is None or step.row is None else readable_of(step.row)
-        raise self._too_busy(id)
-
-    def _pause_row(self) -> ScheduleRow | None:
-        return pausing.pause_in(self._client.call(self._backend.schedules.read, [pausing.PAUSE_ID]))
-
-    def _set_pause(self, decide: Callable[[ScheduleRow | None, float], ScheduleStep | None]) -> None:
-        for _ in range(_MAX_TRIES):
-            step = decide(self._pause_row(), self._client.call(self._backend.now))
-            if step is None or self._take_one(step):
-                return
-        raise self._too_busy(pausing.PAUSE_ID)
-
-    def _take_one(self, step: ScheduleStep) -> bool:
-        (verdict,) = self._client.call(self._backend.schedules.step, [step])
-        return verdict is not Verdict.LOST
-
-    def _remove_unreadable(self, id: str) -> None:
-        row = self._row(id)
-        if row is not None:
-            try:
-                unpack_schedule(id, row.body)
-            except NewerFormat as error:
-                raise UnreadableSchedule(
-                    f"schedule {id!r} is left as it is, upgrade this client or remove() the schedule: {error}"
-                ) from None
-            except ValueError:
-                self._take_one(removal_of(row))
-
-    def _there(self, found: T | None, id: str) -> T:
-        if found is None:
-            raise NotFound(f"no schedule {id!r} on board {self._client.name!r}")
-        return found
-
-    def _row(self, id: str) -> ScheduleRow | None:
-        return self._client.call(self._backend.schedules.read, [check_schedule_id(id)])[0]
-
-    def _stored(self, id: str) -> Stored | None:
-        row = self._row(id)
-        return None if row is None else Stored(readable_of(row), row.version)
-
-    def _rows(self) -> Iterator[ScheduleRow]:
-        for page in self._client.pages(repeat(_PAGE), self._backend.schedules.page):
-            yield from (row for row in page.rows if row.id != pausing.PAUSE_ID)
-
-    def _too_busy(self, id: str) -> BoardUnavailable:
-        return BoardUnavailable(f"schedule {id!r} changed {_MAX_TRIES} times while this change was made; try again")
