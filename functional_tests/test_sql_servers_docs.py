@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,43 @@ _DOC = Path(__file__).parent.parent / "doc"
 LONG, PATIENCE = 600.0, 30.0
 
 
-def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def _run_example(name: str, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     scheme, driver = ("postgresql", "psycopg") if site.is_postgresql else ("mysql", "pymysql")
     monkeypatch.setenv("JOBBOARD_URI", site.server.uri)
     monkeypatch.setenv("DATABASE_URL", site.server.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"))
-    site.run("DROP TABLE IF EXISTS orders")
-    path = _DOC / "examples/own_transaction.py"
+    path = _DOC / "examples" / name
     names: dict[str, Any] = {"__name__": "example"}
     exec(compile(path.read_text(), str(path), "exec"), names)
     names["engine"].dispose()
+
+
+def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run("DROP TABLE IF EXISTS orders")
+    _run_example("own_transaction.py", site, monkeypatch)
     assert site.run("SELECT number, state FROM orders") == [(7, "invoiced")]
+
+
+def test_the_rows_of_a_table_of_timed_tasks_are_moved_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run("DROP TABLE IF EXISTS t_task")
+    site.run(
+        "CREATE TABLE t_task (biz_key VARCHAR(100) UNIQUE, task_code VARCHAR(50), params TEXT, exec_time TIMESTAMP,"
+        " status INT, retry_count INT, max_retry INT, version INT)"
+    )
+    for number, status in enumerate([0, 1, 2, 3]):
+        site.run(
+            f"INSERT INTO t_task VALUES ('order/{number}', 'REMIND', '{{\"order\": {number}}}',"
+            f" '2030-01-31 09:00:00', {status}, 1, 3, 0)"
+        )
+    for _ in range(2):
+        _run_example("move_table.py", site, monkeypatch)
+    with backend("tasks", site.server.uri) as board:
+        jobs = sorted(board.iterjobs(), key=lambda job: str(job.key))
+        assert [(job.key, job.details) for job in jobs] == [(f"order/{n}", {"order": n}) for n in range(2)]
+        assert {(job.name, job.max_attempts, job.run_at) for job in jobs} == {
+            ("REMIND", 3, datetime(2030, 1, 31, 1, tzinfo=UTC))
+        }
+        board.cancel_by_key("REMIND", "order/")
+    assert [status for (status,) in site.run("SELECT status FROM t_task ORDER BY biz_key")] == [9, 9, 2, 3]
 
 
 def _sql_of(page: str) -> str:

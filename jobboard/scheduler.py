@@ -153,7 +153,9 @@ class Scheduler:
                     self._sleep(self._round())
                     pause = _FIRST_RETRY_DELAY
                 except BoardUnavailable as error:
-                    logger.warning("scheduler %s waits for the store: %s", self._who, error)
+                    # Once for each outage.
+                    level = logging.WARNING if pause == _FIRST_RETRY_DELAY else logging.DEBUG
+                    logger.log(level, "scheduler %s waits for the store: %s", self._who, error)
                     self._stopping.wait(pause * random.uniform(0.5, 1.5))
                     pause = min(pause * 2, _MAX_RETRY_DELAY)
                 except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -112,3 +113,25 @@ def listen_on(board: JobBoard) -> None:
 
 
 _KINDS = (EventKind.MISSED, EventKind.TRASHED)
+
+
+def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    def told(level: int) -> int:
+        return sum(
+            record.levelno == level and "waits for the store" in record.getMessage() for record in list(caplog.records)
+        )
+
+    caplog.set_level("DEBUG", "jobboard.scheduler")
+    with backend("scheduler", "memory://outage") as board:
+        scheduler = Scheduler(board)
+        scheduler.start()
+        for outage in (1, 2):
+            before = told(logging.DEBUG)
+            board.close()
+            assert eventually(lambda before=before: told(logging.DEBUG) >= before + 3)
+            assert told(logging.WARNING) == outage
+            board.connect()
+            at_once = Schedule(f"{outage}", At(datetime.now(UTC)), "resize")
+            board.schedules.add(at_once)
+            assert eventually(lambda outage=outage: board.stats().unclaimed == outage)
+        assert scheduler.stop(10)
