@@ -58,8 +58,7 @@ def cli(context: click.Context, uri: str | None, name: str | None, config: str |
     """Post jobs on a board, look at them, operate it, and work on it."""
     output: Output = context.obj
     output.json = as_json
-    context.obj = Session(uri, name, output)
-    context.obj.config = config
+    context.obj = Session(uri, name, output, config)
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:

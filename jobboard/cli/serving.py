@@ -28,7 +28,7 @@ _AUTH = "JOBBOARD_CONSOLE_AUTH"
 _NAMED = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
 #: Seconds that open streams have to end when the server stops.
 _GRACE = 2
-#: Bytes of headers that one request may have in all, and connections at a time.
+#: Connections at a time.
 _MAX_CONNECTIONS = 500
 
 _EPILOG = """\b
@@ -157,14 +157,12 @@ def _check_address(host: str, is_guarded: bool) -> None:
 def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[JobBoard]:
     """Return the boards; what does not exist is refused, what can't be reached now is tried again for each page."""
     boards = []
-    given: Sequence[str | Mapping[str, Any] | None] = uris or [session.uri]
-    for uri in given:
-        named = _NAMED.fullmatch(uri) if isinstance(uri, str) else None
-        of_board = Session(
-            named[2] if named else uri, named[1] if named else name or session.given_name, session.output
-        )
-        of_board.config = session.config
-        board = of_board.closed_board(create=False)
+    places: Sequence[str | Mapping[str, Any] | None] = uris or [session.uri]
+    for place in places:
+        uri, board_name = place, name or session.given_name
+        if isinstance(place, str) and (named := _NAMED.fullmatch(place)):
+            board_name, uri = named.groups()
+        board = Session(uri, board_name, session.output, session.config).closed_board(create=False)
         try:
             click.get_current_context().call_on_close(board.close)
             board.connect()

@@ -32,13 +32,16 @@ class Session:
     """One run of the command line.
 
     :param uri: where the board is, or all that :func:`jobboard.fetch` takes beside the name.
+    :param config: the file of named boards; None looks for it.
     """
 
-    def __init__(self, uri: str | Mapping[str, Any] | None, name: str | None, output: Output) -> None:
+    def __init__(
+        self, uri: str | Mapping[str, Any] | None, name: str | None, output: Output, config: str | None = None
+    ) -> None:
         self.uri = uri
         #: As it was given; None takes that of the configuration, or the default.
         self.given_name = name
-        self.config: str | None = None
+        self.config = config
         self.output = output
 
     @property
