@@ -11,7 +11,9 @@ import pytest
 import jobboard
 import jobboard.aio
 from jobboard import EventKind, JobBoard, errors
+from jobboard.console.pages import overview
 from jobboard.fetching import _BOARD_OPTIONS
+from jobboard.operate import verdict
 from jobboard.plugins import load_plugin, plugin_names
 
 DOC = Path(__file__).parent.parent / "doc"
@@ -44,6 +46,12 @@ def test_every_error_has_its_cause_and_its_cure() -> None:
 def test_every_event_is_explained() -> None:
     rows = re.findall(r"^   \* - (``.*)$", (REFERENCE / "events.rst").read_text(), re.MULTILINE)
     assert {kind for row in rows for kind in re.findall(r"``(\w+)``", row)} == {kind.value for kind in EventKind}
+
+
+def test_every_finding_of_the_status_is_in_the_guide_for_operators_and_in_the_console() -> None:
+    listed = re.findall(r"^``(\w+)`` +(?:bad|attention) ", (DOC / "guides/operators.rst").read_text(), re.MULTILINE)
+    assert set(listed) == set(re.findall(r'Finding\([^"]+"(\w+)"', inspect.getsource(verdict)))
+    assert set(listed) - set(overview._NEXT) == {"store"}
 
 
 @pytest.mark.parametrize("scheme", plugin_names("jobboard.backends"))

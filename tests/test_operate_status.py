@@ -138,6 +138,8 @@ def test_schedules(board: JobBoard) -> None:
     assert found(board, NONE) == [("ATTENTION", "overdue", "late")]
     view = status(board)["schedules"]
     assert (view["active"], view["paused"], view["set_aside"], view["complete"]) == (1, 1, (), True)
+    board.schedules.pause_all()
+    assert found(board, NONE) == [("ATTENTION", "schedulers_paused", None)]
 
 
 def test_the_trash_by_reason(board: JobBoard) -> None:

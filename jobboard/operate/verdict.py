@@ -55,7 +55,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``runs_long``,
-    ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``, ``set_aside``, ``trash``.
+    ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``,
+    ``schedulers_paused``, ``set_aside``, ``trash``.
     """
     known = limits or Limits()
     found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview, known)]

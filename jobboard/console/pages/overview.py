@@ -14,6 +14,13 @@ from jobboard.operate.sampling import Sampler
 _FIRST_LOOK = 10.0
 #: How many findings, names and groups of trash the overview has; their own pages have more.
 _MAX_ROWS = 10
+#: The page for each kind of finding; for ``store`` there is none.
+_NEXT = {
+    **dict.fromkeys(("no_conductor", "waits_long", "name_paused", "board_paused"), "names"),
+    **dict.fromkeys(("unhealthy", "stuck", "runs_long", "no_scheduler"), "conductors"),
+    **dict.fromkeys(("overdue", "set_aside", "schedulers_paused"), "schedules"),
+    "trash": "trash",
+}
 
 
 def show(view: View) -> Response:
@@ -49,17 +56,8 @@ def history(view: View) -> Response:
 
 def _link(view: View, kind: str, about: str | None) -> str | None:
     """Return where an operator goes next."""
-    if kind == "trash":
-        return view.url("trash", name=about)
-    if kind in ("no_conductor", "waits_long", "name_paused"):
-        return view.url("names", q=about)
-    if kind == "board_paused":
-        return view.url("names")
-    if kind in ("unhealthy", "stuck", "runs_long"):
-        return view.url("conductors", q=about)
-    if kind in ("overdue", "set_aside"):
-        return view.url("schedules", q=about)
-    return view.url("conductors") if kind == "no_scheduler" else None
+    page = _NEXT.get(kind)
+    return page and view.url(page, **{"name" if page == "trash" else "q": about})
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))
