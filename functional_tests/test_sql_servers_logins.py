@@ -40,3 +40,10 @@ def test_a_refused_login_says_so_and_what_to_check(guarded: Any, user: str) -> N
         board.connect()
     assert "can't be reached" not in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def test_a_database_that_is_missing_is_named(guarded: Any) -> None:
+    board = fetch("board", guarded.uri.rpartition("/")[0] + "/absent")
+    with pytest.raises(BoardUnavailable, match="has no such database; create it first") as caught:
+        board.connect()
+    assert "can't be reached" not in str(caught.value)

@@ -98,8 +98,9 @@ class TestStore:
         jobboard("ls", status=UNAVAILABLE)
 
     @pytest.mark.parametrize("where", ["nonsense://x", "sqlite:///a.db?colour=red", "sqlite://host/a.db", "nonsense"])
-    def test_a_wrong_uri_is_refused(self, jobboard: Run, where: str) -> None:
-        jobboard("--board", where, "ls", status=REFUSED)
+    @pytest.mark.parametrize("command", ["ls", "status", "doctor"])
+    def test_a_wrong_uri_is_wrong_usage(self, jobboard: Run, where: str, command: str) -> None:
+        jobboard("--board", where, command, status=USAGE)
 
     def test_a_board_has_to_be_named(self, jobboard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("JOBBOARD_URI")

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 import jobboard
 from jobboard.cli.output import Output
+from jobboard.errors import UnknownBackend
 from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
@@ -75,21 +76,27 @@ class Session:
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""
-        settings = self.settings()
-        if settings is not None:
-            board = settings.fetch(self.given_name, **options)
-        elif self.uri is None:
-            raise click.UsageError(
-                "name the board: --board URI, JOBBOARD_URI in the environment, or boards in a file jobboard.toml"
-            )
-        else:
-            board = jobboard.fetch(self.name, self.uri, **options)
+        try:
+            board = self._fetch(options)
+        except (UnknownBackend, ValueError, TypeError) as error:
+            # The URI or its options, and no store was asked: status would take 1 for its verdict.
+            raise click.UsageError(str(error)) from error
         if not board.capabilities.processes:
             raise click.UsageError(
                 f"a {board.store} board lives within one process, and would end with this command; "
                 "use one that processes share, such as sqlite:///jobs.db"
             )
         return board
+
+    def _fetch(self, options: Mapping[str, Any]) -> JobBoard:
+        settings = self.settings()
+        if settings is not None:
+            return settings.fetch(self.given_name, **options)
+        if self.uri is None:
+            raise click.UsageError(
+                "name the board: --board URI, JOBBOARD_URI in the environment, or boards in a file jobboard.toml"
+            )
+        return jobboard.fetch(self.name, self.uri, **options)
 
 
 def _stores() -> list[str]:

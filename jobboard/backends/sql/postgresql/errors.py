@@ -14,10 +14,12 @@ _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"
 _REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
 _REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
 
+_NO_DATABASE = "has no such database; create it first"
+
 #: The code begins with this -> what to do.
 _BY_CODE = {
     "28": _REFUSED,
-    "3D000": "has no such database; create it first",
+    "3D000": _NO_DATABASE,
     "3F000": "has no such schema",
     "42501": "denies a right; see 'Rights' in the docs of the PostgreSQL board",
     "42P01": "has lost a table; restore it from a backup",
@@ -58,7 +60,14 @@ class PostgresqlErrors(ServerErrors):
 
     def refusal(self, error: Exception) -> str | None:
         # libpq hands on no code, only what the server said; in English unless told else.
-        return _REFUSED if any(mark in str(error) for mark in _REFUSALS) else None
+        text = str(error)
+        if _is_without_database(text):
+            return _NO_DATABASE
+        return _REFUSED if any(mark in text for mark in _REFUSALS) else None
+
+
+def _is_without_database(text: str) -> bool:
+    return 'database "' in text and text.rstrip().endswith('" does not exist')
 
 
 def _code(error: Exception) -> str:
