@@ -185,7 +185,7 @@ HOSTILE = {
     "a zone that is a file": (Call(ZoneInfo, "/etc/passwd"), "there is no zone"),
     "a class": (apscheduler_jobs.Thing(), r"it holds helpers\.apscheduler_jobs\.Thing"),
     "a trigger made anew": (Call(IntervalTrigger, 1), "it calls apscheduler"),
-    "a set": ({1, 2}, r"uses EMPTY_SET|\.set, which"),
+    "a set": ({1, 2}, r"hold a set, which details can't|\.set, which"),
     "a key that is no str": ({1: 2}, "a key that is no str"),
     "a large number": (2**100, "a number of more than 64 bits"),
     "deep nesting": (nested(300), "nested deeper than 16"),

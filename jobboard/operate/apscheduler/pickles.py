@@ -108,6 +108,8 @@ class _Machine:
                 self._stack.append(_checked(argument))
             elif opcode.name in _STEPS:
                 _STEPS[opcode.name](self, argument)
+            elif opcode.name in ("EMPTY_SET", "FROZENSET"):
+                raise Refused("its args or kwargs hold a set, which details can't; make it a list")
             elif opcode.name not in ("PROTO", "FRAME"):
                 raise Refused(f"its state uses {opcode.name}, which no job of APScheduler needs")
         [result] = self._stack
