@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, LogBook
-from jobboard.testing import eventually
+from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.clockwork import firing
 from jobboard.testing.deadline import ends_within
 
@@ -42,6 +42,26 @@ CALLS: dict[str, Callable[[JobBoard, list[Any]], object]] = {
     "schedules": lambda board, claimed: list(board.schedules),
     "fire_due": lambda board, claimed: firing(board).fire_due(9),
 }
+
+
+@contextmanager
+def ends_in(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds + SLACK
+
+
+def board_that_claims(harness: Harness) -> tuple[JobBoard, list[Any]]:
+    """Return a board that repeats no request, with jobs, and two of them that it has claimed."""
+    # Until the server is silent, a busy one may take longer than it is given.
+    board = harness.board(patience=60.0)
+    board.post("resize")
+    claimed = [board.post("rotate"), board.post("rotate")]
+    for job in claimed:
+        board.claim(job, "alice", 600.0)
+    board.stats()
+    board._client.patience = 0.0
+    return board, claimed
 
 
 def late_calls(calls: Mapping[str, tuple[Callable[[], Any], float]]) -> dict[str, float]:
