@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from helpers.embedded import MemoryHarness
+from helpers.gates import Gate
 
 from jobboard import EventKind, Every, JobBoard, JobState, Posting, Schedule, Schedules
 from jobboard.aio import AsyncJob, AsyncJobBoard, AsyncSchedules, backend
@@ -39,22 +40,6 @@ async def lossy() -> AsyncIterator[LossyBackend]:
 async def board(lossy: LossyBackend) -> AsyncIterator[AsyncJobBoard]:
     async with AsyncJobBoard(JobBoard(lossy.board, lossy)) as board:
         yield board
-
-
-class Gate:
-    """Holds up the first call of a primitive, until it is opened."""
-
-    def __init__(self, backend: LossyBackend, primitive: str) -> None:
-        self.sizes: list[int] = []
-        self.entered, self.opened = threading.Event(), threading.Event()
-        self._call: Callable[..., Any] = getattr(backend.inner, primitive)
-        setattr(backend.inner, primitive, self)
-
-    def __call__(self, *args: Any) -> Any:
-        self.sizes.append(len(args[0]))
-        self.entered.set()
-        assert self.opened.wait(30)
-        return self._call(*args)
 
 
 async def until(condition: Callable[[], bool]) -> None:

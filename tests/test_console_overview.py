@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from helpers.console import Asking, asking, links_of, served, text_of
+from helpers.counted_requests import count_requests
 from helpers.memory_seam import fresh_name
 
 from jobboard import BoardUnavailable, Entity, JobBoard, Posting, fetch
@@ -110,14 +111,7 @@ def test_a_hundred_browsers_cost_the_store_one_sample(
     board: JobBoard, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board.post_many([Posting("mail")] * 3)
-    client, sent = client_of(board), list[str]()
-    call = client.call_until_certain
-
-    def counted(primitive: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        sent.append(primitive.__name__)
-        return call(primitive, *args, **kwargs)
-
-    monkeypatch.setattr(client, "call_until_certain", counted)
+    sent = count_requests(board, monkeypatch)
     pages: list[int] = []
 
     def look(url: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.embedded import MemoryHarness
+from helpers.gates import Gate
 
 from jobboard import Job, JobBoard, JobState, Posting, fetch
 from jobboard.client.gathering import ThreadGatherer
@@ -27,22 +28,6 @@ THREADS = 9
 def client() -> Iterator[tuple[JobBoard, LossyBackend]]:
     with MemoryHarness() as harness:
         yield harness.lossy_board(gather=True)
-
-
-class Gate:
-    """Holds up the first call of a primitive until it is opened, and notes how many items each call has."""
-
-    def __init__(self, backend: LossyBackend, primitive: str) -> None:
-        self.sizes: list[int] = []
-        self.entered, self.opened = threading.Event(), threading.Event()
-        self._call: Callable[..., Any] = getattr(backend.inner, primitive)
-        setattr(backend.inner, primitive, self)
-
-    def __call__(self, items: Any) -> Any:
-        self.sizes.append(len(items))
-        self.entered.set()
-        assert self.opened.wait(30)
-        return self._call(items)
 
 
 def together(

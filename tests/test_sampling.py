@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from helpers.counted_requests import count_requests
 from helpers.memory_seam import HandClock, fresh_name
 
 from jobboard import BoardUnavailable, JobBoard, LogBook, NotFound, Posting, fetch
@@ -58,19 +59,6 @@ def known(sampler: Sampler) -> dict[str, Any]:
     """Return what a sampler knows without its thread."""
     assert sampler.newest is not None
     return sampler.newest
-
-
-def count_requests(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows with each request of this board object."""
-    client, sent = client_of(board), list[str]()
-    call = client.call_until_certain
-
-    def counted(primitive: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        sent.append(primitive.__name__)
-        return call(primitive, *args, **kwargs)
-
-    monkeypatch.setattr(client, "call_until_certain", counted)
-    return sent
 
 
 def test_one_sampler_looks_for_all_and_another_goes_on_when_it_dies(board: JobBoard) -> None:
