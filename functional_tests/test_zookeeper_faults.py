@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid as uuids
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from harnesses.mutations import MUTATIONS, photo_of
 from harnesses.zookeeper_harness import ZooKeeperHarness, is_mutation
+from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
@@ -240,3 +242,65 @@ class waiting:
 
     def __exit__(self, *_: object) -> None:
         self._thread.join(20)
+
+
+# -- interrupts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_interrupted_before_it_is_sent_delays_no_other(
+    harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal's handler may raise when kazoo has queued a request, and not yet woken its thread for it."""
+
+    def queue_and_interrupt(client: KazooClient, request: Any, pending: Any) -> None:
+        client._queue.append((request, pending))
+        raise KeyboardInterrupt
+
+    board = harness.board(patience=0.0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(KazooClient, "_call", queue_and_interrupt)
+        board.post("resize")
+    board.post("resize")
+    assert len(board.claim_next("alice", limit=3)) == board.job_count > 0
+
+
+# -- no more threads ---------------------------------------------------------------------------------------------------
+
+
+def test_a_waiter_that_got_no_thread_is_forgotten(harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = harness.board()
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start new thread"):
+        refuse_threads(patch, f"jobboard-zookeeper-{board.name}")
+        next(board.wait(1.0), None)
+    backend: Any = board._backend
+    assert (backend._notifier._waiters, backend._notifier._listing.waiters) == (set(), set())
+
+
+def test_a_board_closes_without_a_thread_for_it(
+    server: ZooKeeperServer, harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = connections(server)
+    board = harness.board()
+    board.claim(board.post("resize"), "alice", LONG)
+    assert connections(server) > before
+    with monkeypatch.context() as patch:
+        refuse_threads(patch, "jobboard-zookeeper-close")
+        board.close()
+    eventually(lambda: connections(server) <= before)
+    board.connect()
+    assert board.job_count == 1
+
+
+def refuse_threads(patch: pytest.MonkeyPatch, name: str) -> None:
+    start = threading.Thread.start
+
+    def start_or_refuse(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    patch.setattr(threading.Thread, "start", start_or_refuse)
+
+
+def connections(server: ZooKeeperServer) -> int:
+    return int(server.figures()["num_alive_connections"])

@@ -32,7 +32,8 @@ class ConditionWaiter(Waiter):
         self._names = names
         self._clock = clock
         self._longest = longest
-        # With a condition, `with` calls a function of Python for its lock, once to enter and once to leave.
+        # With a condition, `with` calls a function of Python for its lock, once to enter and once to leave; what a
+        # signal's handler raises there may leave the lock taken. So the locks of conditions have names of their own.
         self._lock = threading.RLock() if lock is None else lock
         self._changed = threading.Condition(self._lock)
         #: No job is ready before this moment; -inf says that nobody has asked yet.

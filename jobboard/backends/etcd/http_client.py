@@ -2,10 +2,10 @@
 
 etcd3gw alone is not enough: it keeps no connections for many threads, knows one endpoint only, renews no login, limits
 no request's time as a whole, can't end a watch from another thread, and its errors don't say whether a request may have
-been carried out. All of that is here, in ``http_session``, ``http_exchange`` and ``errors``: :meth:`HttpClient.call`
-sends every request, and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0, requests 2.32.2 and
-2.34.2, urllib3 2.3.0 and 2.7.0. Two places use what these libraries do not promise, and work without it:
-:func:`_close_connections` (the pools of an adapter) and :class:`Stream` (the socket of a response).
+been carried out. All of that is here, in ``http_session``, ``http_exchange``, ``http_pool`` and ``errors``:
+:meth:`HttpClient.call` sends every request, and every watch is a :class:`Stream`. Tested with etcd3gw 2.6.0 and 2.7.0,
+requests 2.32.2 and 2.34.2, urllib3 2.3.0 and 2.7.0. Two places use what these libraries do not promise, and work
+without it: :func:`_close_connections` (the pools of an adapter) and :class:`Stream` (the socket of a response).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 import requests
 from etcd3gw.client import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
-from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from jobboard.backends.etcd.clock import ServerClock, clock_of
@@ -36,6 +35,7 @@ from jobboard.backends.etcd.errors import (
     reply_lost,
     unreachable,
 )
+from jobboard.backends.etcd.http_pool import pooled_adapter
 from jobboard.backends.etcd.http_session import RequestLimit, Session
 from jobboard.backends.etcd.options import Settings
 from jobboard.backends.timelimit import is_time_over, seconds_left
@@ -178,8 +178,8 @@ class HttpClient:
     def _client(self, host: str, port: int) -> Etcd3Client:
         settings = self._settings
         session = Session(self._limit, functools.partial(self._on_reply, clock_of(host, port)))
-        session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL_SIZE))
-        session.mount("https://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL_SIZE))
+        session.mount("http://", pooled_adapter(_POOL_SIZE))
+        session.mount("https://", pooled_adapter(_POOL_SIZE))
         if settings.tls:
             session.verify = settings.ca_cert or True
             if settings.cert_cert and settings.cert_key:

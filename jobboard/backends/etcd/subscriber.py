@@ -37,7 +37,8 @@ class Subscriber:
         self._http = http
         self._prefix = prefix
         self._on_changes, self._on_gap = on_changes, on_gap
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._stream: Stream | None = None
         self._is_subscribed = False
         self._error: Exception | None = None
@@ -52,7 +53,7 @@ class Subscriber:
 
         :raises BoardUnavailable: the watch can't be opened in this time.
         """
-        with self._changed:
+        with self._lock:
             self._error = None
             self._changed.wait_for(lambda: self._is_subscribed or self._closed or self._error is not None, timeout)
             if not self._is_subscribed:
@@ -60,7 +61,7 @@ class Subscriber:
 
     def close(self, timeout: float) -> None:
         """End the thread and the connection."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
             stream = self._stream
@@ -80,7 +81,7 @@ class Subscriber:
                 # Go on after any error: nothing would wake waiters without this thread.
                 if not isinstance(error, BoardUnavailable):
                     logger.exception("the watch failed")
-                with self._changed:
+                with self._lock:
                     was_subscribed, self._is_subscribed = self._is_subscribed, False
                     self._stream, self._error = None, error
                     self._changed.notify_all()
@@ -98,7 +99,7 @@ class Subscriber:
         if self._next:
             request["start_revision"] = str(self._next)
         stream = self._http.stream("/watch", {"create_request": request})
-        with self._changed:
+        with self._lock:
             self._stream = stream
             if self._closed:
                 stream.end()
@@ -107,7 +108,7 @@ class Subscriber:
                 # etcd refuses a login only after the watch has begun, so only this place notices.
                 stream.end()
                 self._http.log_in()
-                with self._changed:
+                with self._lock:
                     self._is_subscribed = False
                     self._changed.wait_for(lambda: self._closed, _MIN_DELAY)
                 return
@@ -127,7 +128,7 @@ class Subscriber:
             self._next = self._next or revision + 1
             # Before anybody hears that the watch is open: a waiter that looks from then on need not look twice.
             self._on_gap()
-            with self._changed:
+            with self._lock:
                 self._is_subscribed = True
                 self._changed.notify_all()
             return

@@ -19,7 +19,8 @@ class Worker:
     """Runs tasks, each at its moment; the thread starts with the first task."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._numbers = itertools.count()
         self._planned: list[tuple[float, int, Callable[[], None]]] = []
         self._thread: threading.Thread | None = None
@@ -27,7 +28,7 @@ class Worker:
 
     def at(self, moment: float, task: Callable[[], None]) -> None:
         """Run ``task`` at this moment of the monotonic clock."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return
             heapq.heappush(self._planned, (moment, next(self._numbers), task))
@@ -43,7 +44,7 @@ class Worker:
 
     def close(self, timeout: float) -> None:
         """End the thread; planned tasks are dropped."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._planned.clear()
             self._changed.notify_all()
@@ -60,7 +61,7 @@ class Worker:
                 logger.debug("in the background: %s", error, exc_info=not self._closed)
 
     def _next(self) -> Callable[[], None] | None:
-        with self._changed:
+        with self._lock:
             while not self._closed:
                 wait = self._planned[0][0] - time.monotonic() if self._planned else None
                 if wait is not None and wait <= 0:

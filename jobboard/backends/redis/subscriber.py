@@ -35,7 +35,8 @@ class Subscriber:
         self._connect = connect
         self._timeout = timeout
         self._resubscribed = resubscribed
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._handlers: dict[bytes, list[Handler]] = {}
         self._subscribed: set[bytes] = set()
         self._connection: Connection | None = None
@@ -50,7 +51,7 @@ class Subscriber:
 
         :raises BoardUnavailable: the server did not confirm the subscription in time.
         """
-        with self._changed:
+        with self._lock:
             self._check_open()
             is_running = self._thread is not None
             if not is_running:
@@ -69,14 +70,14 @@ class Subscriber:
                 raise BoardUnavailable(f"can't subscribe: {self._fault or 'no answer'}")
 
         def end() -> None:
-            with self._changed:
+            with self._lock:
                 self._unsubscribe(channels, handle)
 
         return end
 
     def close(self) -> None:
         """End the thread and the connection."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._handlers.clear()
             self._changed.notify_all()
@@ -125,7 +126,7 @@ class Subscriber:
             except Exception as error:
                 # After any fault: without this thread nobody would hear anything. redis-py before 8 raises an
                 # AttributeError when another thread disconnects during a read.
-                with self._changed:
+                with self._lock:
                     self._forget_connection(error)
                     self._changed.wait_for(lambda: self._closed, self._pause)
                     self._pause = min(2 * self._pause, _MAX_PAUSE)
@@ -143,7 +144,7 @@ class Subscriber:
 
     def _listen(self) -> None:
         connection = self._connect()
-        with self._changed:
+        with self._lock:
             if self._closed:
                 connection.disconnect()
                 return
@@ -158,7 +159,7 @@ class Subscriber:
                 silences += 1
                 if silences > _SILENCES:
                     raise
-                with self._changed:
+                with self._lock:
                     if silences == _SILENCES and connection is self._connection:
                         connection.send_command("PING", check_health=False)
                 continue
@@ -171,7 +172,7 @@ class Subscriber:
                 for handle in list(self._handlers.get(channel, ())):
                     handle(data)
             case [b"ssubscribe", channel, _]:
-                with self._changed:
+                with self._lock:
                     if channel in self._handlers:
                         self._subscribed.add(channel)
                     self._changed.notify_all()

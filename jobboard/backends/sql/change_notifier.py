@@ -41,7 +41,8 @@ class ChangeNotifier:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self.changes = 0
         #: Called after each change, and whenever somebody who waits is to look.
         self.wakers: list[Callable[[], None]] = []
@@ -60,7 +61,7 @@ class ChangeNotifier:
 
     def close(self) -> None:
         self._database.process_notifier.remove(self._on_own_commit)
-        with self._changed:
+        with self._lock:
             self._closed = True
             thread = self._thread
         self.notify()
@@ -79,7 +80,7 @@ class ChangeNotifier:
 
     def enter(self) -> None:
         """Count one who waits or listens; the first one starts the thread."""
-        with self._changed:
+        with self._lock:
             self.check_open()
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="jobboard-sql", daemon=True)
@@ -89,17 +90,17 @@ class ChangeNotifier:
         self._interrupt()
 
     def leave(self) -> None:
-        with self._changed:
+        with self._lock:
             self._users -= 1
             self._left_at = time.monotonic()
 
     def wait_for_change(self, seen: int, timeout: float | None, is_interrupted: Callable[[], bool]) -> None:
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._closed or self.changes != seen or is_interrupted(), timeout)
             self.check_open()
 
     def notify(self) -> None:
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
         for wake in list(self.wakers):
             wake()
@@ -117,7 +118,7 @@ class ChangeNotifier:
                 self._interrupt()
 
     def _notify_waiters(self) -> None:
-        with self._changed:
+        with self._lock:
             self.changes += 1
         self.notify()
 
@@ -159,14 +160,14 @@ class ChangeNotifier:
 
     def _is_wanted(self) -> bool:
         """Whether to go on; once this is False, the next one who enters starts another thread."""
-        with self._changed:
+        with self._lock:
             if not self._closed and (self._users or time.monotonic() - self._left_at < IDLE_TTL):
                 return True
             self._thread = None
             return False
 
     def _pause(self) -> None:
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._closed, RETRY_DELAY)
 
     # -- events ----------------------------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ class CommitNotifier:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._pid = os.getpid()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         #: Channel -> seconds between two notifications on it.
         self._requested: dict[str, float] = {}
         self._next_at: dict[str, float] = {}
@@ -44,7 +45,7 @@ class CommitNotifier:
         # One that is still requested is sent later than this, and so after the caller's commit.
         if channel in self._requested:
             return
-        with self._changed:
+        with self._lock:
             self._requested[channel] = interval
             if self._thread is None and not self._closed:
                 self._start()
@@ -68,7 +69,7 @@ class CommitNotifier:
         # A forked child does not have the thread, and the lock may have been held at the fork.
         if self._pid != os.getpid():
             return
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify()
             thread = self._thread
@@ -86,7 +87,7 @@ class CommitNotifier:
 
     def _next_due(self) -> list[str]:
         """Wait for notifications that are due; return none when this thread is to end."""
-        with self._changed:
+        with self._lock:
             idle_at = time.monotonic() + IDLE_TTL
             while not (due := self._take()):
                 at = min((self._next_at[channel] for channel in self._requested), default=idle_at)
@@ -107,7 +108,7 @@ class CommitNotifier:
         return due
 
     def _put_off(self) -> None:
-        with self._changed:
+        with self._lock:
             self._next_at = dict.fromkeys(self._next_at, time.monotonic() + RETRY_DELAY)
 
 

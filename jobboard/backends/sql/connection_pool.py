@@ -35,7 +35,8 @@ class ConnectionPool:
         largest: int,
     ) -> None:
         self._connect, self._is_alive, self._end = connect, is_alive, end
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._idle: list[Any] = []
         self._free = largest
         self._closed = False
@@ -59,7 +60,7 @@ class ConnectionPool:
 
     def _take_idle(self) -> Any | None:
         """Return a connection that is idle, or None if the caller is to make one."""
-        with self._changed:
+        with self._lock:
             longest = seconds_left(QUEUE_TIMEOUT)
             if not self._changed.wait_for(lambda: self._closed or self._idle or self._free, longest):
                 raise BoardUnavailable(f"all connections were busy for {longest:.0f} seconds; raise pool_size")
@@ -72,12 +73,12 @@ class ConnectionPool:
 
     def adopt(self, connection: Any) -> None:
         """Take in a connection that was made elsewhere."""
-        with self._changed:
+        with self._lock:
             self._free -= 1
         self.give_back(connection)
 
     def give_back(self, connection: Any) -> None:
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._idle.append(connection)
                 self._changed.notify()
@@ -91,12 +92,12 @@ class ConnectionPool:
 
     def close(self) -> None:
         """End all that are idle, now, and the others when they are given back."""
-        with self._changed:
+        with self._lock:
             self._closed = True
         self._end_idle()
 
     def _end_idle(self) -> None:
-        with self._changed:
+        with self._lock:
             idle, self._idle = self._idle, []
             self._free += len(idle)
             self._changed.notify_all()
@@ -108,6 +109,6 @@ class ConnectionPool:
         self._one_is_free()
 
     def _one_is_free(self) -> None:
-        with self._changed:
+        with self._lock:
             self._free += 1
             self._changed.notify()

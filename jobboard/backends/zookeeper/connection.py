@@ -62,7 +62,8 @@ class Connection:
         self.is_open = False
         self._client: KazooClient | None = None
         self._internals: KazooInternals | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._suspended_at: float | None = None
         #: The session and epoch for which the server was asked whether it is alone, and whether others may know more.
         self._mode: tuple[Any, bool] | None = None
@@ -113,7 +114,7 @@ class Connection:
         if client is None:
             return
         client.remove_listener(self._state_changed)
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
         if client is not self._lent and self._internals is not None:
             self._stop(self._internals, keep_session=keep_session)
@@ -130,7 +131,12 @@ class Connection:
         thread = threading.Thread(
             target=internals.stop, kwargs={"keep_session": keep_session}, name="jobboard-zookeeper-close", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            # There are no more threads. A connection that is broken leaves kazoo nothing to wait for.
+            internals.stop(keep_session=True)
+            return
         thread.join(seconds_left(CLOSE_TIMEOUT))
         if thread.is_alive():
             internals.break_connection()
@@ -185,7 +191,7 @@ class Connection:
         return None if since is None else time.monotonic() - since
 
     def _state_changed(self, state: str) -> None:
-        with self._changed:
+        with self._lock:
             if state == KazooState.CONNECTED:
                 self._suspended_at = None
             elif self._suspended_at is None:
@@ -202,7 +208,7 @@ class Connection:
         """Raise :class:`BoardUnavailable` if there is no connection, and none comes in time."""
         if self.connected:
             return
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(
                 lambda: self._client is None or self.connected,
                 seconds_left(self._request_timeout if timeout is None else timeout),

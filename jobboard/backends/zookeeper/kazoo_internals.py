@@ -88,7 +88,13 @@ class KazooInternals:
         """Send a request, and return what its answer will be in; requests are carried out in their order."""
         if self._can_call:
             pending: Pending = self._client.handler.async_result()
-            self._client._call(request, pending)
+            try:
+                self._client._call(request, pending)
+            except BaseException:
+                # What a signal's handler raises may come before kazoo's thread is woken for the request, and that
+                # thread takes one request for each time that it is woken: each later one would wait for the next.
+                self._wake()
+                raise
             return pending
         if isinstance(request, MultiRead):
             return _SingleReads(self._client, request)
@@ -228,6 +234,9 @@ class KazooInternals:
                 self._connection._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
+        self._wake()
+
+    def _wake(self) -> None:
         try:
             self._connection._write_sock.send(b"\0")
         except (OSError, AttributeError):

@@ -81,7 +81,12 @@ class ChangeNotifier:
         with self._listing.lock:
             self._waiters.add(waiter)
             self._listing.waiters.add(waiter)
-        self._follow()
+        try:
+            self._follow()
+        except BaseException:
+            # No thread could be started.
+            waiter.close()
+            raise
         return waiter
 
     def remove(self, waiter: BoardWaiter) -> None:
@@ -126,7 +131,6 @@ class ChangeNotifier:
         with self._telling:
             self._listeners.append(listener)
             self._change_log.on_change = self._tell_change
-        self._follow()
 
         def end() -> None:
             with self._telling:
@@ -136,6 +140,12 @@ class ChangeNotifier:
                     self._change_log.on_change = None
             self._follow()
 
+        try:
+            self._follow()
+        except BaseException:
+            # No thread could be started.
+            end()
+            raise
         return end
 
     def _tell_change(self, change: LoggedChange) -> None:
@@ -151,10 +161,10 @@ class ChangeNotifier:
 
     def state_changed(self, state: str) -> None:
         """Learn from kazoo's thread how the connection is; must not block."""
+        self.watch_thread.notify()
         if state != KazooState.CONNECTED:
             # Waiters learn at once that there is no board to wait on.
             threading.Thread(target=self._notify_all, name="jobboard-zookeeper-wake", daemon=True).start()
-        self.watch_thread.notify()
 
     def _notify_all(self) -> None:
         with self._listing.lock:

@@ -52,7 +52,8 @@ class WatchThread:
         self._connection, self._layout, self._sessions = connection, layout, sessions
         self._listing, self._change_log = listing, change_log
         self._name, self._on_lost, self._are_all_awake = name, on_lost, are_all_awake
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         #: The present thread; any other one ends.
         self._thread: threading.Thread | None = None
         self._followers = 0
@@ -76,7 +77,7 @@ class WatchThread:
 
     def follow_for(self, count: int) -> None:
         """Follow for so many waiters and listeners; the thread begins with the first, and sleeps without any."""
-        with self._changed:
+        with self._lock:
             self._followers = count
             if count and self._thread is None:
                 # What was lost before anybody listened is no news.
@@ -89,13 +90,13 @@ class WatchThread:
 
     def notify(self, _event: Any = None) -> None:
         """Learn that something has changed: a watch, or the connection. Called from kazoo's threads."""
-        with self._changed:
+        with self._lock:
             self._is_notified = True
             self._changed.notify_all()
 
     def stop(self) -> None:
         """End the thread; one that waits for a server's answer ends by itself after it."""
-        with self._changed:
+        with self._lock:
             thread, self._thread = self._thread, None
             self._followers, self._is_notified = 0, False
             self._changed.notify_all()
@@ -120,14 +121,14 @@ class WatchThread:
                 self._delay_retry()
 
     def _delay_retry(self) -> None:
-        with self._changed:
+        with self._lock:
             self._is_notified = True
             if self._is_running():
                 self._changed.wait(RETRY_DELAY)
 
     def _wait(self) -> bool:
         """Wait until there is something to do; returns False if the thread is to end."""
-        with self._changed:
+        with self._lock:
             while self._is_running() and not self._is_notified:
                 self._changed.wait(self._until_lost())
                 if self._until_lost() == 0.0:
@@ -170,7 +171,7 @@ class WatchThread:
         """Let who was notified go first: most often it claims, and sees to the watch itself before it waits again."""
         if not self._are_all_awake():
             return False
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(
                 lambda: self._is_watching or self._is_notified or not self._is_running(), HEAD_START
             )
@@ -203,7 +204,7 @@ class WatchThread:
             self._change_log.refresh()
             self.notify()
             return
-        with self._changed:
+        with self._lock:
             # The server may have told of it, or the connection broken, before this thread has had its turn.
             if self._told_count == told_count:
                 self._watched = path
@@ -226,7 +227,7 @@ class WatchThread:
         if self._followers and event.path == self._change_log.next_path:
             self._change_log.expect_changes()
             self._change_log.ask_ahead()
-        with self._changed:
+        with self._lock:
             self._watched, self._told = None, event.path
             self._told_count += 1
         self.notify(event)
@@ -244,7 +245,7 @@ class WatchThread:
 
     def _unwatch(self) -> None:
         """Take the watches back."""
-        with self._changed:
+        with self._lock:
             watched, self._watched = self._watched, None
         if watched is not None:
             self._connection.unwatch(watched, self._next_exists, DATA_WATCH)

@@ -243,12 +243,14 @@ class EventCases(Case):
             started(thread)
 
         board.connect()
+        refused: list[JobEvent] = []
         with monkeypatch.context() as patch, suppress(RuntimeError):
             patch.setattr(threading.Thread, "start", start)
-            Heard(board).end()
+            board.subscribe(refused.append)()
         heard = Heard(board)
         other.post("resize")
         heard.until(K.POSTED)
+        assert refused == []
 
     def test_refused_calls_are_not_heard(self, board: JobBoard, other: JobBoard) -> None:
         job = other.post("resize")
