@@ -16,24 +16,25 @@ class ProcessNotifier:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[Notify, str] = {}
+        #: By the names of boards; replaced as a whole, so that readers need no lock.
+        self._waiting: dict[str, tuple[Notify, ...]] = {}
         #: SQLite's writers of one process queue here; those of several sleep and try again.
         self.writing = threading.Lock()
 
     def add(self, board: str, notify: Notify) -> None:
         with self._lock:
-            self._waiting[notify] = board
+            self._waiting = {**self._waiting, board: (*self._waiting.get(board, ()), notify)}
 
     def remove(self, notify: Notify) -> None:
         with self._lock:
-            self._waiting.pop(notify, None)
+            left = {
+                board: tuple(other for other in waiting if other != notify) for board, waiting in self._waiting.items()
+            }
+            self._waiting = {board: some for board, some in left.items() if some}
 
     def notify(self, board: str, is_awaited: bool) -> None:
-        if self._waiting:
-            with self._lock:
-                waiting = [notify for notify, where in self._waiting.items() if where == board]
-            for notify in waiting:
-                notify(is_awaited)
+        for notify in self._waiting.get(board, ()):
+            notify(is_awaited)
 
 
 _notifiers: weakref.WeakValueDictionary[str, ProcessNotifier] = weakref.WeakValueDictionary()

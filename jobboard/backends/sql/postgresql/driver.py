@@ -85,7 +85,8 @@ _INDEXES = (
 
 class _Text(StrDumperUnknown):
     def dump(self, obj: str) -> Any:
-        return super().dump(without_nul(obj))
+        # Each connection of ours speaks UTF-8, and so does each of the user's that we take.
+        return without_nul(obj).encode()
 
 
 class PostgresqlDriver(Driver):

@@ -53,7 +53,7 @@ class PreparedStatement:
 
     def _execute(self, parameters: Mapping[str, Any]) -> list[Row]:
         transformer, pgconn = self._transformer, self._connection.pgconn
-        values = transformer.dump_sequence([parameters[name] for name in self._parameters], self._formats)
+        values = transformer.dump_sequence(list(map(parameters.__getitem__, self._parameters)), self._formats)
         types, formats = transformer.types or (), transformer.formats
         name = self._names.get(types) or self._prepare_when_due(types)
         # Numbers and bytes as they are cost both sides less than as text.
