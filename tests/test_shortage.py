@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from helpers.conducting import conducting, state_of
-from helpers.short_of_threads import started_by_the_conductor, without_thread
+from helpers.short_of_threads import conductor_threads, without_thread
 from helpers.work import echo
 
 from jobboard import Conductor, Every, Handlers, JobBoard, JobState, Schedule, Scheduler, fetch
@@ -19,6 +19,13 @@ from jobboard.testing import eventually
 def board() -> Iterator[JobBoard]:
     with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
         yield board
+
+
+@pytest.fixture
+def started() -> Callable[[], list[str]]:
+    """The threads of this test's conductors; a stuck handler of another test may have left one in this process."""
+    before = threading.enumerate()
+    return lambda: conductor_threads(but=before)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +43,15 @@ def board() -> Iterator[JobBoard]:
         ("process", "jobboard-completer"),
     ],
 )
-def test_a_conductor_that_got_no_thread_leaves_nothing_running(board: JobBoard, executor: str, name: str) -> None:
+def test_a_conductor_that_got_no_thread_leaves_nothing_running(
+    board: JobBoard, executor: str, name: str, started: Callable[[], list[str]]
+) -> None:
     handlers = Handlers()
     handlers.add("echo", echo)
     conductor = Conductor("short", board, handlers, concurrency=2, executor=executor)
     with without_thread(name), pytest.raises(RuntimeError, match="can't start new thread"):
         conductor.start()
-    eventually(lambda: not started_by_the_conductor())
+    eventually(lambda: not started())
     assert list(board.entities()) == []
     assert conductor.stop()
     conductor.start()
@@ -51,7 +60,9 @@ def test_a_conductor_that_got_no_thread_leaves_nothing_running(board: JobBoard, 
 
 
 @pytest.mark.parametrize("name", ["jobboard-slot-2", "jobboard-new-loop"])
-def test_a_stuck_slot_that_got_no_thread_lets_the_conductor_stop(board: JobBoard, name: str) -> None:
+def test_a_stuck_slot_that_got_no_thread_lets_the_conductor_stop(
+    board: JobBoard, name: str, started: Callable[[], list[str]]
+) -> None:
     gate = threading.Event()
 
     async def hang_later(_: object) -> None:
@@ -67,7 +78,7 @@ def test_a_stuck_slot_that_got_no_thread_lets_the_conductor_stop(board: JobBoard
         eventually(lambda: state_of(board, job) is JobState.TRASHED)
         gate.set()
         eventually(lambda: conductor.stop(timeout=1.0))
-    eventually(lambda: not started_by_the_conductor())
+    eventually(lambda: not started())
 
 
 def test_a_scheduler_that_got_no_thread_can_be_stopped_and_started(board: JobBoard) -> None:

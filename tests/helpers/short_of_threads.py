@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
@@ -27,7 +27,7 @@ def without_thread(name: str) -> Iterator[list[str]]:
         yield refused
 
 
-def started_by_the_conductor() -> list[str]:
-    """Return the names of the threads that conductors have started and not ended."""
+def conductor_threads(but: Collection[threading.Thread]) -> list[str]:
+    """Return the names of the threads that conductors have started and not ended, but for these."""
     beginnings = tuple(f"jobboard-{part}" for part in _PARTS)
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(beginnings)]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(beginnings) and thread not in but]
