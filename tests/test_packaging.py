@@ -108,6 +108,32 @@ def test_a_missing_package_says_what_to_install() -> None:
     assert "pip install 'jobboard'" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("package", "use", "extra"),
+    [
+        ("anyio", "import jobboard.aio", "aio"),
+        ("cronsim", "import jobboard.schedules.apscheduler", "apscheduler"),
+        ("starlette", "import jobboard.console", "console"),
+        ("django", "import jobboard.contrib.django", "django"),
+        ("django", "import jobboard.contrib.django.apps", "django"),
+        ("opentelemetry", "from jobboard.telemetry.otel import OpenTelemetryRecorder as Recorder; Recorder()", "otel"),
+        (
+            "prometheus_client",
+            "from jobboard.telemetry.prometheus import PrometheusRecorder as Recorder; Recorder()",
+            "prometheus",
+        ),
+        ("taskflow", "import jobboard.taskflow", "taskflow"),
+        ("pytest", "from jobboard.testing import Contract", "testing"),
+    ],
+)
+def test_a_missing_extra_is_named(package: str, use: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None\n{use}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith("jobboard.errors.MissingExtra: "), done.stderr
+    assert f"pip install 'jobboard[{extra}]'" in error
+
+
 def test_the_core_needs_no_more_than_it_says() -> None:
     needed = [line for line in metadata.requires("jobboard") or [] if "extra ==" not in line]
     assert sorted(line.split(">")[0].lower() for line in needed) == ["msgpack", "sqlalchemy", "stevedore"]

@@ -11,7 +11,7 @@ def main() -> None:
     for name in ("click", "rich"):
         if find_spec(name) is None:
             print(f"jobboard: the command line needs {name}: pip install 'jobboard[cli]'", file=sys.stderr)
-            sys.exit(1)
+            sys.exit(2)
     try:
         from jobboard.cli.app import run
     except KeyboardInterrupt:

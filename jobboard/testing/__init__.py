@@ -37,6 +37,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from jobboard.errors import MissingExtra
+
 if TYPE_CHECKING:
     from jobboard.testing.clock import Clock, clock_of
     from jobboard.testing.contract import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
@@ -77,7 +79,7 @@ _NAMES = {
 }
 _MODULES = {name: f"jobboard.testing.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-if "pytest" in sys.modules:
+if sys.modules.get("pytest"):
     sys.modules["pytest"].register_assert_rewrite(
         "jobboard.testing.contract", "jobboard.testing.machine", "jobboard.testing.deadline"
     )
@@ -87,7 +89,13 @@ if not TYPE_CHECKING:  # to type checkers it would say that every name exists
     def __getattr__(name: str) -> object:
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        try:
+            found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name not in ("pytest", "hypothesis"):
+                raise
+            text = f"the contract suite needs the Python package {error.name!r}: pip install 'jobboard[testing]'"
+            raise MissingExtra(text) from None
         return found
 
 

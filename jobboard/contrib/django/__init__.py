@@ -6,6 +6,7 @@
     TASKS = {"default": {"BACKEND": "jobboard.contrib.django.JobBoardBackend"}}
 """
 
+import jobboard.contrib.django.compat  # noqa: F401, first, since it says which extra is missing
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.task import JobBoardTask
 from jobboard.contrib.django.worker import task_handlers
