@@ -167,7 +167,7 @@ def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
     assert done("trash", "--job-name", "resize", "--older-than", "0s", "--note", "disk full")["trashed"] in (125, 126)
     assert done("restore", "--reason", "disk", "--limit", "101") == {"restored": 101, "refused": []}
     board.post("mail", delay=1000, key="now")
-    assert done("run-now", "--key", "now") == {"promoted": 1, "refused": []}
+    assert done("run-now", "--key", "now") == {"made_claimable": 1, "refused": []}
     assert done("reprioritize", "--key", "now", "--priority", "low") == {"reprioritized": 1, "refused": []}
     assert done("cancel", "--state", "delayed") == {"cancelled": 1, "refused": []}
     assert 24 <= done("purge", "--all")["purged"] <= 25

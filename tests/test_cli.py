@@ -196,10 +196,10 @@ class TestOperating:
 
     def test_run_now(self, jobboard: Run, board: JobBoard) -> None:
         jobs = [board.post(name, delay=1000, key=name) for name in ("a", "b", "c")]
-        assert jobboard("run-now", "a:a") == "1 job named 'a' promoted\n"
+        assert jobboard("run-now", "a:a") == "1 job named 'a' made claimable\n"
         assert "is not delayed" in jobboard("run-now", "a:a", status=REFUSED)
-        assert "promote 1 job named 'b'? Say --yes" in jobboard("run-now", "--key", "b", status=USAGE)
-        assert as_json(jobboard("run-now", "--all", "--yes", "--json")) == {"promoted": 2, "refused": []}
+        assert "run now 1 job named 'b'? Say --yes" in jobboard("run-now", "--key", "b", status=USAGE)
+        assert as_json(jobboard("run-now", "--all", "--yes", "--json")) == {"made_claimable": 2, "refused": []}
         assert board.claim_next("alice", limit=5) == jobs
 
     def test_a_part_of_a_key_and_a_detail(
@@ -340,5 +340,5 @@ class TestProcess:
     def test_without_click_the_missing_extra_is_named(self) -> None:
         code = "import sys; sys.modules['click'] = None; import jobboard.cli; jobboard.cli.main()"
         done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60, check=False)
-        assert done.returncode == 1
+        assert done.returncode == USAGE
         assert done.stderr == "jobboard: the command line needs click: pip install 'jobboard[cli]'\n"

@@ -44,6 +44,15 @@ def test_the_present_directory_comes_last(folders: tuple[Path, Path]) -> None:
     assert "'present'" in load(folders, "only_here").stdout
 
 
+def test_what_a_module_has_instead_is_named(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "other.py").write_text("import jobboard\njobs = jobboard.Handlers()\n")
+    assert "other has no Handlers named 'handlers'; it has jobs" in load(folders, "other").stderr
+    assert (
+        "there is no module 'other.py' to import; a file is named without .py: other"
+        in load(folders, "other.py").stderr
+    )
+
+
 def test_safe_mode_leaves_the_present_directory_out(folders: tuple[Path, Path]) -> None:
     refused = load(folders, "only_here", PYTHONSAFEPATH="1")
     assert refused.returncode != 0

@@ -45,7 +45,9 @@ def _split(uri: str) -> SplitResult:
     except ValueError:
         raise ValueError(f"the URI can't be taken apart{_ADVICE}") from None
     if not parts.scheme or "://" not in uri:
-        raise ValueError("a board's URI looks like scheme://host:port/path")
+        raise ValueError(
+            "a board's URI looks like scheme://host:port/path, such as sqlite:///jobs.db or redis://localhost:6379/0"
+        )
     if parts.fragment or uri.endswith("#"):
         raise ValueError(f"a board's URI has no part after a #{_ADVICE}")
     if parts.netloc and "@" in parts.path + ("" if "@" in parts.netloc else parts.query):

@@ -7,12 +7,13 @@ import sys
 import traceback
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
 from jobboard.cli.commands import Commands
 from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
-from jobboard.errors import BoardUnavailable, JobBoardError
+from jobboard.errors import BoardUnavailable, JobBoardError, MissingExtra
 
 OK, REFUSED, USAGE, UNAVAILABLE, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
@@ -58,6 +59,9 @@ def cli(context: click.Context, uri: str | None, name: str | None, config: str |
     """Post jobs on a board, look at them, operate it, and work on it."""
     output: Output = context.obj
     output.json = as_json
+    if config is not None and ":" in (uri or "") and context.get_parameter_source("uri") is ParameterSource.ENVIRONMENT:
+        # An argument wins over the environment.
+        uri = None
     context.obj = Session(uri, name, output, config)
 
 
@@ -108,6 +112,8 @@ def _outcome_of(error: Exception) -> tuple[int, str]:
             return REFUSED, error.format_message()
         case BoardUnavailable():
             return UNAVAILABLE, str(error)
+        case MissingExtra():
+            return USAGE, str(error)
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             return REFUSED, f"{where}{error.strerror or error}"

@@ -261,7 +261,9 @@ def _load(text: str, kind: type[T], example: str) -> T:
     module = _import(module_name)
     found = getattr(module, attribute, None)
     if not isinstance(found, kind):
-        raise click.UsageError(f"{module_name} has no {kind.__name__} named {attribute!r}")
+        there = [name for name, value in vars(module).items() if isinstance(value, kind)]
+        hint = f"; it has {', '.join(there)}" if there else ""
+        raise click.UsageError(f"{module_name} has no {kind.__name__} named {attribute!r}{hint}")
     return found
 
 
@@ -274,7 +276,8 @@ def _import(module_name: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise click.UsageError(f"there is no module {error.name!r} to import") from None
+            hint = f"; a file is named without .py: {module_name[:-3]}" if module_name.endswith(".py") else ""
+            raise click.UsageError(f"there is no module {error.name!r} to import{hint}") from None
         raise click.ClickException(f"{module_name} can't be imported: {error}") from error
     except Exception as error:
         raise click.ClickException(f"{module_name} can't be imported: {error!r}") from error

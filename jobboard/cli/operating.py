@@ -63,7 +63,13 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
 def run_now(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
     """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
     change_selected(
-        session, "promote", "promoted", partial(run_now_all, who=me()), job=job, yes=yes or job is not None, **which
+        session,
+        "run now",
+        "made claimable",
+        partial(run_now_all, who=me()),
+        job=job,
+        yes=yes or job is not None,
+        **which,
     )
 
 

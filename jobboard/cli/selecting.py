@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 _MAX_REFUSALS = 20
 
 _FILTERS = options(
-    click.option(
-        "--state",
-        "states",
-        multiple=True,
-        type=click.Choice([state.value.lower() for state in JobState]),
-        help="Only jobs in this state; may be repeated.",
-    ),
     click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated."),
     click.option("--key", help="Only jobs with this key."),
     click.option("--key-prefix", metavar="TEXT", help="Only jobs whose keys begin with this text."),
@@ -74,7 +67,16 @@ def selectors(among: Collection[JobState], limit: int | None = None) -> Callable
         help="At most so many; 0: all.",
     )
 
+    state = click.option(
+        "--state",
+        "states",
+        multiple=True,
+        type=click.Choice([state.value.lower() for state in JobState if state in among]),
+        help="Only jobs in this state; may be repeated.",
+    )
+
     def decorate(function: Function) -> Function:
+        @state
         @_FILTERS
         @most
         @functools.wraps(function)
@@ -102,12 +104,8 @@ def _selection_of(
     having: dict[str, str],
     **filters: Any,
 ) -> Selection:
-    wanted = {JobState(state.upper()) for state in states}
-    if not wanted <= set(among):
-        known = ", ".join(sorted(state.value.lower() for state in among))
-        raise click.UsageError(f"--state: this command is for jobs that are {known}")
     return Selection(
-        states=wanted or among,
+        states={JobState(state.upper()) for state in states} or among,
         names=names or None,
         limit=limit or None,
         scan=scan or None,
@@ -154,7 +152,8 @@ def change_selected(
 ) -> None:
     """Change one JOB, those of the selection or all; ask first, unless it is one or ``yes``.
 
-    :param verb: what is done, such as ``restore``. :param done: what jobs then are, such as ``restored``.
+    :param verb: what is done, such as ``restore``.
+    :param done: what jobs then are, such as ``restored``; with ``_`` for spaces also the name of their number in JSON.
     """
     if (job is not None) + everything + is_filtered() != 1:
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all; see --help")
@@ -164,7 +163,7 @@ def change_selected(
         confirm(f"{verb} {of_what(targets)}?")
     with output.progress(verb, len(targets)) as step:
         outcome = act(board, targets, step)
-    data = {done: outcome.done, "refused": outcome.refused}
+    data = {done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
     if outcome.asked:
         data["asked"] = outcome.asked
     output.report(data, told(targets, done, outcome))
