@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 from collections.abc import Callable
@@ -78,6 +79,47 @@ def test_a_second_signal_ends_all_at_once(crew: subprocess.Popen[str], board: Jo
     eventually(lambda: crew.send_signal(signal.SIGTERM) or crew.poll() is not None, every=0.3)  # type: ignore[func-returns-value]
     assert crew.returncode == 128 + signal.SIGTERM
     assert not any(child.is_running() for child in children)
+
+
+def test_a_second_signal_ends_also_one_that_is_frozen(crew: subprocess.Popen[str]) -> None:
+    children = psutil.Process(crew.pid).children()
+    children[0].suspend()
+    try:
+        eventually(lambda: crew.send_signal(signal.SIGTERM) or crew.poll() is not None, 30, every=0.3)  # type: ignore[func-returns-value]
+        assert crew.returncode == 128 + signal.SIGTERM
+        assert not any(child.is_running() for child in children)
+    finally:
+        if children[0].is_running():
+            # It would keep the pipe of its output open.
+            children[0].kill()
+
+
+def test_one_that_can_not_be_started_is_tried_again_and_the_others_go_on(
+    crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path
+) -> None:
+    killed, other = psutil.Process(crew.pid).children()
+    limits = resource.prlimit(crew.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, (1, limits[1]))
+    killed.kill()
+    assert crew.stdout is not None
+    told = iter(crew.stdout.readline, "")
+    assert any("could not be started ([Errno 24] Too many open files); another one" in line for line in told)
+    resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, limits)
+    eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 30)
+    assert other.is_running()
+
+
+def test_who_starts_it_may_ignore_the_ends_of_children(start: Start, uri: str, board: JobBoard) -> None:
+    ignored = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        process = conductors(start, uri)
+    finally:
+        signal.signal(signal.SIGCHLD, ignored)
+    eventually(lambda: len(board.entities()) == 2, 60)
+    before = psutil.Process(process.pid).children()
+    before[0].kill()
+    eventually(lambda: len({*psutil.Process(process.pid).children()} - {*before}) == 1, 30)
+    assert process.poll() is None
 
 
 def test_none_outlives_the_process_above_them(crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path) -> None:

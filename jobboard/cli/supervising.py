@@ -42,10 +42,10 @@ class Process:
 
 
 class ChildProcess:
-    """What a conductor process has of the one above it: the end of a pipe that says when to stop.
+    """What a conductor process has of the one above it: a pipe that ends when it is to stop.
 
     Not by a signal, since a terminal and a service manager signal every process of theirs, and a second signal means to
-    end at once. The pipe ends with the process above, so that no conductor is left when that was killed.
+    end at once. The pipe ends also with the process above, so that no conductor is left when that was killed.
     """
 
     def __init__(self, number: int, pipe: int) -> None:
@@ -54,18 +54,15 @@ class ChildProcess:
 
     @contextmanager
     def stop_when_told(self, stop: Callable[[], object], report: Callable[[], object] | None) -> Iterator[None]:
-        """As :func:`~jobboard.conductor.stop_on_signals`, but for what the process above says."""
+        """As :func:`~jobboard.conductor.stop_on_signals`, but for the process above; it kills what ends at once."""
         if report is not None:
             signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=report, daemon=True).start())
         threading.Thread(target=self._listen, args=(stop,), name="jobboard-told", daemon=True).start()
         yield
 
     def _listen(self, stop: Callable[[], object]) -> None:
-        told = os.read(self._pipe, 1)
-        threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
-        while told and (told := os.read(self._pipe, 1)):
-            if told[0] != signal.SIGHUP:
-                os._exit(128 + told[0])
+        os.read(self._pipe, 1)
+        stop()
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
@@ -91,6 +88,8 @@ class Supervisor:
         """
         stopping = {each for each in _STOPPING if signal.getsignal(each) is not signal.SIG_IGN}
         wanted = {*stopping, signal.SIGUSR1, signal.SIGCHLD}
+        # Who started this may have ignored it, and then nobody could wait for a child.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
         while not (self._told and all(process.pid is None for process in self._processes)):
             if (child := self._start_due()) is not None:
@@ -112,14 +111,28 @@ class Supervisor:
     def _start_due(self) -> ChildProcess | None:
         """Start the processes that are to run and don't; return something in a new process only."""
         now = time.monotonic()
-        due = [each for each in self._processes if each.pid is None and now >= each.start_at and not self._told]
-        return next((child for process in due if (child := self._start(process)) is not None), None)
+        for process in self._processes:
+            if process.pid is None and now >= process.start_at and not self._told:
+                try:
+                    child = self._start(process)
+                except OSError as error:
+                    # No memory, no descriptor, too many processes: the others go on.
+                    self._ended(process, f"a conductor process could not be started ({error})", 1)
+                    continue
+                if child is not None:
+                    return child
+        return None
 
     def _start(self, process: Process) -> ChildProcess | None:
         sys.stdout.flush()
-        ours, theirs = os.pipe()[::-1]
+        theirs, ours = os.pipe()
         process.started_at = time.monotonic()
-        process.pid = os.fork()
+        try:
+            process.pid = os.fork()
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            raise
         if process.pid:
             os.close(theirs)
             process.pipe = ours
@@ -133,15 +146,17 @@ class Supervisor:
 
     def _tell(self, number: int) -> None:
         self._told.append(number)
-        if len(self._told) > 1 and number != signal.SIGHUP:
+        at_once = len(self._told) > 1 and number != signal.SIGHUP
+        if at_once:
             self._status = 128 + number
         for process in self._processes:
-            if process.pid is not None:
-                try:
-                    os.write(process.pipe, bytes([number]))
-                except BrokenPipeError:
-                    # It has just ended.
-                    pass
+            if process.pid is None:
+                continue
+            if len(self._told) == 1:
+                os.close(process.pipe)
+            elif at_once:
+                # It may be frozen, or its handlers may hold the interpreter.
+                os.kill(process.pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         for process in self._processes:
@@ -150,22 +165,24 @@ class Supervisor:
             pid, status = os.waitpid(process.pid, os.WNOHANG)
             if pid:
                 process.pid = None
-                os.close(process.pipe)
-                self._ended(process, pid, os.waitstatus_to_exitcode(status))
+                if not self._told:
+                    os.close(process.pipe)
+                code = os.waitstatus_to_exitcode(status)
+                how = f"status {code}" if code >= 0 else f"signal {-code}"
+                self._ended(process, f"conductor process {pid} ended with {how}", code)
 
-    def _ended(self, process: Process, pid: int, code: int) -> None:
+    def _ended(self, process: Process, what: str, code: int) -> None:
         if self._told:
             self._status = self._status or (code if code >= 0 else 128 - code)
             return
         now = time.monotonic()
         is_long = now - process.started_at >= _LONG_LIFE
         process.short_lives = 0 if is_long else process.short_lives + 1
-        how = f"status {code}" if code >= 0 else f"signal {-code}"
         if code == _USAGE or process.short_lives > _MAX_SHORT_LIVES:
-            logger.error("conductor process %d ended with %s; all are stopped", pid, how)
+            logger.error("%s; all are stopped", what)
             self._status = code if code > 0 else 1
             self._tell(signal.SIGTERM)
             return
         delay = min(_FIRST_DELAY * 2 ** max(0, process.short_lives - 1), _MAX_DELAY)
-        logger.warning("conductor process %d ended with %s; another one starts in %g s", pid, how, delay)
+        logger.warning("%s; another one starts in %g s", what, delay)
         process.start_at = now + delay
