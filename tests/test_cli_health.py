@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -128,17 +129,19 @@ def test_a_scheduler_tells_of_its_health(tmp_path: Path, uri: str, started: list
 def test_a_store_that_does_not_answer_is_not_ready(tmp_path: Path) -> None:
     board = fetch("main", f"sqlite:///{tmp_path}/jobs.db")
     board.connect()
-    server = HttpServer("127.0.0.1", 0, health_routes(board, lambda: True))
-    assert get(server.port, "/readyz") == (200, "ok\n")
-    board.close()
-    assert get(server.port, "/readyz") == (503, "the store does not answer\n")
-    assert get(server.port, "/livez") == (200, "ok\n")
+    with closing(HttpServer("127.0.0.1", 0, health_routes(board, lambda: True))) as server:
+        assert get(server.port, "/readyz") == (200, "ok\n")
+        board.close()
+        assert get(server.port, "/readyz") == (503, "the store does not answer\n")
+        assert get(server.port, "/livez") == (200, "ok\n")
 
 
 def test_a_conductor_that_is_stuck_does_not_live(tmp_path: Path) -> None:
     lives = [True]
-    with fetch("main", f"sqlite:///{tmp_path}/jobs.db") as board:
-        server = HttpServer("127.0.0.1", 0, health_routes(board, lambda: lives[0]))
+    with (
+        fetch("main", f"sqlite:///{tmp_path}/jobs.db") as board,
+        closing(HttpServer("127.0.0.1", 0, health_routes(board, lambda: lives[0]))) as server,
+    ):
         assert get(server.port, "/livez")[0] == 200
         lives[0] = False
         assert get(server.port, "/livez") == (503, "it does not work; start it again\n")

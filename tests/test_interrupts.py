@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -15,6 +16,9 @@ from jobboard.backends.etcd.http_pool import pooled_adapter
 from jobboard.backends.etcd.worker import Worker
 from jobboard.backends.sql.connection_pool import ConnectionPool
 from jobboard.testing import eventually
+
+#: What is interrupted, and what shows that every lock is free.
+Calls = tuple[Callable[[], object], Callable[[], object]]
 
 
 def interrupted_after(step: int, act: Callable[[], object]) -> bool:
@@ -41,16 +45,18 @@ def interrupted_after(step: int, act: Callable[[], object]) -> bool:
     return False
 
 
-def sql_pool() -> tuple[Callable[[], object], Callable[[], object]]:
+@contextmanager
+def sql_pool() -> Iterator[Calls]:
     pool = ConnectionPool(object, lambda _: True, lambda _: None, largest=1_000)
 
     def borrow() -> None:
         pool.give_back(pool.take())
 
-    return borrow, borrow
+    yield borrow, borrow
 
 
-def etcd_pool() -> tuple[Callable[[], object], Callable[[], object]]:
+@contextmanager
+def etcd_pool() -> Iterator[Calls]:
     made: Any = pooled_adapter(4)
     pool = made.poolmanager.connection_from_url("http://127.0.0.1:1")
     assert isinstance(pool, HTTPConnectionPool)
@@ -58,10 +64,11 @@ def etcd_pool() -> tuple[Callable[[], object], Callable[[], object]]:
     def borrow() -> None:
         pool._put_conn(pool._get_conn())
 
-    return borrow, borrow
+    yield borrow, borrow
 
 
-def etcd_worker() -> tuple[Callable[[], object], Callable[[], object]]:
+@contextmanager
+def etcd_worker() -> Iterator[Calls]:
     worker = Worker()
     worker.soon(lambda: None)
 
@@ -70,19 +77,18 @@ def etcd_worker() -> tuple[Callable[[], object], Callable[[], object]]:
         worker.soon(done.set)
         eventually(done.is_set)
 
-    return lambda: worker.soon(lambda: None), run_one
+    yield lambda: worker.soon(lambda: None), run_one
+    worker.close(timeout=10)
 
 
 @pytest.mark.parametrize("make", [sql_pool, etcd_pool, etcd_worker])
-def test_an_interrupt_leaves_no_lock_taken(
-    make: Callable[[], tuple[Callable[[], object], Callable[[], object]]],
-) -> None:
-    act, check = make()
+def test_an_interrupt_leaves_no_lock_taken(make: Callable[[], AbstractContextManager[Calls]]) -> None:
     step = 1
-    while interrupted_after(step, act):
-        checking = threading.Thread(target=check, daemon=True)
-        checking.start()
-        checking.join(30)
-        assert not checking.is_alive(), f"after the interrupt at step {step}"
-        step += 1
+    with make() as (act, check):
+        while interrupted_after(step, act):
+            checking = threading.Thread(target=check, daemon=True)
+            checking.start()
+            checking.join(30)
+            assert not checking.is_alive(), f"after the interrupt at step {step}"
+            step += 1
     assert step > 3

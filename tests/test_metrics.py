@@ -7,6 +7,7 @@ import re
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,12 @@ def test_autoscalers_always_get_four_numbers(board: JobBoard) -> None:
 
 def test_scrapes_and_autoscalers_are_answered_by_http(board: JobBoard, registry: CollectorRegistry) -> None:
     board.post("resize")
-    server = HttpServer("127.0.0.1", 0, routes_of(board, registry))
-    url = f"http://127.0.0.1:{server.port}"
-    with urllib.request.urlopen(f"{url}/scale?name=resize", timeout=30) as answer:
-        assert json.load(answer) == {"waiting": 1, "running": 0, "oldest": 0, "wanted": 1}
-    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
-        assert b'jobboard_jobs{board="main",name="resize",state="unclaimed"} 1.0' in answer.read()
+    with closing(HttpServer("127.0.0.1", 0, routes_of(board, registry))) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        with urllib.request.urlopen(f"{url}/scale?name=resize", timeout=30) as answer:
+            assert json.load(answer) == {"waiting": 1, "running": 0, "oldest": 0, "wanted": 1}
+        with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
+            assert b'jobboard_jobs{board="main",name="resize",state="unclaimed"} 1.0' in answer.read()
 
 
 # -- the dashboard and the alerts --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -146,10 +147,12 @@ def test_sampled_traces_are_exemplars(traceparent: str, is_kept: bool) -> None:
     handlers.add("resize", lambda job: None)
     removes = [telemetry.add(PrometheusRecorder(registry)), telemetry.add(Requests(traceparent))]
     try:
-        with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
+        with (
+            fetch("work", f"memory://{uuid.uuid4().hex}") as board,
+            closing(HttpServer("127.0.0.1", 0, routes_of(board, registry))) as server,
+        ):
             board.post("resize")
             worked_off(board, handlers)
-            server = HttpServer("127.0.0.1", 0, routes_of(board, registry))
             scrape = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept": OPEN_METRICS})
             with urllib.request.urlopen(scrape, timeout=30) as answer:
                 kind, scraped = answer.headers["Content-Type"], answer.read().decode()

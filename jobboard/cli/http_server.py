@@ -13,7 +13,7 @@ from jobboard.cli.answers import Request, Route, text
 
 
 class HttpServer:
-    """Serves until the process ends.
+    """Serves until it is closed or the process ends.
 
     :param port: 0 for any free one.
     :param routes: what answers which path.
@@ -33,6 +33,11 @@ class HttpServer:
         """The port that it listens on."""
         port: int = self._server.server_address[1]
         return port
+
+    def close(self) -> None:
+        """Serve no more, and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class _Server(ThreadingHTTPServer):

@@ -76,7 +76,7 @@ async def hang_later(_job: RunningJob) -> None:
 
 @handlers.handler("obey")
 def obey(job: RunningJob) -> None:
-    while not job.cancelled:
+    while not (job.cancelled or job.lost):
         time.sleep(0.005)
     raise Cancelled
 
@@ -126,7 +126,7 @@ def wait_for_lost(job: RunningJob) -> str:
 @handlers.handler("progress")
 def progress(job: RunningJob) -> None:
     job.progress(3, 10, "three of ten")
-    while not job.cancelled:
+    while not (job.cancelled or job.lost):
         time.sleep(0.005)
     raise Cancelled
 
