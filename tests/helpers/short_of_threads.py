@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from unittest import mock
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+
+from jobboard.testing.shortage import without_threads
 
 #: The threads of a conductor, by their names' beginnings; those of boards may stay until these are closed.
 _PARTS = ("slot", "claimer", "completer", "renewer", "deadlines", "asyncio", "leave")
 
 
-@contextmanager
-def without_thread(name: str) -> Iterator[list[str]]:
-    """Refuse the threads of this name, as an operating system does that has no more; yield the names refused."""
-    start = threading.Thread.start
-    refused: list[str] = []
-
-    def start_or_refuse(thread: threading.Thread) -> None:
-        if thread.name == name:
-            refused.append(name)
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    with mock.patch.object(threading.Thread, "start", start_or_refuse):
-        yield refused
+def without_thread(name: str) -> AbstractContextManager[list[str]]:
+    """Refuse the threads of this name; gives the names of those refused."""
+    return without_threads(lambda thread: thread.name == name)
 
 
 def conductor_threads(but: Collection[threading.Thread]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid as uuids
 from collections import Counter
@@ -18,6 +19,7 @@ from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
+from jobboard.testing.shortage import without_threads
 
 K = EventKind
 
@@ -231,21 +233,12 @@ class EventCases(Case):
 
     @pytest.mark.parametrize("allowed", [0, 1])
     def test_a_subscription_that_got_no_thread_can_be_made_again(
-        self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch, allowed: int
+        self, board: JobBoard, other: JobBoard, allowed: int
     ) -> None:
-        started = threading.Thread.start
-        asked: list[str] = []
-
-        def start(thread: threading.Thread) -> None:
-            asked.append(thread.name)
-            if len(asked) > allowed:
-                raise RuntimeError("can't start new thread")
-            started(thread)
-
         board.connect()
+        begun = itertools.count()
         refused: list[JobEvent] = []
-        with monkeypatch.context() as patch, suppress(RuntimeError):
-            patch.setattr(threading.Thread, "start", start)
+        with without_threads(lambda _: next(begun) >= allowed), suppress(RuntimeError):
             board.subscribe(refused.append)()
         heard = Heard(board)
         other.post("resize")
