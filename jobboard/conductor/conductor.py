@@ -15,7 +15,8 @@ from jobboard.conductor.executors.by_handler import load_executor
 from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
-from jobboard.conductor.run import ConductorOptions, ConductorRun
+from jobboard.conductor.options import ConductorOptions
+from jobboard.conductor.run import ConductorRun
 from jobboard.heartbeat import worker_id
 from jobboard.validation import check_count, check_delay, check_expiry, check_text, check_timeout
 

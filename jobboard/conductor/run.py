@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jobboard.backends.timelimit import time_limit
@@ -21,6 +20,7 @@ from jobboard.conductor.execution import Execution, longest_of
 from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
+from jobboard.conductor.options import ConductorOptions
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
 from jobboard.conductor.reporter import Reporter, job_started
 from jobboard.conductor.slots import Slots, StuckSlots
@@ -35,19 +35,6 @@ _STOP_TIMEOUT = 10.0
 _UNDO_TIMEOUT = 1.0
 #: Seconds that each thread still gets to end when that time is over; most need less.
 _MIN_JOIN_TIMEOUT = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class ConductorOptions:
-    """The checked arguments of a :class:`~jobboard.Conductor`; times in seconds."""
-
-    name: str
-    concurrency: int
-    executor: str
-    expiry: float
-    grace: float
-    max_stuck: int
-    prefetch: bool
 
 
 class ConductorRun:

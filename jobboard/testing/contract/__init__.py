@@ -24,6 +24,7 @@ from jobboard.testing.contract.entities import EntityCases
 from jobboard.testing.contract.events import EventCases
 from jobboard.testing.contract.expiry import ExpiryCases
 from jobboard.testing.contract.fences import FenceCases
+from jobboard.testing.contract.fired_by_hand import FiredByHandCases
 from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keeping import KeepingCases
@@ -71,8 +72,8 @@ class Contract(
     TrashCases, ExtendCases, CheckpointCases, ExpiryCases, DelayCases, AttemptCases, WaitingCases, EventCases,
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
-    ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases, FiringCases,
-    PoisonCases, NewerCases, SamplingCases, KeepingCases, Counted,
+    ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
+    FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -15,7 +15,7 @@ from jobboard.errors import AlreadyScheduled, BoardUnavailable, InvalidPosting, 
 from jobboard.events import EventKind, JobEvent
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers import AnyOf, At, Every, Excluding
-from jobboard.testing.contract.case import Case, uuids_of
+from jobboard.testing.contract.case import Case
 from jobboard.testing.contract.clockwork import (
     FULL_HOURS,
     HOUR,
@@ -298,16 +298,6 @@ class ScheduleCases(Case):
         board.schedules.remove("report")
         assert list(other.schedules) == []
 
-    @each_fault
-    def test_a_job_fired_by_hand_is_posted_once(
-        self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
-    ) -> None:
-        board.schedules.add(hourly())
-        lossy.lose("schedules.step", fault)
-        job = board.schedules.fire_now("report")
-        assert uuids_of(other.iterjobs()) == [job.uuid]
-        assert kinds_of(other) == [(EventKind.FIRED, 1)]
-
     @pytest.mark.parametrize("primitive", ["schedules.read", "schedules.page", "schedules.due"])
     def test_a_read_whose_reply_is_lost_answers(self, board: JobBoard, lossy: LossyBackend, primitive: str) -> None:
         board.schedules.add(hourly())
@@ -315,44 +305,6 @@ class ScheduleCases(Case):
         assert board.schedules.get("report").id == "report"
         assert [found.id for found in board.schedules] == ["report"]
         assert firing(board).fire_due(10).posted == 0
-
-    def test_fire_now_leaves_the_schedule_where_it_is(self, board: JobBoard, other: JobBoard) -> None:
-        before = board.schedules.add(hourly(max_runs=1))
-        first, second = other.schedules.fire_now("report"), other.schedules.fire_now("report")
-        after = board.schedules.get("report")
-        assert (after.next_fire_time, after.state) == (before.next_fire_time, "active")
-        assert (first.schedule_id, first.name, first.details) == ("report", "write", {"id": "report"})
-        assert first.fire_time is not None
-        assert second.fire_time is not None
-        assert first.fire_time < second.fire_time
-        assert (first.record.state, board.job_count) == (board.get(first.uuid).record.state, 2)
-
-    def test_jobs_fired_by_hand_that_ended_are_forgotten(self, board: JobBoard) -> None:
-        board.schedules.add(hourly(paused=True))
-        for _ in range(3):
-            board.cancel(board.schedules.fire_now("report"))
-        kept = board.schedules.fire_now("report")
-        assert board.schedules.get("report").progress.live == [kept.uuid]  # type: ignore[union-attr]
-
-    def test_a_paused_schedule_can_be_fired_by_hand(self, board: JobBoard) -> None:
-        board.schedules.add(hourly(paused=True))
-        assert board.schedules.fire_now("report").schedule_id == "report"
-        assert board.schedules.get("report").state == "paused"
-
-    def test_a_backfill_posts_every_fire_time_once(self, board: JobBoard, other: JobBoard) -> None:
-        board.schedules.add(hourly(trigger=FULL_HOURS))
-        start = datetime(2024, 2, 28, 22, tzinfo=UTC)
-        hours = [start + timedelta(hours=n) for n in range(5)]
-        jobs = board.schedules.backfill("report", start, hours[-1] + timedelta(minutes=59))
-        assert fires_of(jobs) == hours
-        again = other.schedules.backfill("report", start, hours[-1])
-        assert (uuids_of(again), board.job_count) == (uuids_of(jobs), 5)
-
-    def test_a_long_backfill_is_posted_whole(self, board: JobBoard) -> None:
-        board.schedules.add(hourly(trigger=FULL_HOURS))
-        start = datetime(2024, 1, 1, tzinfo=UTC)
-        jobs = board.schedules.backfill("report", start, start + timedelta(hours=249))
-        assert fires_of(board.iterjobs()) == fires_of(jobs) == [start + timedelta(hours=n) for n in range(250)]
 
     def test_exported_schedules_can_be_loaded_elsewhere(self, harness: Harness, board: JobBoard) -> None:
         schedules = [hourly("a", jitter=3, start=in_an_hour()), hourly("b", paused=True, priority="LOW")]
