@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from jobboard.backends.rows import Verdict
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
@@ -108,8 +109,7 @@ class LeaseRenewer(Generic[Held]):
         with self._lock:
             self._stopped = True
             self._changed.notify_all()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+        wait_for_thread(self._thread, timeout)
 
     def unsubscribe(self) -> None:
         if self._unsubscribe is not None:

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.events import JobEvent
 
 logger = logging.getLogger("jobboard.board")
@@ -55,8 +56,7 @@ class Subscriptions:
         if thread is None:
             return
         self._events.put(None)
-        if thread is not threading.current_thread():
-            thread.join(timeout=_STOP_TIMEOUT)
+        wait_for_thread(thread, _STOP_TIMEOUT)
 
     def _run(self) -> None:
         while (item := self._events.get()) is not None:

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.board import JobBoard
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
@@ -61,8 +62,7 @@ class Completer:
         """
         self._stopped.set()
         self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join(timeout)
+        wait_for_thread(self._thread, timeout)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
 
@@ -35,8 +36,7 @@ class Deadlines:
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(_MAX_SLEEP + 10.0)
+        wait_for_thread(self._thread, _MAX_SLEEP + 10.0)
 
     def watch(self, execution: Execution) -> None:
         """Wake up in time for this execution; takes the lock only if its deadline is the next."""

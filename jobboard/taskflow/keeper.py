@@ -6,6 +6,7 @@ import logging
 import threading
 
 from jobboard.backends.rows import Verdict
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.board import JobBoard
 from jobboard.errors import JobBoardError
 from jobboard.heartbeat import Heartbeat
@@ -64,8 +65,7 @@ class Keeper:
         with self._lock:
             thread, heartbeats = self._thread, self._heartbeats
             self._heartbeats, self._jobs = [], {}
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_STOP_TIMEOUT)
+        wait_for_thread(thread, _STOP_TIMEOUT)
         for heartbeat in heartbeats:
             heartbeat.leave()
 

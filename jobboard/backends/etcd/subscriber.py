@@ -10,6 +10,7 @@ from typing import Any
 from jobboard.backends.etcd.errors import is_login_expired
 from jobboard.backends.etcd.http_client import HttpClient, Stream
 from jobboard.backends.etcd.txn import KeyValue, after, b64, kv_of
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.etcd")
@@ -67,8 +68,7 @@ class Subscriber:
             stream = self._stream
         if stream is not None:
             stream.end()
-        if self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+        wait_for_thread(self._thread, timeout)
 
     # -- the thread ------------------------------------------------------------------------------------------------
 

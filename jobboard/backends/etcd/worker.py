@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from jobboard.backends.thread_end import wait_for_thread
+
 #: For how many seconds a client that closes waits for each of its threads.
 STOP_TIMEOUT = 1.0
 
@@ -49,8 +51,7 @@ class Worker:
             self._planned.clear()
             self._changed.notify_all()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout)
+        wait_for_thread(thread, timeout)
 
     def _run(self) -> None:
         while (task := self._next()) is not None:

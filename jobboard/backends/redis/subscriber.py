@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from redis import exceptions
 
 from jobboard.backends.redis.connection import Connection
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
 
@@ -84,8 +85,7 @@ class Subscriber:
             connection, thread = self._connection, self._thread
         if connection is not None:
             connection.disconnect()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(seconds_left(self._timeout))
+        wait_for_thread(thread, seconds_left(self._timeout))
 
     def _is_settled(self, channels: Collection[bytes]) -> bool:
         return self._closed or self._fault is not None or self._subscribed.issuperset(channels)

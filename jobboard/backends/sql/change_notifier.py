@@ -12,6 +12,7 @@ from jobboard.backends.listeners import Listener
 from jobboard.backends.sql import event_statements
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
@@ -66,9 +67,8 @@ class ChangeNotifier:
             thread = self._thread
         self.notify()
         self._interrupt()
-        if thread is not None and thread is not threading.current_thread():
-            # It ends by itself once its present request is answered or times out.
-            thread.join(STOP_TIMEOUT)
+        # It ends by itself once its present request is answered or times out.
+        wait_for_thread(thread, STOP_TIMEOUT)
 
     def _interrupt(self) -> None:
         self._interrupted.set()

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from jobboard.backends.sql.driver import Driver
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable
 
@@ -73,8 +74,7 @@ class CommitNotifier:
             self._closed = True
             self._changed.notify()
             thread = self._thread
-        if thread is not None:
-            thread.join(STOP_TIMEOUT)
+        wait_for_thread(thread, STOP_TIMEOUT)
 
     def _run(self) -> None:
         sender = _Sender(self._driver)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kazoo.exceptions import KazooException
 
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import seconds_left
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.connection import Connection
@@ -100,8 +101,7 @@ class WatchThread:
             thread, self._thread = self._thread, None
             self._followers, self._is_notified = 0, False
             self._changed.notify_all()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(seconds_left(STOP_TIMEOUT))
+        wait_for_thread(thread, seconds_left(STOP_TIMEOUT))
         self._unwatch()
 
     # -- the thread ------------------------------------------------------------------------------------------------
