@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -30,6 +29,7 @@ from jobboard.backends.rows import (
     Verdict,
     verdict_of,
 )
+from jobboard.backends.transition import Transition
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 

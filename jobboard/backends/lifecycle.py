@@ -6,26 +6,25 @@ How a store uses it:
    to the present: ``while is_due(row, now): expire_or_promote(row, now)``. A store whose claims end in other ways too
    calls :func:`expire` itself, and says why.
 2. It calls the function of the request with that row. The function changes this row in place, and returns a
-   :class:`Transition`. A refused request changes nothing: ``told`` is empty then, and nothing is to be written.
+   ``Transition``. A refused request changes nothing: ``told`` is empty then, and nothing is to be written.
 3. If ``told`` is not empty, the store writes the row (or deletes it, after :func:`purge`), appends
-   ``Transition.history`` to the job's history, tells every :class:`Note` of ``told`` as an event, and does all of this
+   ``Transition.history`` to the job's history, tells every ``Note`` of ``told`` as an event, and does all of this
    in one atomic step, on condition that the job is still what was read. Otherwise it begins again with step 1.
 
 Repeats are found by ``row.has_note(kinds, token, who)``: a store that keeps its history elsewhere overrides it.
 ``token`` of a claim is whatever the caller passes; a store whose tokens are the numbers of transactions passes its
 placeholder. ``slack`` is by how many seconds the store's time may be later than ``now``: delays and claims end so much
 later. A completed row is shown for ``Transition.retention`` seconds, and remembered for ``RETRY_WINDOW`` more.
-A batch of postings is planned by :mod:`~jobboard.backends.posting_plan`, and carried out by :func:`post` and
-:func:`replace`.
+A batch is planned by :mod:`~jobboard.backends.posting_plan`, and carried out by :func:`post` and :func:`replace`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
+from jobboard.backends.reasons import expired, used_up
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -42,10 +41,10 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.events import EventKind
-from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.states import LIVE, JobState
 
-Answer = TypeVar("Answer")
 Row = TypeVar("Row", bound=JobRow)
 
 #: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
@@ -55,30 +54,6 @@ DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
 ABANDON_NOTES = (EventKind.ABANDONED, EventKind.CANCELLED)
 TRASH_NOTES = (EventKind.TRASHED,)
 RELEASE_NOTES = (EventKind.RELEASED,)
-
-
-class Note(NamedTuple):
-    """What happened to a job: an event, and most often a line of its history."""
-
-    kind: EventKind
-    who: str | None
-    at: float
-    token: int | None = None
-    reason: str | None = None
-
-
-@dataclass(slots=True)
-class Transition(Generic[Answer]):
-    """What a request has made of a row: the answer to it, and what is told, in order; nothing if it was refused.
-
-    ``history``: what of it the job's history gets. ``retention``: for how many seconds a row that is COMPLETE now is
-    shown; 0.0: to nobody.
-    """
-
-    answer: Answer
-    told: tuple[Note, ...] = ()
-    history: tuple[Note, ...] = ()
-    retention: float = 0.0
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -127,14 +102,15 @@ def end_of_claim(expiry: float, now: float) -> float | None:
 
 def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     """Return the row of a posting, before :func:`post` fills it."""
-    return JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
+    row = JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
+    row.last_modified = now
+    return row
 
 
 def posted(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     """Return the row of a posting as :func:`post` leaves it, for stores whose statements write what is told of it."""
     row = draft(new, now, sequence)
     _fill(row, new, now, 0.0)
-    row.last_modified = now
     return row
 
 
@@ -173,9 +149,8 @@ def request_cancel(row: JobRow, now: float, by: str | None = None) -> Transition
     if row.cancel_asked:
         return Transition(CancelOutcome.ASKED)
     row.cancel_asked = True
-    return _changed(
-        row, now, CancelOutcome.ASKED, Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, by and f"by {by}")
-    )
+    note = Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, by and f"by {by}")
+    return _changed(row, now, CancelOutcome.ASKED, note)
 
 
 # -- claiming ----------------------------------------------------------------------------------------------------------
@@ -193,8 +168,7 @@ def claim(
         return Transition(False)
     row.state = CLAIMED
     row.attempts += 1
-    row.token = token
-    row.owner, row.claim_id = request.who, request.claim_id
+    row.token, row.owner, row.claim_id = token, request.who, request.claim_id
     row.expires_at = end_of_claim(request.expiry, now)
     row.progress = None
     row.last_modified = now
@@ -372,45 +346,24 @@ def purge(row: JobRow | None, now: float) -> Transition[TrashOutcome]:
     return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, None, now),))
 
 
-# -- what is said ------------------------------------------------------------------------------------------------------
-
-
-def used_up(row: JobRow, reason: str | None) -> str:
-    """Say why a job goes to the trash by itself."""
-    said = f"all {row.max_attempts} attempts are used up"
-    return f"{said}; the last: {reason}" if reason else said
-
-
-def to_priority(priority: JobPriority, note: str | None) -> str:
-    """Say in a job's history which priority somebody gave it, and why."""
-    return f"to {priority}: {note}" if note else f"to {priority}"
-
-
-def expired(owner: str | None) -> str:
-    """Say why a claim ended by itself; the owner's name stands as it is, with any quotes in it."""
-    return f"the claim of '{owner}' expired"
-
-
-def last_error_after(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> str | None:
-    """Return the last error of a job whose attempt ended: of one that failed, a reason is the error if there is none.
-
-    None says nothing, so that the error before stays; an empty text is what somebody said.
-    """
-    if error is not None:
-        return error
-    return reason if failed and reason is not None else row.last_error
-
-
-def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> None:
-    row.reason, row.last_error = reason, last_error_after(row, reason, error, failed=failed)
-
-
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
 def _changed(row: JobRow, now: float, answer: Answer, *told: Note) -> Transition[Answer]:
     row.last_modified = now
     return Transition(answer, told, told)
+
+
+def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> None:
+    """Say why an attempt ended; of one that failed, the reason is the error if there is none.
+
+    None says nothing, so that the error before stays; an empty text is what somebody said.
+    """
+    row.reason = reason
+    if error is None and failed:
+        error = reason
+    if error is not None:
+        row.last_error = error
 
 
 def _requeue(row: JobRow, now: float, run_at: float | None = None) -> None:

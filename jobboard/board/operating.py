@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from jobboard.backends.base import Backend
-from jobboard.backends.lifecycle import to_priority
+from jobboard.backends.reasons import to_priority
 from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict, is_refusal
 from jobboard.backends.text import in_one_line
 from jobboard.board.books import Books

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jobboard.backends.lifecycle import to_priority
+from jobboard.backends.reasons import to_priority
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.states import JobPriority

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Answer, Note, Transition
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
@@ -28,6 +27,7 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.events import HISTORY_LENGTH, HistoryEntry
 from jobboard.states import LIVE, JobState
 from jobboard.validation import moment

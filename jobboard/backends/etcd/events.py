@@ -21,8 +21,8 @@ from jobboard.backends.etcd.codec import (
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.stored import MAX_HISTORY_REASON, StoredJob
 from jobboard.backends.etcd.txn import Op, put
-from jobboard.backends.lifecycle import Note
 from jobboard.backends.text import shortened
+from jobboard.backends.transition import Note
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment

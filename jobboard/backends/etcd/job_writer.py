@@ -15,7 +15,7 @@ from jobboard.backends.etcd.layout import VersionedJob, content_of, steps_betwee
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import MAX_BYTES, Txn, combined, nested, size_of
-from jobboard.backends.lifecycle import Transition
+from jobboard.backends.transition import Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState
 

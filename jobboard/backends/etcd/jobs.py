@@ -12,7 +12,6 @@ from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import absent, get, modified_at
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -24,6 +23,7 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.transition import Transition
 
 
 class Jobs:

@@ -29,9 +29,9 @@ from jobboard.backends.etcd.txn import (
     modified_at,
     put,
 )
-from jobboard.backends.lifecycle import Note
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
+from jobboard.backends.transition import Note
 from jobboard.events import HISTORY_LENGTH
 
 #: How many postings one transaction holds at most, because of their comparisons.

@@ -12,8 +12,8 @@ from jobboard.backends.etcd.expiry import Expiry, LostLeases, is_over
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.stored import StoredJob
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import Fence
+from jobboard.backends.transition import Transition
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 

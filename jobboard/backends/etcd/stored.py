@@ -26,9 +26,9 @@ from jobboard.backends.etcd.codec import (
 )
 from jobboard.backends.etcd.keys import order_of
 from jobboard.backends.etcd.txn import Compare, KeyValue
-from jobboard.backends.lifecycle import Note, Transition
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import shortened
+from jobboard.backends.transition import Note, Transition
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.states import LIVE, JobState
 from jobboard.validation import moment

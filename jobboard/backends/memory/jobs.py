@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.stored_job import StoredJob, draft, sequence_of
 from jobboard.backends.ordered import walk
@@ -27,6 +26,7 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.transition import Transition
 from jobboard.events import HISTORY_LENGTH
 
 

@@ -9,20 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lifecycle import (
-    CLAIMED,
-    COMPLETE,
-    DELAYED,
-    UNCLAIMED,
-    Answer,
-    Note,
-    Transition,
-    expire_or_promote,
-)
+from jobboard.backends.lifecycle import CLAIMED, COMPLETE, DELAYED, UNCLAIMED, expire_or_promote
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import BookRow, EntityRow, ScheduleRow
+from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent
 from jobboard.states import JobState

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
-from jobboard.backends.lifecycle import Note
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.transition import Note
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.validation import moment
 

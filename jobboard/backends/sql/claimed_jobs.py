@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
@@ -14,6 +13,7 @@ from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
+from jobboard.backends.transition import Transition
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 #: How often an extension tries again to lock a row that others have locked, and after how many seconds.

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Note
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
@@ -20,6 +19,7 @@ from jobboard.backends.sql.transitions import (
     expire_and_promote_due,
     journal_line,
 )
+from jobboard.backends.transition import Note
 from jobboard.events import EventKind
 
 #: With a name paused and no filter of names, a claim chooses from so many names at most.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
 from jobboard.backends.sql import job_statements, journal_statements
@@ -14,6 +13,7 @@ from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, journal_line, save
+from jobboard.backends.transition import Transition
 
 
 class Posting:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lifecycle import Note, Transition
 from jobboard.backends.rows import Fence, JobRow
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.audit import MEND
@@ -14,6 +13,7 @@ from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, rea
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import number_of_claims
 from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState
 

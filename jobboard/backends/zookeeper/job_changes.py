@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import reply_lost_if
-from jobboard.backends.lifecycle import Transition
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -20,6 +19,7 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.transition import Transition
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout

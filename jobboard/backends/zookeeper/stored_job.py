@@ -10,9 +10,10 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lifecycle import Note, Transition, expire, expire_or_promote, is_due
+from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.text import shortened
+from jobboard.backends.transition import Note, Transition
 from jobboard.backends.zookeeper.codec import (
     BYTES,
     COUNT,

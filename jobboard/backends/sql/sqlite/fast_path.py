@@ -29,6 +29,7 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_line
+from jobboard.backends.transition import Note
 from jobboard.states import JobState
 
 POST = """
@@ -118,6 +119,7 @@ class SqlitePosting(Posting):
                 transaction.notifies = True
             else:
                 job.sequence = (last or 0) + 1
+                # Its poster gets the job as it was posted; what is stored is claimed already.
                 stored = lifecycle.posted(new, now, job.sequence)
                 claim = lifecycle.claim(stored, taken.request.claim, now, next_token(job.sequence, 0))
                 _insert(transaction, stored, told + claim.told)
@@ -184,7 +186,7 @@ def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[lifecycle.Note]) -> int:
+def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[Note]) -> int:
     """Write a new job and its history, and return its number."""
     number = transaction.insert(POST, _values_of(job, transaction.board))
     if number is None:
