@@ -21,11 +21,12 @@ from jobboard.testing.machine import BoardMachine
 
 def machine_test(server_class: Any, harness_class: Any) -> type:
     """Return a test with one server for all histories, each of which has a board of its own on it."""
-    server = server_class()
 
     class Machine(BoardMachine):
+        server: Any
+
         def open_harness(self) -> Harness:
-            harness: Harness = harness_class(server.uri)
+            harness: Harness = harness_class(self.server.uri)
             return harness
 
     class Test(Machine.TestCase):  # type: ignore[name-defined,misc]
@@ -35,11 +36,12 @@ def machine_test(server_class: Any, harness_class: Any) -> type:
 
         @classmethod
         def setup_class(cls) -> None:
-            server.start()
+            # Not before: a process that only collects this test would never forget the server's folder and port.
+            Machine.server = server_class().start()
 
         @classmethod
         def teardown_class(cls) -> None:
-            server.stop()
+            Machine.server.stop()
 
     return Test
 
