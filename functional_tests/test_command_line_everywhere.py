@@ -189,6 +189,23 @@ def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], bo
     assert line["result"] == "result"
 
 
+def test_exported_jobs_are_imported_each_once(
+    run: Callable[..., str], board: JobBoard, uri: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.jsonl"
+    jobs = board.post_many([Posting("resize", key=str(number), details={"raw": b"x"}) for number in range(120)])
+    file.write_text(run("export", "--details"))
+    name = f"{board.name}-copy"
+    for imported, there in (120, 0), (0, 120):
+        expected = {"imported": imported, "there": there, "left_out": 0, "refused": []}
+        assert json.loads(run("import", str(file), "--json", "--name", name)) == expected
+    with fetch(name, uri) as copy:
+        assert list(copy.iterjobs()) == jobs
+        assert all(job.details == {"raw": b"x"} for job in copy.iterjobs())
+        copy.cancel(jobs[0].uuid)
+    assert json.loads(run("import", str(file), "--json", "--name", name)) == expected, "it is remembered"
+
+
 def test_a_conductor_is_told_to_claim_no_more(run: Callable[..., str], board: JobBoard) -> None:
     handlers = Handlers()
     handlers.add("step", lambda job: None)

@@ -67,7 +67,7 @@ class TestExport:
         assert "secret" not in jobboard("export")
         assert "Stack" not in jobboard("export", "--details")
         line = as_json(jobboard("export", "--details", "--errors", "--job-name", "a"))
-        assert (line["details"], line["last_error"]) == ({"secret": {"base64": "eA=="}}, "Stack: ...")
+        assert (line["details"], line["last_error"]) == ({"secret": {"$bytes": "eA=="}}, "Stack: ...")
         assert line["reason"] == lines[0]["reason"] == "KeyError: 'x'"
 
     def test_it_takes_the_selectors(self, jobboard: Run, board: JobBoard) -> None:

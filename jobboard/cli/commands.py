@@ -21,6 +21,10 @@ _MODULES = {
         "doctor": "Say what is installed, what the board's store is, how far its clock is off, and what this "
         "login may do.",
     },
+    "importing": {
+        "import": "Post the jobs of FILE (- for standard input), which export --details wrote, under their uuids, with "
+        "no attempts.",
+    },
     "judging": {
         "boards": "List the boards that are in the store.",
         "status": "Say on one screen how the board is.",

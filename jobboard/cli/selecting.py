@@ -167,10 +167,11 @@ def change_selected(
     if outcome.asked:
         data["asked"] = outcome.asked
     output.report(data, told(targets, done, outcome))
-    _tell_refused(session, outcome.refused)
+    tell_refused(session, outcome.refused)
 
 
-def _tell_refused(session: Session, refused: Sequence[str]) -> None:
+def tell_refused(session: Session, refused: Sequence[str]) -> None:
+    """Write a line for each of the first refusals; if there are any, the exit status is 1."""
     for line in refused[:_MAX_REFUSALS]:
         session.output.error(line)
     if len(refused) > _MAX_REFUSALS:

@@ -81,6 +81,7 @@ def _fields_of(job: Job, columns: tuple[str, ...]) -> dict[str, Any]:
     "export",
     "jobboard export --state trashed --errors > trash.jsonl",
     "jobboard export --details --job-name invoice | jq -r .details.number",
+    "jobboard export --details > jobs.jsonl",
 )
 @click.option("--details", is_flag=True, help="Also what the jobs carry: details, checkpoint, progress and result.")
 @click.option("--errors", is_flag=True, help="Also their last errors, with tracebacks.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-from datetime import datetime
 from typing import Any
 
 from jobboard.board import JobBoard
 from jobboard.operate.explaining import explain, zone_of
+from jobboard.operate.json_values import from_json, to_json
 from jobboard.schedules.crontab import CrontabItem
 from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import Schedule, schedule_from_plain
@@ -61,7 +60,7 @@ def fire_line(line: FireRecord) -> dict[str, Any]:
 
 def to_file(schedules: list[dict[str, Any]]) -> list[Any]:
     """Return exported schedules as JSON data; bytes and datetimes in details become ``$bytes`` and ``$datetime``."""
-    return [_to_json(schedule) for schedule in schedules]
+    return [to_json(schedule) for schedule in schedules]
 
 
 def from_file(data: object) -> list[Schedule]:
@@ -74,7 +73,7 @@ def from_file(data: object) -> list[Schedule]:
     schedules = []
     for number, item in enumerate(data):
         try:
-            schedules.append(schedule_from_plain(_from_json(item)))
+            schedules.append(schedule_from_plain(from_json(item)))
         except (TypeError, ValueError) as error:
             raise ValueError(f"schedule {number + 1} of the file: {error}") from None
     return schedules
@@ -87,27 +86,3 @@ def from_crontab(items: list[CrontabItem], prefix: str) -> list[Schedule]:
         id = f"{prefix}{item.fingerprint}"
         found[id] = Schedule(id, item.trigger, item.name, item.details)
     return list(found.values())
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return {"$datetime": value.isoformat()}
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, dict):
-        return {key: _to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_json(item) for item in value]
-    return value
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_from_json(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"$datetime"}:
-        return datetime.fromisoformat(value["$datetime"])
-    if set(value) == {"$bytes"}:
-        return base64.b64decode(value["$bytes"], validate=True)
-    return {key: _from_json(item) for key, item in value.items()}

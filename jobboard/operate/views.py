@@ -10,6 +10,7 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from jobboard.operate.json_values import to_json
 from jobboard.operate.participants import number_of
 from jobboard.states import JobState
 
@@ -77,9 +78,14 @@ _ERRORS = ("last_error",)
 
 
 def export_of(job: Job, *, with_details: bool, with_errors: bool) -> dict[str, Any]:
-    """Return a job for an export: no history, and what it carries and its last error only on request."""
+    """Return a job for an export: no history, and what it carries and its last error only on request.
+
+    The details are as ``jobboard import`` reads them.
+    """
     left_out = {"history", *(() if with_details else _DETAILS), *(() if with_errors else _ERRORS)}
     view = view_of(job, with_details=with_details)
+    if view.get("details"):
+        view["details"] = to_json(view["details"])
     return {field: value for field, value in view.items() if field not in left_out}
 
 

@@ -1,0 +1,55 @@
+"""Details in files that other boards can load: what JSON has no form for stands in a dict with one key."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+#: The keys of these dicts, and what reads their values. A dict that looks like one of them is the value of ``$dict``.
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "$datetime": datetime.fromisoformat,
+    "$bytes": lambda text: base64.b64decode(text, validate=True),
+    "$float": float,
+    "$dict": lambda items: {key: from_json(item) for key, item in items.items()},
+}
+
+
+def to_json(value: Any) -> Any:
+    """Return plain data as JSON data that :func:`from_json` reads; dataclasses and other types stay as they are."""
+    if isinstance(value, datetime):
+        return {"$datetime": value.isoformat()}
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, dict):
+        items = {key: to_json(item) for key, item in value.items()}
+        return {"$dict": items} if _is_form(value) else items
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """Return what :func:`to_json` was given.
+
+    :raises ValueError: one of the dicts with one key is none that it has made.
+    """
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if not _is_form(value):
+        return {key: from_json(item) for key, item in value.items()}
+    ((form, content),) = value.items()
+    try:
+        return _FORMS[form](content)
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"the value of a {form} can't be read") from None
+
+
+def _is_form(value: dict[str, Any]) -> bool:
+    return len(value) == 1 and not _FORMS.keys().isdisjoint(value)
