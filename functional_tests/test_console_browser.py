@@ -16,7 +16,7 @@ from harnesses.console_process import console
 from harnesses.hostile_board import fill
 from harnesses.other_site import other_site
 
-from jobboard import fetch
+from jobboard import Every, Schedule, fetch
 from jobboard.testing import eventually
 
 # Each page is loaded several times.
@@ -146,6 +146,27 @@ def test_each_page_works_without_javascript(web: Browser, pages: list[str]) -> N
             web.driver.get(url)
             (heading,) = web.find("main h1")
             assert len(web.find("main")[0].text) > len(heading.text) > 0, url
+
+
+def test_a_refresh_leaves_the_focus_on_its_row(web: Browser, uri: str) -> None:
+    focused = "const at = document.activeElement; return [at.innerText, at.form?.elements.id.value]"
+    first = "return document.querySelector('tbody tr').innerText.includes('focus-a')"
+    with fetch("hostile", uri) as board:
+        for hours, id in (1000, "focus-a"), (2000, "focus-b"):
+            board.schedules.add(Schedule(id, Every(hours=hours), "focused"))
+        web.open("/b/hostile/schedules?q=focus-")
+        web.choose("#refresh select", "1")
+        assert web.script(first)
+        web.script("document.querySelectorAll('tbody tr')[1].querySelector('button').focus()")
+        before = web.script(focused)
+        assert before[1] == "focus-b"
+        board.schedules.pause("focus-a")
+        eventually(lambda: not web.script(first), within=DEADLINE)
+        assert web.script(focused) == before
+        for id in ("focus-a", "focus-b"):
+            board.schedules.remove(id)
+    web.choose("#refresh select", "5")
+    assert web.messages() == []
 
 
 def test_the_refresh_can_be_paused(web: Browser, uri: str) -> None:
