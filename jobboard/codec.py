@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -199,6 +199,7 @@ _LEAVES: list[tuple[type, Callable[[Any], str | None]]] = [
     (str, _fault_of_text),
     (datetime, lambda value: None if value.tzinfo else "a naive datetime names no moment; add a tzinfo"),
     (Sequence, lambda value: f"{_name_of(type(value))} is not supported; convert it to list"),
+    (Set, lambda value: f"{_name_of(type(value))} is not supported; convert it to list"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NoReturn
 
 
 class EventKind(str, enum.Enum):
@@ -35,6 +36,10 @@ class EventKind(str, enum.Enum):
     MISSED = "MISSED"
     SKIPPED = "SKIPPED"
     FAILED = "FAILED"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"there is no kind of event {value!r}; there are {', '.join(cls)}")
 
     def __str__(self) -> str:
         return self.value

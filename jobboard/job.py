@@ -205,6 +205,7 @@ class Job(JobHandle):
 
     @property
     def created_on(self) -> datetime:
+        """When it was posted, by the store's clock."""
         return moment(self._row.created_on)
 
     @property
@@ -252,22 +253,27 @@ class Job(JobHandle):
 
     @property
     def state(self) -> JobState:
+        """How it stands now, as the store says."""
         return self._read().state
 
     @property
     def owner(self) -> str | None:
+        """Who has claimed it, or None; of a complete job who completed it."""
         return self._read().owner
 
     @property
     def last_modified(self) -> datetime:
+        """When it was changed last, by the store's clock."""
         return self._read().last_modified
 
     @property
     def attempts(self) -> int:
+        """How many claims it has had that count."""
         return self._read().attempts
 
     @property
     def last_error(self) -> str | None:
+        """What the last attempt that failed left, such as a traceback; or None."""
         return self._read().last_error
 
     @property

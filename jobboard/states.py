@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import NoReturn
 
 
 class JobState(str, enum.Enum):
@@ -13,6 +14,10 @@ class JobState(str, enum.Enum):
     CLAIMED = "CLAIMED"
     COMPLETE = "COMPLETE"
     TRASHED = "TRASHED"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"there is no state {value!r}; there are {', '.join(cls)}")
 
     def __str__(self) -> str:
         return self.value

@@ -129,7 +129,7 @@ def test_an_outage_says_how_far_it_came() -> None:
         ("x", "Expecting value"),
         ("[1]", "no JSON object, but list"),
         ("{}", "it has no 'state'"),
-        ('{"state": "OPEN"}', "'OPEN' is not a valid JobState"),
+        ('{"state": "OPEN"}', "there is no state 'OPEN'"),
         ('{"state": "UNCLAIMED"}', "without details; write the file by: jobboard export --details"),
         ('{"state": "UNCLAIMED", "details": {"a": {"$bytes": 1}}, "run_at": null, "name": "a"}', "value of a $bytes"),
     ],

@@ -140,6 +140,7 @@ def test_an_unknown_backend_lists_the_known_ones() -> None:
 def test_a_board_shows_no_secret() -> None:
     board: JobBoard = fetch("jobs", "memory://a")
     assert repr(board) == "<JobBoard 'jobs' on memory, closed>"
+    assert repr(board.schedules) == "<Schedules of board 'jobs'>"
     with pytest.raises(UnknownBackend) as caught:
         fetch("jobs", "rabbit://me:secret@host/")
     assert "secret" not in str(caught.value)

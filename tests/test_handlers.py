@@ -174,3 +174,11 @@ class TestRunAgain:
             RunAgain(at=datetime.datetime(2030, 1, 1))
         with pytest.raises(ValueError):
             RunAgain(at=datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC), after=1)
+
+
+def test_its_repr_names_the_jobs() -> None:
+    handlers = Handlers()
+    assert repr(handlers) == "<Handlers of no names>"
+    handlers.add("a", print)
+    handlers.add("b", print)
+    assert repr(handlers) == "<Handlers 'a', 'b'>"

@@ -135,6 +135,8 @@ class Consuming:
     ) -> Steps[None]:
         """Let a claim end ``expiry`` seconds from now, also when that is sooner. Atomic and idempotent.
 
+        :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
+            did not get it.
         :param expiry: seconds; ``math.inf`` for never; None for the board's default.
         :raises ClaimLost: the claim does not hold.
         """
@@ -152,7 +154,7 @@ class Consuming:
     ) -> list[Verdict]:
         """Extend a batch of claims in one request; each is atomic and idempotent.
 
-        :param jobs: handles that claimed.
+        :param jobs: handles that claimed; ``who``: their owner's name.
         :param expiry: as for :meth:`extend`.
         :param progress: for each job what its record shows operators until the next claim; None leaves it as it is.
         :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and its cancel was requested) or
@@ -180,6 +182,8 @@ class Consuming:
     ) -> Steps[None]:
         """Complete a job for good. Atomic; of all who try, one succeeds.
 
+        :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
+            did not get it.
         :param result: plain data; readable for the board's ``retention``.
         :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. Until then
             nobody else can end or extend the claim, nor can it expire.
@@ -202,6 +206,7 @@ class Consuming:
     ) -> list[JobBoardError | None]:
         """Complete a batch in one request; each job atomically.
 
+        :param jobs: handles or uuids, whose claims this board object or the handles got; ``who``: their owner's name.
         :param results: one for each job, as for :meth:`consume`; None for none.
         :returns: for each job its error, or None if it is complete.
         """
@@ -246,6 +251,8 @@ class Consuming:
         A job that has used up its ``max_attempts`` goes to the trash instead. One whose cancel was requested is
         cancelled.
 
+        :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
+            did not get it.
         :param delay: seconds before it is claimable again; or ``run_at``: the aware datetime from which it is.
         :param reason: a short text for the history.
         :param error: the long form of the reason, such as a traceback; kept as the job's ``last_error``. None is the
@@ -276,6 +283,8 @@ class Consuming:
     ) -> Steps[None]:
         """Move a broken job to the trash, where it stays until it is restored or purged. Atomic.
 
+        :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
+            did not get it.
         :param reason: a short text for the history.
         :param error: as for :meth:`abandon`: the job's ``last_error``; None is the ``reason``.
         :param force: for operators: trash it whoever has claimed it; the claim is lost. Idempotent.
@@ -298,6 +307,8 @@ class Consuming:
     def checkpoint(self, job: JobHandle | str, who: str, state: Any, *, token: int | None = None) -> None:
         """Save how far the work has come, for this owner or the next one. Atomic, durable and idempotent.
 
+        :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
+            did not get it.
         :param state: plain data.
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the state can't be stored.

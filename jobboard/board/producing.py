@@ -94,6 +94,8 @@ class Producing:
 
         :returns: handles, in the order of the postings.
         """
+        if isinstance(postings, Posting):
+            raise TypeError("postings must be several Posting; for one write [posting]")
         batch = list(postings)
         for posting in batch:
             if not isinstance(posting, Posting):

@@ -156,6 +156,8 @@ class Watching:
         """
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {type(callback).__name__}")
+        if isinstance(kinds, str):
+            raise TypeError("kinds must be a collection of EventKind; for one kind write {kind}")
         wanted = frozenset(EventKind) if kinds is None else frozenset(EventKind(kind) for kind in kinds)
         return self._client.subscribe(callback, wanted)
 

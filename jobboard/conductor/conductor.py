@@ -105,6 +105,7 @@ class Conductor:
 
     @property
     def name(self) -> str:
+        """Its label: the beginning of :attr:`who`."""
         return self._options.name
 
     @property

@@ -51,6 +51,9 @@ class Handlers:
         self._backoff = _check_backoff(backoff) or Backoff()
         self._timeout = None if timeout is None else _check_timeout(timeout)
 
+    def __repr__(self) -> str:
+        return f"<Handlers {', '.join(map(repr, self._handlers)) or 'of no names'}>"
+
     def handler(
         self,
         name: str | None = None,

@@ -60,6 +60,9 @@ class Schedules:
         self._firing = Firing(client)
         self._handle_of = handle_of
 
+    def __repr__(self) -> str:
+        return f"<Schedules of board {self._client.name!r}>"
+
     def add(
         self,
         schedule: Schedule,

@@ -90,7 +90,8 @@ class Sampler:
         self.start()
         self._has_looked.wait(check_timeout(timeout))
         if self._status is None:
-            raise BoardUnavailable(f"nothing is known of board {self._board.name!r} yet; try again")
+            text = f"board {self._board.name!r} on {self._board.store} has not answered for {timeout:g} s; try again"
+            raise BoardUnavailable(text)
         return self._status
 
     def minutes(self, since: float) -> list[Bucket]:

@@ -167,6 +167,16 @@ class ArgumentCases(Case):
             board.post("a\nb")
         with pytest.raises(ValueError, match="not a uuid: '3f2a'; one looks like 0123"):
             board.get("3f2a")
+        with pytest.raises(ValueError, match="no state 'OPEN'; there are DELAYED, UNCLAIMED"):
+            board.iterjobs(states=["OPEN"])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="no kind of event 'posted'; there are POSTED"):
+            board.subscribe(print, ["posted"])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match="for one kind write {kind}"):
+            board.subscribe(print, "POSTED")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"for one write \[posting\]"):
+            board.post_many(Posting("a"))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="details.tags can't be stored: set is not supported; convert it to list"):
+            board.post("a", details={"tags": {"a", "b"}})
 
     @pytest.mark.parametrize(
         "extreme",
