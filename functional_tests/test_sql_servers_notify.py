@@ -17,8 +17,10 @@ from harnesses.sql_harness import PostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import JobBoard, backend
-from jobboard.backends.sql.postgresql import change_poller
+from jobboard.backends.sql.commit_notifier import UNHEARD_INTERVAL
+from jobboard.backends.sql.postgresql import change_poller, channels
 from jobboard.backends.sql.postgresql.change_poller import READ_INTERVAL
+from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
 from jobboard.backends.sql.server_database import NOTIFY_INTERVAL, ServerDatabase
 from jobboard.board import client_of
 from jobboard.testing import eventually
@@ -40,7 +42,7 @@ def board(postgresql: PostgresqlServer) -> Iterator[JobBoard]:
 def listening(postgresql: PostgresqlServer, board: JobBoard) -> Iterator[psycopg.Connection[Any]]:
     """A plain connection that hears what the board's waiters hear."""
     with closing(postgresql.client()) as connection:
-        connection.execute(f"LISTEN {_database_of(board).channel}")
+        connection.execute(channels.listen(_database_of(board).channel).encode())
         yield connection
 
 
@@ -70,6 +72,45 @@ def test_many_posts_notify_seldom_and_once_after_the_last(board: JobBoard, liste
     took = time.monotonic() - began
     heard = len(list(listening.notifies(timeout=0.2)))
     assert 1 <= heard <= took / NOTIFY_INTERVAL + 2
+
+
+def test_a_channel_that_nobody_listens_to_is_seldom_asked_about(
+    postgresql: PostgresqlServer, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    notify = PostgresqlDriver.notify_at_once
+
+    def count(driver: PostgresqlDriver, connection: Any, channel: str) -> bool:
+        asked.append(notify(driver, connection, channel))
+        return asked[-1]
+
+    monkeypatch.setattr(PostgresqlDriver, "notify_at_once", count)
+    with closing(postgresql.client()) as deaf:
+        deaf.execute(f"LISTEN {_database_of(board).channel}")
+        began = time.monotonic()
+        for _ in range(100):
+            board.post("resize")
+        eventually(lambda: bool(asked))
+        board.close()
+        took = time.monotonic() - began
+        assert not _is_notified(deaf)
+    assert not any(asked)
+    assert len(asked) <= took / UNHEARD_INTERVAL + 2
+
+
+def test_who_begins_to_listen_is_notified_again(
+    postgresql: PostgresqlServer, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing but a notification says that something has changed.
+    monkeypatch.setattr(change_poller, "LOOK_INTERVAL", 60.0)
+    database = _database_of(board)
+    for _ in range(3):
+        # Nobody listens to this one.
+        board.post("resize")
+        with closing(database.change_poller()) as poller:
+            assert poller.has_changed()
+            board.post("resize")
+            eventually(poller.has_changed)
 
 
 def test_a_program_that_ends_without_closing_its_board_notifies(
@@ -109,7 +150,7 @@ def test_a_server_that_refuses_the_connection_for_notifications_fails_no_post(
         client.execute("CREATE DATABASE refusing")
         uri = postgresql.uri.replace("/jobs", "/refusing")
         with backend("refused", uri) as board, closing(postgresql.client("refusing")) as listening:
-            listening.execute(f"LISTEN {_database_of(board).channel}")
+            listening.execute(channels.listen(_database_of(board).channel).encode())
             client.execute("ALTER DATABASE refusing ALLOW_CONNECTIONS false")
             board.post("resize")
             eventually(lambda: "can't notify other processes, which look from time to time" in caplog.text)

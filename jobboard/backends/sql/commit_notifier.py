@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from jobboard.backends.sql.driver import Driver
@@ -20,6 +21,9 @@ logger = logging.getLogger("jobboard.backends.sql")
 IDLE_TTL = 60.0
 #: Seconds that one notification may take, a connection included; and until the next one after one that failed.
 NOTIFY_TIMEOUT, RETRY_DELAY = 10.0, 1.0
+#: Seconds after which a channel that nobody listened to is asked about again. Whoever begins to listen reads what was
+#: committed before; what is committed then is notified so much later at most.
+UNHEARD_INTERVAL = 0.05
 #: Closing waits so many seconds for what was requested.
 STOP_TIMEOUT = 0.5
 
@@ -80,8 +84,11 @@ class CommitNotifier:
         sender = _Sender(self._driver)
         try:
             while due := self._next_due():
-                if not sender.send(due):
-                    self._put_off()
+                unheard = sender.send(due)
+                if unheard is None:
+                    self._put_off(self._next_at, RETRY_DELAY)
+                else:
+                    self._put_off(unheard, UNHEARD_INTERVAL)
         finally:
             sender.close()
 
@@ -107,9 +114,9 @@ class CommitNotifier:
             self._next_at[channel] = now + self._requested.pop(channel)
         return due
 
-    def _put_off(self) -> None:
+    def _put_off(self, channels: Iterable[str], seconds: float) -> None:
         with self._lock:
-            self._next_at = dict.fromkeys(self._next_at, time.monotonic() + RETRY_DELAY)
+            self._next_at.update(dict.fromkeys(channels, time.monotonic() + seconds))
 
 
 class _Sender:
@@ -119,23 +126,21 @@ class _Sender:
         self._driver = driver
         self._connection: Any = None
 
-    def send(self, channels: list[str]) -> bool:
-        """Notify who listens on these channels; return whether the server did it."""
+    def send(self, channels: list[str]) -> list[str] | None:
+        """Notify who listens on these channels; return those on which nobody does, or None if it failed."""
         try:
             with time_limit(NOTIFY_TIMEOUT):
                 if self._connection is not None and not self._driver.is_alive(self._connection):
                     self.close()
                 if self._connection is None:
                     self._connection = self._driver.connect(NOTIFY_TIMEOUT)
-                for channel in channels:
-                    self._driver.notify_at_once(self._connection, channel)
+                return [name for name in channels if not self._driver.notify_at_once(self._connection, name)]
         except (BoardUnavailable, self._driver.error) as error:
             self.close()
             logger.warning(
                 "%s: can't notify other processes, which look from time to time: %s", self._driver.where, error
             )
-            return False
-        return True
+            return None
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -78,9 +78,12 @@ class Driver(UserConnection):
         rows: list[Row] = cursor.fetchall()
         return rows
 
-    def notify_at_once(self, connection: Any, channel: str) -> None:
-        """Notify who listens on the channel, in a transaction of its own; raises its own errors."""
-        self.notify(connection.cursor(), channel)
+    def notify_at_once(self, connection: Any, channel: str) -> bool:
+        """Notify who listens on the channel, in a transaction of its own; return whether anybody does.
+
+        Raises its own errors.
+        """
+        raise NotImplementedError
 
     def lock(self, cursor: Any) -> None:
         """Each row is locked by itself."""

@@ -16,6 +16,7 @@ from jobboard.backends.sql.database import ChangePoller, Lines
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.event_statements import END_OF_JOURNAL, UNAWAITED_KINDS
 from jobboard.backends.sql.journal_reader import JournalReader
+from jobboard.backends.sql.postgresql import channels
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.errors import BoardUnavailable
@@ -64,7 +65,7 @@ class PostgresqlChangePoller(ChangePoller):
         self._has_unread = False
         self._journal = JournalReader(self.rows, list)
         connection.add_notify_handler(lambda notify: self._on_notify(notify.channel))
-        connection.execute(f"LISTEN {channel}")
+        connection.execute(channels.listen(channel).encode())
         self._here, self._there = socket.socketpair()
         for end in (self._here, self._there):
             end.setblocking(False)
@@ -106,7 +107,7 @@ class PostgresqlChangePoller(ChangePoller):
     def _hear_events(self, wanted: bool) -> None:
         """Have the event channel heard; the journal is to be read once more, for what was committed before that."""
         with self._explained():
-            self._connection.execute(f"{'LISTEN' if wanted else 'UNLISTEN'} {self._event_channel}")
+            self._connection.execute((channels.listen if wanted else channels.unlisten)(self._event_channel).encode())
         self._hears_events = wanted
 
     def interrupt(self) -> None:

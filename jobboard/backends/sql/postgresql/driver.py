@@ -18,6 +18,7 @@ from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import Driver, has_input
 from jobboard.backends.sql.migration import found_version, read_version, statements_to_upgrade, write_version
+from jobboard.backends.sql.postgresql import channels
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
@@ -172,8 +173,8 @@ class PostgresqlDriver(Driver):
     def notify(self, cursor: Any, channel: str) -> None:
         cursor.execute(f"NOTIFY {channel}")
 
-    def notify_at_once(self, connection: psycopg.Connection[Any], channel: str) -> None:
-        self.rows(connection, f"NOTIFY {channel}", {})
+    def notify_at_once(self, connection: psycopg.Connection[Any], channel: str) -> bool:
+        return bool(self.rows(connection, channels.notify(channel), {}))
 
     def read_version(self, connection: psycopg.Connection[Any]) -> str | None:
         table_names, cursor = self.dialect.table_names, connection.cursor()
