@@ -60,7 +60,8 @@ def is_mutation(data: bytes) -> bool:
 
 class ZooKeeperHarness(ServerHarness):
     backend_class = ZooKeeperBackend
-    backend_options = {"session_timeout": 4.0}
+    # A busy machine must not end a session, and the claims with it; no case waits for that.
+    backend_options = {"session_timeout": 6.0}
 
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         """The posting and the record share a znode; only the posting is damaged, and the token stays what it was."""
