@@ -58,8 +58,8 @@ for i, uuid in ipairs(uuids) do
   records[2 * i - 1], records[2 * i] = uuid, record .. string.sub(values[i], rest + 1) .. entry
   places[2 * i - 1], places[2 * i] = place, uuid
   leases[2 * i - 1], leases[2 * i] = lease, uuid
-  redis.call('SET', board .. ':owner:' .. uuid, who, 'PXAT', ttl)
 end
+redis.call('SET', board .. ':owner:' .. id, #uuids, 'PXAT', ttl)
 redis.call('HSET', board .. ':records', unpack(records))
 redis.call('ZREM', board .. ':ready:bench', unpack(uuids))
 redis.call('ZADD', board .. ':claimed:bench', unpack(places))
@@ -77,9 +77,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local board, who = KEYS[1], ARGV[1]
 local ends = cmsgpack.unpack(ARGV[2])
-local uuids, owners = {}, {}
+local uuids, id = {}, nil
 for i = 1, #ends / 2 do
-  uuids[i], owners[i] = ends[2 * i - 1], board .. ':owner:' .. ends[2 * i - 1]
+  uuids[i] = ends[2 * i - 1]
 end
 local values = redis.call('HMGET', board .. ':records', unpack(uuids))
 local postings = redis.call('HMGET', board .. ':listings', unpack(uuids))
@@ -93,6 +93,7 @@ for i, uuid in ipairs(uuids) do
   if owner ~= who or token ~= ends[2 * i] then
     return i - 1
   end
+  id = claim_id
   local record = '\\220\\0\\23' .. cmsgpack.pack(
     uuid, name, priority, sequence, place, created, now, 'COMPLETE', attempts, token, length + 1,
     key, most, run_at, owner, false, false, cancel, reason, fault, checkpoint, progress, now + 3600000000)
@@ -108,7 +109,7 @@ redis.call('ZREM', board .. ':claimed:bench', unpack(uuids))
 redis.call('ZREM', board .. ':leases', unpack(uuids))
 redis.call('ZADD', board .. ':complete:bench', unpack(places))
 redis.call('ZADD', board .. ':retained', unpack(ended))
-redis.call('DEL', unpack(owners))
+redis.call('DEL', board .. ':owner:' .. id)
 return #uuids
 """
 _POSTING = b"\x95\x01\xc0\xc0\xc0\xc0\x80"

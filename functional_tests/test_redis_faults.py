@@ -303,26 +303,6 @@ def _delete(harness: RedisHarness, board: JobBoard, *kinds: str) -> None:
     backend.close()
 
 
-def test_a_claim_whose_owner_key_was_deleted_is_over(harness: RedisHarness) -> None:
-    board = harness.board()
-    job = board.post("resize")
-    token = board.claim(job, "alice", LONG)
-    _delete(harness, board, f"owner:{job.uuid}")
-    with pytest.raises(ClaimLost):
-        board.consume(job, "alice")
-    [again] = board.claim_next("bob", expiry=LONG)
-    assert (again, (again.token or 0) > token) == (job, True)
-
-
-def test_a_waiter_finds_the_job_whose_owner_key_was_deleted(harness: RedisHarness) -> None:
-    board = harness.board()
-    job = board.post("resize")
-    board.claim(job, "alice", LONG)
-    _delete(harness, board, f"owner:{job.uuid}")
-    assert [found.uuid for found in board.wait(20)] == [job.uuid]
-    assert board.audit() == []
-
-
 def test_claims_end_without_leases(harness: RedisHarness) -> None:
     """What is taken back is found from the claimed jobs: the leases can be gone."""
     board = harness.board()

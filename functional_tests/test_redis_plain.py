@@ -57,8 +57,15 @@ class Keys:
         }
 
     def items(self) -> Iterator[tuple[str, Any]]:
+        owner_keys = []
         for key in sorted(self._client.scan_iter(self._key + "*")):
-            yield key.decode().removeprefix(self._key), comparable(self._read[self._client.type(key)](key))
+            name, value = key.decode().removeprefix(self._key), self._read[self._client.type(key)](key)
+            if name.startswith(":owner:"):
+                # The rest of its name is a claim id.
+                owner_keys.append(value)
+            else:
+                yield name, comparable(value)
+        yield "owner keys", sorted(owner_keys)
         self._client.close()
 
 

@@ -8,6 +8,7 @@
 -- A repeat finds its own claim id, and claims nothing a second time.
 --
 -- include: expire_and_promote
+-- include: ownerless
 -- include: ready_queue
 -- include: job_rows
 
@@ -22,8 +23,8 @@ end
 if not job or is_hidden(job) then
   return {'MISSING'}
 end
-if job.state == 'CLAIMED' and redis.call('EXISTS', key('owner', uuid)) == 0 then
-  expire(job)
+if job.state == 'CLAIMED' then
+  expire_ownerless({job})
 end
 local paused = paused_names()
 if job.state == 'UNCLAIMED' and not paused[''] and not paused[job.name] then

@@ -11,6 +11,10 @@
 
 expire_and_promote('50')
 
+if redis.call('EXISTS', key('owner', ARGV[1])) == 0 then
+  return {'OK', '', {}}
+end
+
 local CHUNK = 400
 local indexes = {}
 for index, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do

@@ -11,7 +11,7 @@ local any, channel = key('rights'), key('events', 'RIGHTS')
 
 -- Each with as many arguments as it needs.
 local NEEDED = {
-  {'TIME'}, {'EXISTS', any}, {'SET', any, ''}, {'DEL', any}, {'MGET', any},
+  {'TIME'}, {'EXISTS', any}, {'PEXPIREAT', any, '0', 'GT'}, {'SET', any, ''}, {'DEL', any}, {'MGET', any},
   {'HGET', any, ''}, {'HSET', any, '', ''}, {'HSETNX', any, '', ''}, {'HDEL', any, ''}, {'HMGET', any, ''},
   {'HLEN', any}, {'HEXISTS', any, ''}, {'HGETALL', any}, {'HINCRBY', any, '', '1'}, {'HSCAN', any, '0'},
   {'ZADD', any, '0', ''}, {'ZREM', any, ''}, {'ZRANGE', any, '0', '0'}, {'ZRANGEBYSCORE', any, '0', '0'},

@@ -73,10 +73,12 @@ local function claim_plainly(request)
   end
   -- The TTL is up to a millisecond longer than the claim.
   local ttl = string.format('%.0f', math.ceil(expires / 1000))
+  if not redis.call('SET', key('owner', claim_id), #uuids, 'PXAT', ttl, 'NX') then
+    return
+  end
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
-  for number, uuid in ipairs(uuids) do
+  for number in ipairs(uuids) do
     rows[3 * number] = postings[number] or ''
-    redis.call('SET', key('owner', uuid), who, 'PXAT', ttl)
   end
   redis.call('HSET', key('records'), unpack(records))
   redis.call('ZREM', index, unpack(uuids))

@@ -17,21 +17,22 @@ local function consume_records(ends, uuids, values, postings)
       -- each field, by ",": its_FIELD
       = read_record(uuid, value)
     if fields ~= FIELD_COUNT or rest < 0 or its_state ~= 'CLAIMED' or its_owner ~= who or its_token ~= token
-      or its_key or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH
+      or not its_claim_id or its_key or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH
       or its_expires and its_expires <= now then
       return
     end
+    local claim_id = its_claim_id
     its_state, its_claim_id, its_expires, its_retained = 'COMPLETE', false, false, now + retention
     its_modified, its_history_length = now, its_history_length + 1
     local record = RECORD_HEAD .. cmsgpack.pack(
       -- each field, by ",": its_FIELD
     )
     return string.sub(value, head_end + MOMENT_LENGTH + 1, rest), tail_of(record, value, head_end),
-      cmsgpack.pack('CONSUMED', now, its_owner, its_token, false)
+      cmsgpack.pack('CONSUMED', now, its_owner, its_token, false), claim_id
   end
 
-  local name, finished, ttls, places, retained = nil, {}, {}, {}, {}
-  local middle, tail, entry, who, token, retention, until_when, ttl
+  local name, finished, ttls, places, retained, counts = nil, {}, {}, {}, {}, {}
+  local middle, tail, entry, claim_id, who, token, retention, until_when, ttl
   for number, uuid in ipairs(uuids) do
     local value, at, pair = values[number], END_PARTS * (number - 1), 2 * number
     local head_end, its_name, its_place = read_head(uuid, value)
@@ -42,7 +43,7 @@ local function consume_records(ends, uuids, values, postings)
     if ends[at + 2] ~= who or ends[at + 3] ~= token or ends[at + 4] ~= retention
       or not has_middle(value, head_end, middle) then
       who, token, retention = ends[at + 2], ends[at + 3], ends[at + 4]
-      middle, tail, entry = consumed(uuid, value, head_end, who, token, retention)
+      middle, tail, entry, claim_id = consumed(uuid, value, head_end, who, token, retention)
       until_when = string.format('%.0f', now + retention)
       ttl = string.format('%.0f', math.ceil((now + retention + RETRY_WINDOW) / 1000))
     end
@@ -54,30 +55,40 @@ local function consume_records(ends, uuids, values, postings)
     finished[number] = text_heads[head_end + #tail] .. string.sub(value, 1, head_end) .. tail
       .. text_heads[#value - history + #entry] .. string.sub(value, history + 1) .. entry
       .. text_heads[#posting] .. posting .. '\194\194' .. (result and cmsgpack.pack(result) or '\194')
+    counts[claim_id] = (counts[claim_id] or 0) + 1
     ttls[number], places[pair - 1], places[pair] = ttl, its_place, uuid
     retained[pair - 1], retained[pair] = until_when, uuid .. name
   end
-  return name, finished, ttls, places, retained
+  return name, finished, ttls, places, retained, counts
 end
 
 local function consume_plainly(ends)
-  local uuids, owners, answers, seen = {}, {}, {}, {}
+  local uuids, answers, seen = {}, {}, {}
   for at = 1, #ends, END_PARTS do
     local uuid, number = ends[at], #uuids + 1
     if seen[uuid] or not ends[at + 3] or ends[at + 3] == 0 then
       return
     end
-    uuids[number], owners[number], answers[number], seen[uuid] = uuid, key('owner', uuid), 'DONE', true
+    uuids[number], answers[number], seen[uuid] = uuid, 'DONE', true
   end
-  if is_due() or is_heard('CONSUMED') or redis.call('EXISTS', unpack(owners)) < #owners then
+  if is_due() or is_heard('CONSUMED') then
     return
   end
 
   local values = redis.call('HMGET', key('records'), unpack(uuids))
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
-  local readable, name, finished, ttls, places, retained = pcall(consume_records, ends, uuids, values, postings)
+  local readable, name, finished, ttls, places, retained, counts = pcall(consume_records, ends, uuids, values, postings)
   if not readable or not name then
     return
+  end
+  local left = {}
+  for claim_id, count in pairs(counts) do
+    local owner = key('owner', claim_id)
+    local known = redis.call('MGET', owner)[1]
+    if not known then
+      return
+    end
+    left[owner] = (tonumber(known) or 0) - count
   end
   for number, uuid in ipairs(uuids) do
     redis.call('SET', key('done', uuid), finished[number], 'PXAT', ttls[number])
@@ -88,7 +99,13 @@ local function consume_plainly(ends)
   redis.call('ZREM', key('leases'), unpack(uuids))
   redis.call('ZADD', state_index('COMPLETE', name), unpack(places))
   redis.call('ZADD', key('retained'), unpack(retained))
-  redis.call('DEL', unpack(owners))
+  for owner, count in pairs(left) do
+    if count > 0 then
+      redis.call('SET', owner, count, 'KEEPTTL')
+    else
+      redis.call('DEL', owner)
+    end
+  end
   prune_after(#uuids)
   return {'OK', answers}
 end

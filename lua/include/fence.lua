@@ -1,3 +1,4 @@
+-- include: ownerless
 -- include: transitions
 -- Fences: only the present uuid, owner and token of a claim may change the job.
 
@@ -13,21 +14,14 @@ local function check_fences(ends)
     uuids[index] = item[1]
   end
   fetch(uuids)
-  local held, keys = {}, {}
+  local held = {}
   for _, item in ipairs(ends) do
     local job = expire_or_promote(jobs[item[1]])
     if holds_claim(job, item[2], item[3]) then
       held[#held + 1] = job
-      keys[#keys + 1] = key('owner', job.uuid)
     end
   end
-  if #keys > 0 and redis.call('EXISTS', unpack(keys)) < #keys then
-    for index, job in ipairs(held) do
-      if job.state == 'CLAIMED' and redis.call('EXISTS', keys[index]) == 0 then
-        expire(job)
-      end
-    end
-  end
+  expire_ownerless(held)
 end
 
 -- The job, if this fence is the present one; `check_fences` has loaded it.

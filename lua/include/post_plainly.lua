@@ -47,6 +47,12 @@ local function post_plainly(sent, uuids, asked)
   -- Each field as it is packed: false is the byte 194, and a small number is the byte of that number. To pack a value
   -- costs more than to join it.
   local pack = cmsgpack.pack
+  -- The TTL is up to a millisecond longer than the claim.
+  if asked and not redis.call(
+    'SET', key('owner', asked[2]), 1, 'PXAT', string.format('%.0f', math.ceil((now + asked[3]) / 1000)), 'NX') then
+    -- This claim request has been served.
+    asked = nil
+  end
   local
     -- each field, by ",": its_FIELD
     =
@@ -83,15 +89,15 @@ local function post_plainly(sent, uuids, asked)
     redis.call('HSET', key('records'), unpack(records))
   elseif redis.call('HSETNX', key('records'), records[1], records[2]) == 0 then
     redis.call('HINCRBY', key('counters'), 'sequence', -1)
+    if asked then
+      redis.call('DEL', key('owner', asked[2]))
+    end
     return
   end
   redis.call('HSET', key('listings'), unpack(postings))
   if asked then
-    local expires = now + asked[3]
-    -- The TTL is up to a millisecond longer than the claim.
-    redis.call('SET', key('owner', uuids[1]), asked[1], 'PXAT', string.format('%.0f', math.ceil(expires / 1000)))
     redis.call('ZADD', key('claimed', name), head, uuids[1])
-    redis.call('ZADD', key('leases'), string.format('%.0f', expires), uuids[1])
+    redis.call('ZADD', key('leases'), string.format('%.0f', now + asked[3]), uuids[1])
     redis.call('ZADD', key('names'), 'NX', '0', name)
     return {now, sequence}, {string.sub(records[2], 1, -#entries - 1), '', ARGV[2]}
   end

@@ -17,6 +17,10 @@ local function set_place(job)
 end
 
 local function end_claim(job)
+  if job.state == 'CLAIMED' and job.claim_id then
+    local owner_key = owner_key_of(job.claim_id)
+    owner_key.ended = owner_key.ended + 1
+  end
   job.owner, job.claim_id, job.expires = nil, nil, nil
 end
 
@@ -31,6 +35,8 @@ local function claim(job, who, claim_id, expiry)
   job.token = math.max(job.token + 1, now)
   job.owner, job.claim_id = who, claim_id
   job.expires = expiry and now + expiry or nil
+  local owner_key = owner_key_of(claim_id)
+  owner_key.begun = owner_key.begun + 1
   if job.progress then
     redis.call('HDEL', key('progress'), job.uuid)
     job.progress = nil
@@ -60,8 +66,9 @@ local function cancel(job, who, token, reason)
 end
 
 local function consume(job, result, retention)
-  job.state = 'COMPLETE'
-  job.claim_id, job.expires = nil, nil
+  local who = job.owner
+  end_claim(job)
+  job.state, job.owner = 'COMPLETE', who
   job.retained = retention and now + retention or nil
   results[job.uuid] = result
   record_event(job, 'CONSUMED', job.owner, job.token)

@@ -1,5 +1,6 @@
 -- include: events
 -- include: heads
+-- include: owner_keys
 -- include: waiters
 -- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
 -- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
@@ -77,7 +78,7 @@ local function write_back()
     return
   end
   local adds, removals, fields, lost = {}, {}, {}, {}
-  local records, listings, owners, ended = {}, {}, {}, {}
+  local records, listings, ended = {}, {}, {}
   local ready, soon, heads, names = {}, {}, {}, {}
   local run_was, run_state, run_name, from, to, from_timer, to_timer
   for _, job in ipairs(changed) do
@@ -121,15 +122,9 @@ local function write_back()
       end
     end
 
-    if state == 'CLAIMED' then
-      if moment then
-        -- The TTL is up to a millisecond longer than the claim; `leases` ends the claim to the microsecond.
-        redis.call('SET', key('owner', uuid), job.owner, 'PXAT', decimal(math.ceil(moment / 1000)))
-      else
-        redis.call('SET', key('owner', uuid), job.owner)
-      end
-    elseif was == 'CLAIMED' then
-      owners[#owners + 1] = key('owner', uuid)
+    if state == 'CLAIMED' and job.claim_id then
+      local owner_key = owner_key_of(job.claim_id)
+      owner_key.last = math.max(owner_key.last, moment or math.huge)
     end
 
     if job.key then
@@ -167,9 +162,7 @@ local function write_back()
   for name in pairs(names) do
     redis.call('ZADD', key('names'), 'NX', '0', name)
   end
-  if #owners > 0 then
-    redis.call('DEL', unpack(owners))
-  end
+  write_owner_keys()
   for name, place in pairs(heads) do
     if place == true then
       set_head(name)
