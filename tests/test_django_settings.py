@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -161,6 +162,23 @@ def test_the_command_knows_the_board(
     call_command("jobboard", "ls")
     with pytest.raises(CommandError):
         call_command("jobboard", "purge", result.id)
+
+
+def test_the_command_says_what_the_settings_lack(capfd: pytest.CaptureFixture[str]) -> None:
+    dummy = "django_tasks.backends.dummy.DummyBackend" if TASKS_APP else "django.tasks.backends.dummy.DummyBackend"
+    with override_settings(TASKS={"default": {"BACKEND": dummy}}):
+        assert command("ls") == 2
+    error = capfd.readouterr().err
+    assert error.startswith("jobboard: the task backend 'default' is no JobBoardBackend; set in the settings: TASKS = ")
+
+
+def test_the_command_says_which_package_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "click", None)
+    monkeypatch.delitem(sys.modules, "jobboard.contrib.django.command_line", raising=False)
+    assert command("ls") == 2
+    assert capfd.readouterr().err == "jobboard: the command line needs click: pip install 'jobboard[cli]'\n"
 
 
 def test_a_store_that_is_away_is_told(migrated: None) -> None:

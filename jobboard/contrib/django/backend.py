@@ -64,7 +64,10 @@ class JobBoardBackend(BaseTaskBackend):
         :raises ImproperlyConfigured: it is of another.
         """
         if not isinstance(backend, cls):
-            raise ImproperlyConfigured(f"the task backend {backend.alias!r} is no {cls.__name__}")
+            raise ImproperlyConfigured(
+                f"the task backend {backend.alias!r} is no {cls.__name__}; set in the settings: "
+                f"TASKS = {{{backend.alias!r}: {{'BACKEND': 'jobboard.contrib.django.{cls.__name__}'}}}}"
+            )
         return backend
 
     def job_names(self) -> list[str]:

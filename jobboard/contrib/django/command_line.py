@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from django.core.exceptions import ImproperlyConfigured
 
 from jobboard.cli import app
 from jobboard.cli.output import Output
@@ -24,7 +25,10 @@ def root(context: click.Context, as_json: bool) -> None:
     """Look at the board of TASKS, operate it, and work on it; `conductor` without an argument runs the tasks."""
     output: Output = context.obj
     output.json = as_json
-    site = JobBoardBackend.checked(task_backends["default"]).site
+    try:
+        site = JobBoardBackend.checked(task_backends["default"]).site
+    except ImproperlyConfigured as error:
+        raise click.UsageError(str(error)) from error
     context.obj = Session(site.conf, site.name, output)
 
 

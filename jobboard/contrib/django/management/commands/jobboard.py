@@ -27,6 +27,9 @@ class Command(BaseCommand):
         own.add_argument("--pythonpath")
         try:
             sys.exit(_run(own.parse_known_args(argv[2:])[1]))
+        except CommandError as error:
+            self.stderr.write(f"jobboard: {error}")
+            sys.exit(error.returncode)
         finally:
             connections.close_all()
 
@@ -40,5 +43,5 @@ def _run(arguments: list[str]) -> int:
     try:
         from jobboard.contrib.django.command_line import run
     except ModuleNotFoundError as error:
-        raise CommandError(f"the command line needs {error.name}: pip install 'jobboard[cli]'") from error
+        raise CommandError(f"the command line needs {error.name}: pip install 'jobboard[cli]'", returncode=2) from error
     return run(arguments)
