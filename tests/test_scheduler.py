@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobboard import At, Cron, EventKind, JobBoard, JobEvent, MissingExtra, Schedule, Scheduler, backend
+from jobboard import scheduler as scheduler_module
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
@@ -115,7 +116,10 @@ def listen_on(board: JobBoard) -> None:
 _KINDS = (EventKind.MISSED, EventKind.TRASHED)
 
 
-def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It is noticed at the next look.
+    monkeypatch.setattr(scheduler_module, "_MAX_SLEEP", 0.1)
+
     def told(level: int) -> int:
         return sum(
             record.levelno == level and "waits for the store" in record.getMessage() for record in list(caplog.records)
