@@ -201,8 +201,12 @@ def _looks(sleepers: list[tuple[JobBoard, LossyBackend]]) -> int:
     return sum(backend.calls["ready_in"] for _, backend in sleepers)
 
 
-def test_the_dead_are_passed_over_for_the_next_who_waits(server: RedisServer, harness: RedisHarness) -> None:
+def test_the_dead_are_passed_over_for_the_next_who_waits(
+    server: RedisServer, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever died asleep was not taken off the server, and must not swallow a wake-up."""
+    # Whoever is not woken would look by himself only after the end of this test.
+    monkeypatch.setattr(waiting, "MAX_SLEEP", 60.0)
     dead, alive = harness.board("wake"), harness.board("wake")
     found: list[str] = []
     waiter = client_of(dead).waiter()
@@ -213,11 +217,11 @@ def test_the_dead_are_passed_over_for_the_next_who_waits(server: RedisServer, ha
         dead.close()
         client.hset("{jobboard:wake}:waiters", *ghost)
         client.zadd("{jobboard:wake}:waiting:", {ids[0][0]: ids[0][1]})
-        waiting = threading.Thread(target=_wait_once, args=(alive, found))
-        waiting.start()
+        sleeping = threading.Thread(target=_wait_once, args=(alive, found))
+        sleeping.start()
         eventually(lambda: client.hlen("{jobboard:wake}:waiters") == 2)
         job = harness.board("wake").post("resize")
-        waiting.join(3)
+        sleeping.join(30)
         assert found == [job.uuid]
 
 
