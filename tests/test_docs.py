@@ -28,7 +28,7 @@ def examples() -> list[tuple[str, str]]:
 def test_an_example_runs(name: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     try:
-        exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "example"})
+        exec(compile(code, name, "exec", dont_inherit=True), {"__name__": "__main__"})
     finally:
         # An example adds its recorders for good.
         telemetry._set(())
