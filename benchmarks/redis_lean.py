@@ -85,7 +85,7 @@ local values = redis.call('HMGET', board .. ':records', unpack(uuids))
 local postings = redis.call('HMGET', board .. ':listings', unpack(uuids))
 local retained = string.format('%.0f', now + 3600000000)
 local ttl = string.format('%.0f', math.ceil((now + 3660000000) / 1000))
-local places, ended = {}, {}
+local places = {}
 for i, uuid in ipairs(uuids) do
   local rest, u, name, priority, sequence, place, created, modified, state, attempts, token, length,
     key, most, run_at, owner, claim_id, expires, cancel, reason, fault, checkpoint, progress, kept
@@ -101,14 +101,13 @@ for i, uuid in ipairs(uuids) do
   redis.call('SET', board .. ':done:' .. uuid,
     cmsgpack.pack(record, string.sub(values[i], rest + 1) .. entry, postings[i], false, false, false), 'PXAT', ttl)
   places[2 * i - 1], places[2 * i] = place, uuid
-  ended[2 * i - 1], ended[2 * i] = retained, uuid .. name
 end
 redis.call('HDEL', board .. ':records', unpack(uuids))
 redis.call('HDEL', board .. ':listings', unpack(uuids))
 redis.call('ZREM', board .. ':claimed:bench', unpack(uuids))
 redis.call('ZREM', board .. ':leases', unpack(uuids))
 redis.call('ZADD', board .. ':complete:bench', unpack(places))
-redis.call('ZADD', board .. ':retained', unpack(ended))
+redis.call('ZADD', board .. ':retained', retained, 'bench\\n' .. table.concat(uuids))
 redis.call('DEL', board .. ':owner:' .. id)
 return #uuids
 """

@@ -129,3 +129,26 @@ def test_a_post_that_claims_for_a_waiter_writes_the_same_as_a_post_and_a_claim(
     # When each has searched for lost claims.
     assert [keys.pop(":swept") is not None for keys in written] == [True, True]
     assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("kinds", [set(), set(EventKind)], ids=["plain", "heard"])
+def test_completed_jobs_leave_the_indexes_after_their_retention(
+    server: RedisServer, harness: RedisHarness, kinds: set[EventKind]
+) -> None:
+    board = harness.board()
+    if kinds:
+        board.subscribe(lambda event: None, kinds)
+    board.post_many([Posting(name) for name in ("resize", "rotate") for _ in range(40)])
+    for name, limit in (("resize", 39), ("resize", 1), ("rotate", 39)):
+        assert set(board.consume_many(board.claim_next("alice", [name], limit=limit), "alice")) == {None}
+
+    def indexes() -> dict[str, int]:
+        return {name: len(value) for name, value in Keys(server, board).items() if name.startswith((":ret", ":comp"))}
+
+    assert indexes() == {":complete:resize": 40, ":complete:rotate": 39, ":retained": 3}
+    with server.client() as client:
+        key = f"{{jobboard:{board.name}}}:retained"
+        # As if that time were over, and something else of somebody's hand there.
+        client.zadd(key, dict.fromkeys([*client.zrange(key, 0, -1), "something else"], 1))
+    assert board._backend.maintenance.tidy(100) == 79
+    assert indexes() == {}

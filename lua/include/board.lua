@@ -21,7 +21,7 @@ local function state_index(state, name)
   return board .. ':' .. STATE_INDEXES[state] .. ':' .. name
 end
 
--- The field of a job's key in the hash `keys`; neither part can contain a control character.
+-- A name and a text in one, as the field of a job's key in the hash `keys`; neither can contain a control character.
 local function field(name, text)
   return name .. '\n' .. text
 end

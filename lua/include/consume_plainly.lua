@@ -8,10 +8,10 @@
 local END_PARTS = 5
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns the jobs'
--- name, and for each what `done` has of it, the TTL of that, and what the indexes have.
-local function consume_records(ends, uuids, values, postings)
+-- name, for each what `done` has of it and what the indexes have, and the number of jobs of each claim id.
+local function consume_records(ends, uuids, values, postings, retained)
   -- Of the first job of a run: its middle, what follows the head when it is complete, and the entry of the history.
-  local function consumed(uuid, value, head_end, who, token, retention)
+  local function consumed(uuid, value, head_end, who, token)
     -- luacheck: ignore 311
     local fields, rest,
       -- each field, by ",": its_FIELD
@@ -22,7 +22,7 @@ local function consume_records(ends, uuids, values, postings)
       return
     end
     local claim_id = its_claim_id
-    its_state, its_claim_id, its_expires, its_retained = 'COMPLETE', false, false, now + retention
+    its_state, its_claim_id, its_expires, its_retained = 'COMPLETE', false, false, retained
     its_modified, its_history_length = now, its_history_length + 1
     local record = RECORD_HEAD .. cmsgpack.pack(
       -- each field, by ",": its_FIELD
@@ -31,8 +31,8 @@ local function consume_records(ends, uuids, values, postings)
       cmsgpack.pack('CONSUMED', now, its_owner, its_token, false), claim_id
   end
 
-  local name, finished, ttls, places, retained, counts = nil, {}, {}, {}, {}, {}
-  local middle, tail, entry, claim_id, who, token, retention, until_when, ttl
+  local name, finished, places, counts = nil, {}, {}, {}
+  local middle, tail, entry, claim_id, who, token
   for number, uuid in ipairs(uuids) do
     local value, at, pair = values[number], END_PARTS * (number - 1), 2 * number
     local head_end, its_name, its_place = read_head(uuid, value)
@@ -40,12 +40,9 @@ local function consume_records(ends, uuids, values, postings)
     if its_name ~= name then
       return
     end
-    if ends[at + 2] ~= who or ends[at + 3] ~= token or ends[at + 4] ~= retention
-      or not has_middle(value, head_end, middle) then
-      who, token, retention = ends[at + 2], ends[at + 3], ends[at + 4]
-      middle, tail, entry, claim_id = consumed(uuid, value, head_end, who, token, retention)
-      until_when = string.format('%.0f', now + retention)
-      ttl = string.format('%.0f', math.ceil((now + retention + RETRY_WINDOW) / 1000))
+    if ends[at + 2] ~= who or ends[at + 3] ~= token or not has_middle(value, head_end, middle) then
+      who, token = ends[at + 2], ends[at + 3]
+      middle, tail, entry, claim_id = consumed(uuid, value, head_end, who, token)
     end
     if not tail then
       return
@@ -56,17 +53,16 @@ local function consume_records(ends, uuids, values, postings)
       .. text_heads[#value - history + #entry] .. string.sub(value, history + 1) .. entry
       .. text_heads[#posting] .. posting .. '\194\194' .. (result and cmsgpack.pack(result) or '\194')
     counts[claim_id] = (counts[claim_id] or 0) + 1
-    ttls[number], places[pair - 1], places[pair] = ttl, its_place, uuid
-    retained[pair - 1], retained[pair] = until_when, uuid .. name
+    places[pair - 1], places[pair] = its_place, uuid
   end
-  return name, finished, ttls, places, retained, counts
+  return name, finished, places, counts
 end
 
 local function consume_plainly(ends)
-  local uuids, answers, seen = {}, {}, {}
+  local uuids, answers, seen, retention = {}, {}, {}, ends[4]
   for at = 1, #ends, END_PARTS do
     local uuid, number = ends[at], #uuids + 1
-    if seen[uuid] or not ends[at + 3] or ends[at + 3] == 0 then
+    if seen[uuid] or not retention or retention == 0 or ends[at + 3] ~= retention then
       return
     end
     uuids[number], answers[number], seen[uuid] = uuid, 'DONE', true
@@ -77,7 +73,8 @@ local function consume_plainly(ends)
 
   local values = redis.call('HMGET', key('records'), unpack(uuids))
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
-  local readable, name, finished, ttls, places, retained, counts = pcall(consume_records, ends, uuids, values, postings)
+  local retained = now + retention
+  local readable, name, finished, places, counts = pcall(consume_records, ends, uuids, values, postings, retained)
   if not readable or not name then
     return
   end
@@ -90,15 +87,16 @@ local function consume_plainly(ends)
     end
     left[owner] = (tonumber(known) or 0) - count
   end
+  local ttl = string.format('%.0f', math.ceil((retained + RETRY_WINDOW) / 1000))
   for number, uuid in ipairs(uuids) do
-    redis.call('SET', key('done', uuid), finished[number], 'PXAT', ttls[number])
+    redis.call('SET', key('done', uuid), finished[number], 'PXAT', ttl)
   end
   redis.call('HDEL', key('records'), unpack(uuids))
   redis.call('HDEL', key('listings'), unpack(uuids))
   redis.call('ZREM', state_index('CLAIMED', name), unpack(uuids))
   redis.call('ZREM', key('leases'), unpack(uuids))
   redis.call('ZADD', state_index('COMPLETE', name), unpack(places))
-  redis.call('ZADD', key('retained'), unpack(retained))
+  redis.call('ZADD', key('retained'), string.format('%.0f', retained), field(name, table.concat(uuids)))
   for owner, count in pairs(left) do
     if count > 0 then
       redis.call('SET', owner, count, 'KEEPTTL')

@@ -1,15 +1,32 @@
 -- include: board
--- Removes completed jobs whose retention is over from the indexes; their records expire by their own TTL.
+-- Removes completed jobs whose retention is over from the indexes; their records expire by their own TTL. Jobs that end
+-- together are one member of `retained`: their name, a line break and their uuids.
 
+local function prune(member)
+  local name, uuids = string.match(member, '^([^\n]*)\n(.*)$')
+  local length = #(uuids or '')
+  for at = 1, length, 36 do
+    redis.call('ZREM', state_index('COMPLETE', name), string.sub(uuids, at, at + 35))
+  end
+  return length / 36
+end
+
+-- Some members at a time, because each may have many jobs.
 local function prune_completed(most)
-  local members = redis.call('ZRANGEBYSCORE', key('retained'), '-inf', now_text, 'LIMIT', '0', most)
-  for _, member in ipairs(members) do
-    redis.call('ZREM', state_index('COMPLETE', string.sub(member, 37)), string.sub(member, 1, 36))
+  local count = 0
+  for _ = 1, most, 16 do
+    local members = redis.call('ZRANGEBYSCORE', key('retained'), '-inf', now_text, 'LIMIT', '0', '16')
+    for _, member in ipairs(members) do
+      count = count + prune(member)
+    end
+    if #members > 0 then
+      redis.call('ZREM', key('retained'), unpack(members))
+    end
+    if #members < 16 or count >= most then
+      break
+    end
   end
-  if #members > 0 then
-    redis.call('ZREM', key('retained'), unpack(members))
-  end
-  return #members
+  return count
 end
 
 -- At full speed more jobs are completed than `tidy` could remove. Of single calls, one in eight prunes for all.

@@ -38,7 +38,7 @@ end
 -- Move jobs that have ended to keys of their own, which expire.
 local function archive(uuids, adds, lost)
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
-  local retained = list_in(adds, key('retained'))
+  local retained, groups = list_in(adds, key('retained')), {}
   for index, uuid in ipairs(uuids) do
     local job = jobs[uuid]
     local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
@@ -60,11 +60,16 @@ local function archive(uuids, adds, lost)
       local expires = decimal(math.ceil((job.retained + RETRY_WINDOW) / 1000))
       redis.call('SET', key('done', uuid), value, 'PXAT', expires)
       if not is_hidden(job) then
-        retained[#retained + 1] = decimal(job.retained)
-        retained[#retained + 1] = uuid .. job.name
+        table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), uuid)
       end
     else
       redis.call('SET', key('done', uuid), value)
+    end
+  end
+  for moment, names in pairs(groups) do
+    for name, list in pairs(names) do
+      retained[#retained + 1] = moment
+      retained[#retained + 1] = field(name, table.concat(list))
     end
   end
   lost[key('records')] = uuids
