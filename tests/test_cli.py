@@ -41,7 +41,9 @@ class TestPosting:
             ["post", "a", "--run-at", "x"], ["post", "a", "--run-at", "2030-01-01T00:00"],
             ["post", "a", "--priority", "urgent"], ["nonsense"], ["restore"], ["restore", "--all", "--job-name", "x"],
             ["conductor", "nonsense"], ["conductor", "no.such:handlers"], ["conductor", "json:handlers"],
-            ["post", "a", "--delay", "soon"],
+            ["post", "a", "--delay", "soon"], ["conductor", "helpers.work:handlers", "--executor", "x"],
+            ["conductor", "helpers.work:handlers", "--expiry", "0"],
+            ["conductor", "helpers.work:handlers", "--drain", "-1"],
         ],
     )  # fmt: skip
     def test_wrong_usage_is_status_2(self, jobboard: Run, board: JobBoard, arguments: list[str]) -> None:
@@ -54,7 +56,6 @@ class TestPosting:
             ["post", "a\n"], ["post", "a", "--delay", "-1"],
             ["post", "a", "--uuid", "x"], ["post", "a", "--max-attempts", "0"], ["show", "ffffffff"], ["show", "zz"],
             ["show", "a:b"], ["post", "a", "--details", "@/no/such/file"], ["cancel", "a:b"],
-            ["conductor", "helpers.work:handlers", "--executor", "x"],
         ],
     )  # fmt: skip
     def test_a_refusal_is_one_line_and_status_1(self, jobboard: Run, arguments: list[str]) -> None:

@@ -26,6 +26,8 @@ pytest_plugins = ("helpers.command_fixtures",)
         (["--allow", "release,relaese"], "--allow: there is no right 'relaese'; there are details, cancel,"),
         (["--board", "memory://x"], "a memory board lives within one process"),
         (["--auth", "/none"], "does not exist"),
+        (["--root-path", "jobs"], "--root-path begins with a slash: /jobs"),
+        (["--allow-host", "https://ops.example.org"], "--allow-host is a host's name, such as ops.example.org, not"),
     ],
 )
 def test_wrong_usage_is_refused(jobboard: Run, arguments: list[str], said: str) -> None:

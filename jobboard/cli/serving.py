@@ -112,6 +112,10 @@ def serve(
     from jobboard.console.guard import LOOPBACK
     from jobboard.operate.verdict import Limits
 
+    if root_path and not root_path.startswith("/"):
+        raise click.UsageError(f"--root-path begins with a slash: /{root_path}")
+    if urls := [name for name in hosts if "/" in name]:
+        raise click.UsageError(f"--allow-host is a host's name, such as ops.example.org, not {urls[0]!r}")
     users = _users_of(auth)
     _check_address(host, users is not None or behind_proxy)
     rights = list(RIGHTS) if allow == "all" else [right.strip() for right in allow.split(",") if right.strip()]

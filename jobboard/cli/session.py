@@ -6,7 +6,8 @@ import functools
 import getpass
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -151,6 +152,15 @@ def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
 def is_given(parameter: str) -> bool:
     """Whether the present command line has this option, or the environment instead."""
     return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
+
+
+@contextmanager
+def bad_values_are_wrong_usage() -> Iterator[None]:
+    """Let a ``TypeError`` or ``ValueError`` be one of the command line: status 2, by which a supervisor gives up."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
 
 
 def confirm(question: str) -> None:
