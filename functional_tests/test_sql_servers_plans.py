@@ -29,7 +29,7 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "postgresql: claim_next of names": (postgresql.CLAIM_NEXT_OF_NAMES, "ready_by_name"),
     "postgresql: whether to wait": (postgresql.READY_IN, "ready"),
     "postgresql: whether to wait for names": (postgresql.READY_IN_OF_NAMES, "ready_by_name"),
-    "postgresql: consume": (postgresql.CONSUME, "uuid"),
+    "postgresql: consume": (postgresql.CONSUME, "jobs_pkey"),
     "postgresql: post": (postgresql.POST_WITH_KEYS, "key"),
     "many": (job_statements.FIND_MANY, "uuid"),
     "what was done": (journal_statements.NOTES, "history"),
@@ -166,7 +166,7 @@ PLANNED_ONCE: dict[str, tuple[Statement, str]] = {
     "claim_next": (postgresql.CLAIM_NEXT, "state = 1"),
     "claim_next of names": (postgresql.CLAIM_NEXT_OF_NAMES, "name >= "),
     "whether to wait for names": (postgresql.READY_IN_OF_NAMES, "name >= "),
-    "consume": (postgresql.CONSUME, "uuid = ends.uuid"),
+    "consume": (postgresql.CONSUME, "(id = (ends.token"),
     "post": (postgresql.POST_WITH_KEYS, "key = given"),
 }
 

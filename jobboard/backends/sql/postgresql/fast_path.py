@@ -33,11 +33,17 @@ from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_int
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import NEXT_TOKEN
+from jobboard.backends.sql.tokens import NEXT_TOKEN, ROW_OF_TOKEN
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.states import JobState
 
-_COLUMNS = ", ".join(f"job.{name}" for name in JOB_COLUMNS)
+#: What the claim says itself is not read back.
+_CLAIMED_COLUMNS = [
+    name
+    for name in JOB_COLUMNS
+    if name not in ("state", "owner", "claim_id", "due_at", "last_modified", "progress", "result")
+]
+_COLUMNS = ", ".join(f"job.{name}" for name in _CLAIMED_COLUMNS)
 
 # A connection plans each statement once, and perhaps while the board is nearly empty. So a statement leaves the planner
 # one way: a lookup that is a value, or has `OFFSET 0`, becomes no join, which a plan for few jobs does by reading all;
@@ -63,9 +69,9 @@ WITH {_MOMENT}, status AS MATERIALIZED (
     RETURNING {_COLUMNS}
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-    SELECT CAST(:board AS int), id, 'CLAIMED', owner, token, last_modified FROM claimed
+    SELECT CAST(:board AS int), id, 'CLAIMED', CAST(:who AS text), token, (SELECT now FROM moment) FROM claimed
 )
-SELECT job.*, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT FROM heads))
+SELECT job.*, now, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT FROM heads))
 FROM status LEFT JOIN claimed AS job ON true
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
@@ -93,7 +99,8 @@ WITH {_MOMENT}, done AS (
         CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
         CAST(:retentions AS float8[])
     ) AS ends (uuid, who, token, result, retention)
-    WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid)
+    WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE id = ends.{ROW_OF_TOKEN})
+        AND job.board + 0 = CAST(:board AS int) AND job.uuid = ends.uuid
         AND job.state + 0 = {CLAIMED} AND job.token = ends.token AND job.owner = ends.who
         AND (job.due_at IS NULL OR job.due_at > (SELECT now FROM moment))
     RETURNING job.id, job.uuid, job.owner, job.token, job.last_modified
@@ -203,10 +210,10 @@ class PostgresqlClaiming(Claiming):
         )
         if rows[0][-1]:
             return super().claim_next(claim, names, limit)
-        claimed = [row[:-1] for row in rows if row[0] is not None]
+        claimed = sorted((row for row in rows if row[0] is not None), key=position_of)
         if claimed:
             self._transactions.notify(False)
-        return [_claimed(row) for row in sorted(claimed, key=position_of)]
+        return [_claimed(row, claim) for row in claimed]
 
 
 class PostgresqlReading(Reading):
@@ -270,11 +277,19 @@ def _after_a_change(was_changed: bool) -> Iterator[None]:
         raise
 
 
-def _claimed(row: Row) -> JobRow:
+def _claimed(row: Row, claim: ClaimRequest) -> JobRow:
     """Return the job of a row that a claim returns: every column holds what it is meant to."""
-    job = JobRow(*row)
-    job.priority, job.state, job.cancel_asked = -job.priority, JobState.CLAIMED, bool(job.cancel_asked)
-    return job
+    (
+        uuid, name, rank, sequence, created_on, body, key, run_at, max_attempts, attempts, token, last_error, reason,
+        checkpoint, cancel_asked, now, _,
+    ) = row  # fmt: skip
+    # The server adds them in the same way.
+    expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
+    return JobRow(
+        uuid, name, -rank, sequence, created_on, body, key, run_at, max_attempts, JobState.CLAIMED, attempts,
+        claim.who, token, claim.claim_id, expires_at, now, last_error, reason, checkpoint, None, None,
+        bool(cancel_asked),
+    )  # fmt: skip
 
 
 def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
