@@ -37,8 +37,6 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from jobboard.errors import MissingExtra
-
 if TYPE_CHECKING:
     from jobboard.testing.clock import Clock, clock_of
     from jobboard.testing.contract import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
@@ -94,6 +92,8 @@ if not TYPE_CHECKING:  # to type checkers it would say that every name exists
         except ModuleNotFoundError as error:
             if error.name not in ("pytest", "hypothesis"):
                 raise
+            from jobboard.errors import MissingExtra
+
             text = f"the contract suite needs the Python package {error.name!r}: pip install 'jobboard[testing]'"
             raise MissingExtra(text) from None
         return found
