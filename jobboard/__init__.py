@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     )
     from jobboard.events import EventKind, HistoryEntry, JobEvent
     from jobboard.fetching import backend, fetch
-    from jobboard.job import Job, Posting, Record, Undecodable
+    from jobboard.job import Job, Posting
     from jobboard.logbook import BookInfo, BookRef, LogBook
+    from jobboard.record import Record, Undecodable
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
     from jobboard.schedules.schedule import Schedule
@@ -132,8 +133,9 @@ _NAMES = {
     "events": "EventKind HistoryEntry JobEvent",
     "configuration": "connect",
     "fetching": "backend fetch",
-    "job": "Job Posting Record Undecodable",
+    "job": "Job Posting",
     "logbook": "BookInfo BookRef LogBook",
+    "record": "Record Undecodable",
     "scheduler": "Scheduler",
     "schedules.collection": "Schedules",
     "schedules.schedule": "Schedule",

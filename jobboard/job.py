@@ -1,21 +1,21 @@
-"""A job as users see it: its posting, the record of what became of it, and the handle on both."""
+"""A job as users see it: its posting, and the handle on it and its record."""
 
 from __future__ import annotations
 
 import uuid as uuids
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import in_one_line
 from jobboard.client import JobEnd, JobReader
-from jobboard.codec import decode
 from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
+from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
 from jobboard.validation import check_expiry, check_timeout, moment
 
@@ -37,75 +37,6 @@ class Posting:
 
     def __repr__(self) -> str:
         return f"<Posting {self.name!r}{f' key={self.key!r}' if self.key else ''}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """Stands in a record for a checkpoint, a progress or a result that can't be decoded; ``raw`` is what is stored."""
-
-    raw: bytes = field(repr=False)
-    fault: str
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
-
-    ``progress`` is what the handler reported last: ``{"done": 5, "total": 10, "text": "..."}``, with what it gave of
-    these; or None. ``reason`` and ``last_error`` are of the last attempt that failed, also of a job that is complete
-    since. A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
-    """
-
-    state: JobState
-    attempts: int
-    owner: str | None
-    token: int
-    expires_at: datetime | None
-    run_at: datetime | None
-    last_modified: datetime
-    last_error: str | None
-    reason: str | None
-    checkpoint: Any
-    progress: Any
-    result: Any
-    cancel_asked: bool
-    history: tuple[HistoryEntry, ...]
-
-    def __repr__(self) -> str:
-        return f"<Record {self.state} attempts={self.attempts} owner={self.owner!r} token={self.token}>"
-
-
-def record_of(row: JobRow, converter: Converter | None = None) -> Record:
-    """Decode a row's record."""
-    return Record(
-        state=row.state,
-        attempts=row.attempts,
-        owner=row.owner,
-        token=row.token,
-        expires_at=_moment_or_none(row.expires_at),
-        run_at=_moment_or_none(row.run_at),
-        last_modified=moment(row.last_modified),
-        last_error=row.last_error,
-        reason=row.reason,
-        checkpoint=_decoded_or_none(row.checkpoint, converter),
-        progress=_decoded_or_none(row.progress, converter),
-        result=_decoded_or_none(row.result, converter),
-        cancel_asked=row.cancel_asked,
-        history=row.history,
-    )
-
-
-def _moment_or_none(seconds: float | None) -> datetime | None:
-    return None if seconds is None else moment(seconds)
-
-
-def _decoded_or_none(data: bytes | None, converter: Converter | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return decode(data, converter=converter)
-    except ValueError as error:
-        return Undecodable(data, in_one_line(str(error)))
 
 
 class Board(Protocol):

@@ -17,8 +17,8 @@ from jobboard.backends.rows import JobRow
 from jobboard.codec import MAX_DEPTH, MAX_ENCODED, NewerFormat, decode, encode
 from jobboard.errors import InvalidPosting
 from jobboard.events import EventKind
-from jobboard.job import record_of
 from jobboard.payload import Payload, pack_payload, unpack_payload
+from jobboard.record import record_of
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
 from jobboard.schedules.triggers import AnyOf, At, Every

@@ -17,8 +17,9 @@ from jobboard.client.gathering import Ask, Steps
 from jobboard.client.reader import END_EVENTS, LAST_ANSWER_TIMEOUT, EndWait, JobEnd
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, HistoryEntry
-from jobboard.job import Job, JobHandle, Record, result_of, row_of
+from jobboard.job import Job, JobHandle, result_of, row_of
 from jobboard.logbook import BookRef, LogBook
+from jobboard.record import Record
 from jobboard.states import JobState
 from jobboard.validation import check_timeout
 

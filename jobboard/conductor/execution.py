@@ -14,8 +14,9 @@ from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Outcome, current_converter
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
-from jobboard.job import Job, Undecodable, row_of
+from jobboard.job import Job, row_of
 from jobboard.logbook import LogBook
+from jobboard.record import Undecodable
 
 #: How many of the longest runs a conductor tells operators.
 _MAX_TOLD = 5

@@ -23,7 +23,8 @@ from jobboard.conductor.log import logger
 from jobboard.conductor.options import ConductorOptions
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
 from jobboard.conductor.reporter import Reporter, job_started
-from jobboard.conductor.slots import Slots, StuckSlots
+from jobboard.conductor.slots import Slots
+from jobboard.conductor.stuck_slots import StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job

@@ -15,7 +15,8 @@ from jobboard.conductor import Broken, RunningJob
 from jobboard.contrib.django.compat import Task, TaskError, TaskResult, TaskResultStatus
 from jobboard.contrib.django.task import TaskCall
 from jobboard.events import EventKind, HistoryEntry
-from jobboard.job import Job, Record
+from jobboard.job import Job
+from jobboard.record import Record
 from jobboard.states import JobState
 
 _STATUS = {

@@ -16,9 +16,10 @@ from jobboard.board import JobBoard
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers
 from jobboard.errors import BoardUnavailable, UnclaimableJob, UnreadableRecord, UnreadableSchedule
-from jobboard.job import Job, Undecodable
+from jobboard.job import Job
 from jobboard.operate.schedules import schedule_rows
 from jobboard.payload import Payload, pack_payload
+from jobboard.record import Undecodable
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers import Every
 from jobboard.states import JobPriority, JobState

@@ -1,0 +1,84 @@
+"""What became of a job, as users see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobboard.backends.rows import JobRow
+from jobboard.backends.text import in_one_line
+from jobboard.codec import decode
+from jobboard.converter import Converter
+from jobboard.events import HistoryEntry
+from jobboard.states import JobState
+from jobboard.validation import moment
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """Stands in a record for a checkpoint, a progress or a result that can't be decoded; ``raw`` is what is stored."""
+
+    raw: bytes = field(repr=False)
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
+
+    ``progress`` is what the handler reported last: ``{"done": 5, "total": 10, "text": "..."}``, with what it gave of
+    these; or None. ``reason`` and ``last_error`` are of the last attempt that failed, also of a job that is complete
+    since. A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
+    """
+
+    state: JobState
+    attempts: int
+    owner: str | None
+    token: int
+    expires_at: datetime | None
+    run_at: datetime | None
+    last_modified: datetime
+    last_error: str | None
+    reason: str | None
+    checkpoint: Any
+    progress: Any
+    result: Any
+    cancel_asked: bool
+    history: tuple[HistoryEntry, ...]
+
+    def __repr__(self) -> str:
+        return f"<Record {self.state} attempts={self.attempts} owner={self.owner!r} token={self.token}>"
+
+
+def record_of(row: JobRow, converter: Converter | None = None) -> Record:
+    """Decode a row's record."""
+    return Record(
+        state=row.state,
+        attempts=row.attempts,
+        owner=row.owner,
+        token=row.token,
+        expires_at=_moment_or_none(row.expires_at),
+        run_at=_moment_or_none(row.run_at),
+        last_modified=moment(row.last_modified),
+        last_error=row.last_error,
+        reason=row.reason,
+        checkpoint=_decoded_or_none(row.checkpoint, converter),
+        progress=_decoded_or_none(row.progress, converter),
+        result=_decoded_or_none(row.result, converter),
+        cancel_asked=row.cancel_asked,
+        history=row.history,
+    )
+
+
+def _moment_or_none(seconds: float | None) -> datetime | None:
+    return None if seconds is None else moment(seconds)
+
+
+def _decoded_or_none(data: bytes | None, converter: Converter | None) -> Any:
+    if data is None:
+        return None
+    try:
+        return decode(data, converter=converter)
+    except ValueError as error:
+        return Undecodable(data, in_one_line(str(error)))
