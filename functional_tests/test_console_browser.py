@@ -25,6 +25,10 @@ pytestmark = pytest.mark.timeout(400)
 #: More kinds of pages there are not; a link that makes ever more of them would end the crawl here.
 _MAX_PAGES = 80
 _LINKS = "return [...document.links].map((link) => link.href)"
+_NAMES_IN_ROWS = """
+const inRows = document.querySelectorAll("tbody button, tbody a.button, td[data-label=Do] a");
+return [...inRows].map((one) => one.textContent.trim());
+"""
 #: What the markup on the board would have made.
 _MADE = """
 return [window.pwned, document.querySelectorAll("img, script:not([src]), [onerror]").length];
@@ -138,6 +142,14 @@ def test_everybody_can_use_each_page(web: Browser, pages: list[str]) -> None:
         assert web.faults_of_access("color-contrast") == [], f"{url} in the dark"
         web.prefer("light")
     assert web.messages() == []
+
+
+def test_what_changes_something_says_what_when_it_is_read_alone(web: Browser, pages: list[str]) -> None:
+    """Screen readers list links and buttons without their rows."""
+    for url in {_path_of(url): url for url in pages}.values():
+        web.driver.get(url)
+        names = web.script(_NAMES_IN_ROWS)
+        assert sorted(set(names)) == sorted(names), url
 
 
 def test_each_page_works_without_javascript(web: Browser, pages: list[str]) -> None:
