@@ -144,12 +144,12 @@ def test_everybody_can_use_each_page(web: Browser, pages: list[str]) -> None:
     assert web.messages() == []
 
 
-def test_what_changes_something_says_what_when_it_is_read_alone(web: Browser, pages: list[str]) -> None:
+def test_what_changes_something_says_what_when_it_is_read_alone(web: Browser) -> None:
     """Screen readers list links and buttons without their rows."""
-    for url in {_path_of(url): url for url in pages}.values():
-        web.driver.get(url)
+    for page in ("trash", "schedules", "names", "conductors"):
+        web.open(f"/b/hostile/{page}")
         names = web.script(_NAMES_IN_ROWS)
-        assert sorted(set(names)) == sorted(names), url
+        assert sorted(set(names)) == sorted(names) != [], page
 
 
 def test_each_page_works_without_javascript(web: Browser, pages: list[str]) -> None:
