@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -133,10 +135,12 @@ def browser(*arguments: str) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     for option in (*_OPTIONS, *arguments):
         options.add_argument(option)
-    driver = Chrome(options, Service(str(programs[1])))
-    try:
-        driver.set_page_load_timeout(60)
-        driver.set_script_timeout(60)
-        yield Browser(driver)
-    finally:
-        driver.quit()
+    # Chromium leaves folders of its own among the temporary ones.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        driver = Chrome(options, Service(str(programs[1]), env={**os.environ, "TMPDIR": folder}))
+        try:
+            driver.set_page_load_timeout(60)
+            driver.set_script_timeout(60)
+            yield Browser(driver)
+        finally:
+            driver.quit()
