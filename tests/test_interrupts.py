@@ -6,6 +6,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -15,6 +17,9 @@ from urllib3 import HTTPConnectionPool
 from jobboard.backends.etcd.http_pool import pooled_adapter
 from jobboard.backends.etcd.worker import Worker
 from jobboard.backends.sql.connection_pool import ConnectionPool
+from jobboard.backends.sql.sqlite.database import SqliteDatabase
+from jobboard.backends.timelimit import is_time_over, time_limit
+from jobboard.backends.zookeeper.handler import Handler
 from jobboard.testing import eventually
 
 #: What is interrupted, and what shows that every lock is free.
@@ -22,7 +27,9 @@ Calls = tuple[Callable[[], object], Callable[[], object]]
 
 
 def interrupted_after(step: int, act: Callable[[], object]) -> bool:
-    """Act, and be interrupted after so many calls of C functions: there Python runs signals' handlers.
+    """Act, and be interrupted at one of the points where Python runs signals' handlers.
+
+    :param step: so many calls of C functions have ended, or calls of Python's functions begun.
 
     :returns: False if it ended before.
     """
@@ -30,7 +37,7 @@ def interrupted_after(step: int, act: Callable[[], object]) -> bool:
 
     def count(_frame: FrameType, event: str, _function: object) -> None:
         nonlocal steps
-        steps += event == "c_return"
+        steps += event in ("c_return", "call")
         if steps == step:
             sys.setprofile(None)
             raise KeyboardInterrupt
@@ -40,6 +47,9 @@ def interrupted_after(step: int, act: Callable[[], object]) -> bool:
         act()
     except KeyboardInterrupt:
         return True
+    except RuntimeError as error:
+        # A wait of threading.Condition had just let go of the lock, which the block's end then could not.
+        return isinstance(error.__context__, KeyboardInterrupt)
     finally:
         sys.setprofile(None)
     return False
@@ -47,7 +57,7 @@ def interrupted_after(step: int, act: Callable[[], object]) -> bool:
 
 @contextmanager
 def sql_pool() -> Iterator[Calls]:
-    pool = ConnectionPool(object, lambda _: True, lambda _: None, largest=1_000)
+    pool = ConnectionPool(object, lambda _: True, lambda _: None, largest=1)
 
     def borrow() -> None:
         pool.give_back(pool.take())
@@ -81,7 +91,28 @@ def etcd_worker() -> Iterator[Calls]:
     worker.close(timeout=10)
 
 
-@pytest.mark.parametrize("make", [sql_pool, etcd_pool, etcd_worker])
+@contextmanager
+def sqlite_file() -> Iterator[Calls]:
+    with TemporaryDirectory() as folder:
+        database = SqliteDatabase(Path(folder, "jobs.db"), "board", "OFF", 5.0, 5.0)
+
+        def read_and_write() -> None:
+            with database.write() as transaction:
+                transaction.changed = True
+            with database.read():
+                pass
+
+        yield read_and_write, read_and_write
+        database.close()
+
+
+@contextmanager
+def zookeeper_result() -> Iterator[Calls]:
+    result = Handler().async_result()
+    yield lambda: result.wait(0.0), lambda: result.unlink(print)
+
+
+@pytest.mark.parametrize("make", [sql_pool, sqlite_file, etcd_pool, etcd_worker, zookeeper_result])
 def test_an_interrupt_leaves_no_lock_taken(make: Callable[[], AbstractContextManager[Calls]]) -> None:
     step = 1
     with make() as (act, check):
@@ -91,4 +122,16 @@ def test_an_interrupt_leaves_no_lock_taken(make: Callable[[], AbstractContextMan
             checking.join(30)
             assert not checking.is_alive(), f"after the interrupt at step {step}"
             step += 1
+    assert step > 3
+
+
+def test_an_interrupt_leaves_no_limit_of_time() -> None:
+    def limited() -> None:
+        with time_limit(0.0), time_limit(1.0):
+            is_time_over()
+
+    step = 1
+    while interrupted_after(step, limited):
+        assert not is_time_over(), f"after the interrupt at step {step}"
+        step += 1
     assert step > 3

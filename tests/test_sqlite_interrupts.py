@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobboard import backend
+from jobboard import BoardUnavailable, backend
 from jobboard.backends.sql.connection_pool import ConnectionPool
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
 
@@ -33,6 +33,20 @@ def test_an_interrupt_that_comes_with_the_lock_leaves_the_file_unlocked(
         assert board.job_count == 1
 
 
+def test_closing_waits_for_no_interrupted_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobboard.backends.sql.sqlite.database.MIN_QUEUE_TIMEOUT", 0.05)
+    monkeypatch.setattr("jobboard.backends.sql.sqlite.database.READ_QUEUE_TIMEOUT", 0.05)
+    database = SqliteDatabase(tmp_path / "jobs.db", "board", "FULL", 0.0, 5.0)
+    # The traceback of an interrupt that comes as a block begins or ends keeps it as it is.
+    reading, writing = database.read(), database.write()
+    reading.__enter__()
+    writing.__enter__()
+    with pytest.raises(BoardUnavailable), database.read():
+        pass
+    database.close()
+    del reading, writing
+
+
 def test_an_interrupt_while_a_connection_is_looked_at_frees_its_place() -> None:
     ended = []
 
@@ -44,5 +58,5 @@ def test_an_interrupt_while_a_connection_is_looked_at_frees_its_place() -> None:
     pool.give_back(first)
     with pytest.raises(KeyboardInterrupt):
         pool.take()
-    assert ended == [first]
+    assert ended == [first.connection]
     assert pool.take() is not first

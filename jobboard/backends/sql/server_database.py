@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.commit_notifier import CommitNotifier
-from jobboard.backends.sql.connection_pool import ConnectionPool
+from jobboard.backends.sql.connection_pool import ConnectionPool, Place
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import bring_to_our_version, check_version
@@ -183,31 +183,31 @@ class ServerDatabase(Database):
         """A connection for the block; it is not used again if it broke, or if its state is unknown."""
         self._check_process()
         try:
-            connection = self._pool.take()
+            place = self._pool.take()
         except BoardUnavailable:
             self._has_failed = True
             raise
         try:
-            yield connection
+            yield place.connection
         except self.driver.error as error:
-            self._return_or_discard(connection)
+            self._return_or_discard(place)
             raise self.driver.explain(error) from error
         except Exception:
-            self._return_or_discard(connection)
+            self._return_or_discard(place)
             raise
         except BaseException:
             # The thread was interrupted, so the connection's state is unknown.
-            self._pool.discard(connection)
+            self._pool.discard(place)
             raise
         self._has_failed = False
-        self._pool.give_back(connection)
+        self._pool.give_back(place)
 
-    def _return_or_discard(self, connection: Any) -> None:
-        if self.driver.is_alive(connection):
-            self._pool.give_back(connection)
+    def _return_or_discard(self, place: Place) -> None:
+        if self.driver.is_alive(place.connection):
+            self._pool.give_back(place)
         else:
             self._has_failed = True
-            self._pool.discard(connection)
+            self._pool.discard(place)
 
     def _roll_back(self, cursor: Any, cause: Exception) -> None:
         try:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import logging
 import math
 import select
+import threading
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.handlers.utils import AsyncResult
 from kazoo.protocol.states import Callback
 
 logger = logging.getLogger("jobboard.zookeeper")
@@ -28,8 +31,26 @@ def runs_at_once(function: Function) -> Function:
     return function
 
 
+class ResultCondition(threading.Condition):
+    """One that no interrupt leaves locked; kazoo's thread would wait for it with the answer, and with all later ones.
+
+    Python runs signals' handlers as a function of Python begins or goes on. threading.Condition is entered and left by
+    such ones, this one by the lock's own, in C.
+    """
+
+    __enter__ = property(attrgetter("mutex.__enter__"))
+    __exit__ = property(attrgetter("mutex.__exit__"))
+
+    def __init__(self) -> None:
+        self.mutex = threading.RLock()
+        super().__init__(self.mutex)
+
+
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """Belongs to one client."""
+
+    def async_result(self) -> AsyncResult:
+        return AsyncResult(self, ResultCondition, KazooTimeoutError)
 
     def dispatch_callback(self, callback: Callback) -> None:
         if not getattr(callback.func, "runs_at_once", False):

@@ -39,6 +39,8 @@ T = TypeVar("T")
 DIALECT = Dialect(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 #: Threads of one process queue at least for this long, whatever the busy timeout: their turns are short.
 MIN_QUEUE_TIMEOUT = 5.0
+#: Those that read queue for so long; some reads go through all jobs.
+READ_QUEUE_TIMEOUT = 30.0
 _BUSY_TIMEOUT = "PRAGMA busy_timeout=%d"
 RETRY_INTERVAL = 0.01
 #: Seconds between two tries to lock the file; in between, a quarter of what it was waited for so far.
@@ -96,16 +98,21 @@ class SqliteDatabase(Database):
             raise explain(error, self.path) from error
 
     def close(self) -> None:
-        with self._writer.lock, self._reader.lock:
-            self._writer.close()
-            self._reader.close()
+        for handle in (self._writer, self._reader):
+            # Not for ever: the traceback of an interrupt may keep the block that has the lock, until it is forgotten.
+            if handle.lock.acquire(timeout=MIN_QUEUE_TIMEOUT):
+                try:
+                    handle.close()
+                finally:
+                    handle.lock.release()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[SqliteTransaction]:
         """One transaction that has the file's write lock from its beginning."""
         self._check_process()
-        self._queue()
+        taken: list[bool] = []
         try:
+            self._queue(self.process_notifier.writing, taken, max(self._busy_timeout, MIN_QUEUE_TIMEOUT))
             connection = self._writer.get()
             cursor = connection.cursor()
             transaction = None
@@ -130,17 +137,22 @@ class SqliteDatabase(Database):
         except (DBAPIError, sqlite3.Error) as error:
             raise explain(error, self.path) from error
         finally:
-            self.process_notifier.writing.release()
+            if True in taken:
+                self.process_notifier.writing.release()
         if transaction.changed:
             self.process_notifier.notify(self.board_name, transaction.notifies)
 
-    def _queue(self) -> None:
-        """Wait until no other thread of this process writes."""
-        writing = self.process_notifier.writing
-        # Most often none does, and then there is no time to reckon.
-        if writing.acquire(blocking=False):
-            return
-        if not writing.acquire(timeout=seconds_left(max(self._busy_timeout, MIN_QUEUE_TIMEOUT))):
+    def _queue(self, lock: threading.Lock, taken: list[bool], longest: float) -> None:
+        """Wait until no other thread of this process writes, or reads.
+
+        :param taken: has True once the lock is this thread's, whatever a signal's handler raises: one call of a
+            function in C takes it and notes that, and no handler runs in between.
+        """
+        # Most often it is free, and then there is no time to reckon.
+        taken.extend(map(lock.acquire, [False]))
+        if True not in taken:
+            taken.extend(map(lock.acquire, [True], [seconds_left(longest)]))
+        if True not in taken:
             raise locked(self.path)
 
     def _lock_file(self, cursor: sqlite3.Cursor) -> None:
@@ -162,18 +174,22 @@ class SqliteDatabase(Database):
     def read(self) -> Iterator[Transaction]:
         """One transaction that reads one consistent state; it does not wait for writers, nor they for it."""
         self._check_process()
-        with self._reader.lock:
+        taken: list[bool] = []
+        try:
+            self._queue(self._reader.lock, taken, READ_QUEUE_TIMEOUT)
+            connection = self._reader.get()
+            cursor = connection.cursor()
             try:
-                connection = self._reader.get()
-                cursor = connection.cursor()
-                try:
-                    cursor.execute("BEGIN")
-                    yield Transaction(cursor, DIALECT, self.board, time.time())
-                finally:
-                    if connection.in_transaction:
-                        cursor.execute("COMMIT")
-            except (DBAPIError, sqlite3.Error) as error:
-                raise explain(error, self.path) from error
+                cursor.execute("BEGIN")
+                yield Transaction(cursor, DIALECT, self.board, time.time())
+            finally:
+                if connection.in_transaction:
+                    cursor.execute("COMMIT")
+        except (DBAPIError, sqlite3.Error) as error:
+            raise explain(error, self.path) from error
+        finally:
+            if True in taken:
+                self._reader.lock.release()
 
     def _commit(self, cursor: sqlite3.Cursor) -> None:
         try:
