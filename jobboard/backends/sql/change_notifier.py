@@ -54,6 +54,7 @@ class ChangeNotifier:
         self._poller: ChangePoller | None = None
         #: Set when the thread has something to do before its next poll.
         self._interrupted = threading.Event()
+        self._is_blind = False
         self._listeners: list[_EventListener] = []
         self._last_event = 0
         # Reentrant, because a listener may end itself when it is told something.
@@ -135,7 +136,9 @@ class ChangeNotifier:
                     poller.close()
             except Exception as error:
                 # After any fault: without this thread nobody would wake who waits.
-                logger.warning("board %s: can't see what other processes do: %s", self._database.board_name, error)
+                level = logging.DEBUG if self._is_blind else logging.WARNING
+                logger.log(level, "board %s: can't see what other processes do: %s", self._database.board_name, error)
+                self._is_blind = True
                 # Waiters read the board themselves, and meet the fault or a change.
                 self._notify_waiters()
                 self._pause()
@@ -146,6 +149,7 @@ class ChangeNotifier:
             interrupted = self._interrupted.is_set()
             self._interrupted.clear()
             has_changed = poller.has_changed()
+            self._is_blind = False
             if has_changed:
                 self._notify_waiters()
             if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):

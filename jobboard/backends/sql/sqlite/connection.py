@@ -13,26 +13,59 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
+
+from jobboard.backends.sql.sqlite.errors import replaced
+
+
+class OpenFile:
+    """The file that a path names now, to be found there again: SQLite goes on with one that was moved or deleted."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._found = self._find()
+
+    def _find(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_dev
+
+    def check(self) -> None:
+        """Raise :class:`~jobboard.errors.BoardUnavailable` if the path names another file now, or none."""
+        if self._find() != self._found:
+            raise replaced(self._path)
 
 
 class ForkSafeConnection:
     """A connection for the thread that has its lock.
 
+    :param file: what it must be connected to.
     :param lock: what its users take around every use; several handles may share one.
     :param is_writer: locks of writers are taken before those of readers, in a fork as everywhere.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], lock: threading.Lock, is_writer: bool) -> None:
+    def __init__(
+        self, file: OpenFile, connect: Callable[[], sqlite3.Connection], lock: threading.Lock, is_writer: bool
+    ) -> None:
+        self._file = file
         self.lock = lock
         self.is_writer = is_writer
         self._connect = connect
         self._is_closed = False
+        # It would make a file where there is none.
+        file.check()
         with opening:
             self._connection: sqlite3.Connection | None = connect()
             _connections.add(self)
 
     def get(self) -> sqlite3.Connection:
-        """Return the connection, opened again after a fork; only with the lock held."""
+        """Return the connection, opened again after a fork; only with the lock held.
+
+        :raises BoardUnavailable: the file was moved, replaced or deleted.
+        """
+        self._file.check()
         if self._connection is None:
             if self._is_closed:
                 raise sqlite3.ProgrammingError("the board is closed")

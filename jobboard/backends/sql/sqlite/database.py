@@ -23,7 +23,7 @@ from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.process_notifier import process_notifier_of
 from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
-from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, opening
+from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, OpenFile, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
 from jobboard.backends.sql.sqlite.notifications import NotificationSender
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
@@ -68,12 +68,14 @@ class SqliteDatabase(Database):
         #: The schema's version before this opened it; None if there were no tables.
         self.found_version: str | None = None
         self.board = self._retry(self._find_board, deadline) or self._retry(self._migrate, deadline)
+        self._file = OpenFile(path)
         self._writer = self._retry(
-            lambda: ForkSafeConnection(self._connect_writer, self.process_notifier.writing, is_writer=True), deadline
+            lambda: ForkSafeConnection(self._file, self._connect_writer, self.process_notifier.writing, is_writer=True),
+            deadline,
         )
         try:
             self._reader = self._retry(
-                lambda: ForkSafeConnection(self._connect, threading.Lock(), is_writer=False), deadline
+                lambda: ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False), deadline
             )
         except BoardUnavailable:
             self._writer.close()
@@ -92,7 +94,7 @@ class SqliteDatabase(Database):
     def change_poller(self) -> ChangePoller:
         self._check_process()
         try:
-            handle = ForkSafeConnection(self._connect, threading.Lock(), is_writer=False)
+            handle = ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False)
             return SqliteChangePoller(handle, self.path, DIALECT)
         except (DBAPIError, sqlite3.Error) as error:
             raise explain(error, self.path) from error

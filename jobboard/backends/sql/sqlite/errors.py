@@ -56,6 +56,14 @@ def locked(path: Path) -> BoardUnavailable:
     return BoardUnavailable(f"{path} {_BUSY}")
 
 
+def replaced(path: str) -> BoardUnavailable:
+    """Return what is said when a path does not name the file any more that was opened there."""
+    return BoardUnavailable(
+        f"{path} was moved, replaced or deleted while it was open, and what is changed now would be lost with the old; "
+        "stop all that use it, put the right file there, and start them again"
+    )
+
+
 def _explanation(error: Fault, path: Path) -> str:
     said, code = str(_driver_error(error)), _code(error)
     for mark, explanation in _BY_CODE.items():
