@@ -13,6 +13,7 @@ from django.conf import settings
 
 BACKEND = "jobboard.contrib.django.JobBoardBackend"
 FOLDER = Path(tempfile.mkdtemp(prefix="jobboard-django-"))
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
 def tasks_setting(**options: Any) -> dict[str, Any]:
@@ -32,7 +33,6 @@ def set_up() -> None:
     """Configure Django, unless that was done."""
     if settings.configured:
         return
-    atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
     settings.configure(
         SECRET_KEY="tests",
         USE_TZ=True,
