@@ -17,6 +17,7 @@ from helpers.odd_values import ODD_ERRORS, ODD_RESULTS
 
 from jobboard import (
     Backoff,
+    BoardUnavailable,
     Broken,
     Cancelled,
     ClaimLost,
@@ -30,6 +31,7 @@ from jobboard import (
     RunningJob,
     fetch,
 )
+from jobboard.backends.base import Waiter
 from jobboard.backends.memory import MemoryBackend
 from jobboard.testing import eventually
 
@@ -271,6 +273,25 @@ class TestTheStoresFaults:
             with conducting(board, handlers, expiry=0.6):
                 jobs = board.post_many([Posting(names.get(primitive, "echo")) for _ in range(3)])
                 assert all(job.wait(10) for job in jobs)
+
+    def test_an_outage_is_told_once_though_claims_that_find_nothing_work(
+        self, handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        asked = 0
+
+        def fail_first(_waiter: Waiter) -> float | None:
+            nonlocal asked
+            asked += 1
+            if asked < 4:
+                raise BoardUnavailable("the index is damaged")
+            return None
+
+        with lossy_board() as (board, backend):
+            with backend.waiter(None) as waiter:
+                monkeypatch.setattr(type(waiter), "ready_in", fail_first)
+            with caplog.at_level(logging.WARNING, "jobboard"), conducting(board, handlers):
+                eventually(lambda: asked >= 4)
+        assert len([text for text in caplog.messages if "waits for its store" in text]) == 1
 
     def test_a_record_that_cannot_be_decoded_harms_no_other(self, handlers: Handlers) -> None:
         with lossy_board() as (board, backend):

@@ -148,6 +148,8 @@ class Claimer:
             has_waited = False
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
                 due = waiter.ready_in()
+                # Not after a claim that finds nothing: that may work in a store whose indexes are damaged.
+                self._pause = _MIN_PAUSE
                 if due is None or due > 0 or not self._stopping.wait(_RETRY_DELAY):
                     self._slots.set_idle(True)
                     waiter.wait(due)
@@ -185,8 +187,8 @@ class Claimer:
         jobs = claim_next(free)
         self._unanswered = frozenset()
         self._full_claims = self._full_claims + 1 if len(jobs) == free else 0
-        self._pause = _MIN_PAUSE
         if jobs:
+            self._pause = _MIN_PAUSE
             self._on_claimed(jobs, sent)
         return jobs
 
