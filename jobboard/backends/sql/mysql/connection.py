@@ -52,13 +52,21 @@ class FastResult(MySQLResult):
         return tuple(row)
 
 
+def _unverified_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class FastConnection(Connection):
     """If no option asks for TLS, PyMySQL uses TLS where the server has it, and verifies no certificate.
 
-    The context for that is made once: reading the system's authorities takes longer than the rest of connecting.
+    The context for that is made here, once. PyMySQL reads the system's authorities for each, which takes longer than
+    the rest of connecting; and a child that is forked while a thread makes one would wait for OpenSSL's lock for ever.
     """
 
-    _preferred: ClassVar[ssl.SSLContext | None] = None
+    _preferred: ClassVar = _unverified_context()
     _reply_timeout: float
 
     @property
@@ -74,11 +82,7 @@ class FastConnection(Connection):
     _write_timeout = _read_timeout
 
     def _create_ssl_ctx(self, sslp: Any) -> Any:
-        if isinstance(sslp, ssl.SSLContext):
-            return sslp
-        if FastConnection._preferred is None:
-            FastConnection._preferred = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
-        return FastConnection._preferred
+        return sslp if isinstance(sslp, ssl.SSLContext) else self._preferred
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         kind = _described if packet_type is FieldDescriptorPacket else packet_type
