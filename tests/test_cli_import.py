@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from helpers.command_line import Run, as_json
+from helpers.conducting import lossy_board
 
 from jobboard import BoardUnavailable, BookRef, JobBoard, JobState, LogBook, Posting, backend, fetch
 from jobboard.operate.importing import import_jobs
@@ -111,6 +113,16 @@ def test_what_is_too_large_for_the_other_board_is_refused(other: JobBoard) -> No
     assert (outcome.posted, other.job_count) == (2, 2)
     (line,) = outcome.refused
     assert f"job {postings[1].uuid} is not imported: details is 600" in line
+
+
+def test_no_request_is_about_more_jobs_than_the_store_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lossy_board() as (board, backend):
+        asked: list[int] = []
+        read = backend.inner.read
+        monkeypatch.setattr(backend, "capabilities", replace(backend.capabilities, largest_batch=5))
+        monkeypatch.setattr(backend.inner, "read", lambda uuids: asked.append(len(uuids)) or read(uuids))
+        assert import_jobs(board, [Posting("a", uuid=new_uuid()) for _ in range(12)], lambda steps: None).posted == 12
+        assert max(asked) == 5
 
 
 def test_an_outage_says_how_far_it_came() -> None:

@@ -230,9 +230,10 @@ class BackendClient:
             if cursor is None:
                 return
 
-    def batches(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Cut what is longer than the store takes at once."""
-        size = self.backend.capabilities.largest_batch
+    def batches(self, items: Sequence[T], most: int | None = None) -> Iterator[Sequence[T]]:
+        """Cut what is longer than the store takes at once, or than ``most`` if that is fewer."""
+        largest = self.backend.capabilities.largest_batch
+        size = largest if most is None else min(most, largest)
         for start in range(0, len(items), size):
             yield items[start : start + size]
 

@@ -249,9 +249,7 @@ def _run(
     from jobboard.board import client_of
 
     client = client_of(board)
-    size = min(size, client.backend.capabilities.largest_batch)
-    for start in range(0, len(targets), size):
-        part = targets[start : start + size]
+    for part in client.batches(targets, size):
         try:
             answers, repeated = client.call_until_certain(act, client.backend, part)
             refusals = [judge(target, answer, repeated) for target, answer in zip(part, answers, strict=True)]

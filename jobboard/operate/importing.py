@@ -17,8 +17,9 @@ from jobboard.validation import check_uuid
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
+    from jobboard.client import BackendClient
 
-#: How many jobs one request posts.
+#: How many jobs one request posts, if the store takes so many.
 _BATCH = 100
 
 
@@ -94,11 +95,12 @@ def import_jobs(
     :param step: called with the number of jobs that a request was about. :param dry_run: only look what is there.
     :raises BoardUnavailable: the store can't be reached; says how many jobs are posted.
     """
-    outcome = Imported()
-    for start in range(0, len(postings), _BATCH):
-        part = postings[start : start + _BATCH]
+    from jobboard.board import client_of
+
+    client, outcome = client_of(board), Imported()
+    for part in client.batches(postings, _BATCH):
         try:
-            new = _unknown(board, part)
+            new = _unknown(client, part)
             outcome.there += len(part) - len(new)
             if dry_run:
                 outcome.posted += len(new)
@@ -110,10 +112,7 @@ def import_jobs(
     return outcome
 
 
-def _unknown(board: JobBoard, postings: Sequence[Posting]) -> list[Posting]:
-    from jobboard.board import client_of
-
-    client = client_of(board)
+def _unknown(client: BackendClient, postings: Sequence[Posting]) -> list[Posting]:
     rows = client.call(client.backend.read, [str(posting.uuid) for posting in postings])
     return [posting for posting, row in zip(postings, rows, strict=True) if row is None]
 
