@@ -10,7 +10,10 @@ from harnesses.sql_harness import MysqlHarness
 from servers.mariadb_servers import MariadbServer
 from sqlalchemy import create_engine
 
-from jobboard import Conductor, Handlers, JobBoard, JobFailed, JobState, Posting, fetch
+from jobboard import Conductor, Handlers, JobBoard, JobFailed, JobState, LogBook, Posting, fetch
+from jobboard.backends.rows import Consumption, Fence, Verdict
+from jobboard.board import client_of
+from jobboard.codec import encode
 from jobboard.errors import TooLarge
 
 #: Of the server, in bytes.
@@ -51,6 +54,37 @@ def test_what_is_too_large_is_told_before_it_is_sent(board: JobBoard, size: int)
         board.checkpoint(claimed, "alice", {"data": "x" * size})
     assert board.consume_many([claimed], "alice") == [None]
     assert job.state is JobState.COMPLETE
+
+
+def test_a_batch_is_sent_in_parts_that_the_server_takes(board: JobBoard) -> None:
+    """In a statement each byte of details takes two characters."""
+    part = LIMIT // 2 - 2_000
+    for sizes in ([part] * 3, [LIMIT // 5] * 9, [500] * 1_000):
+        posted = board.post_many([Posting("resize", details={"data": "x" * size}) for size in sizes])
+        jobs = board.claim_next("alice", limit=len(sizes))
+        assert [(job.uuid, len(job.details["data"])) for job in jobs] == [
+            (job.uuid, size) for job, size in zip(posted, sizes, strict=True)
+        ]
+        assert board.consume_many(jobs, "alice") == [None] * len(jobs)
+    book = LogBook("pages")
+    book.named = {str(number): "x" * part for number in range(3)}
+    board.save_book(book)
+    book.named["1"] = "y" * part
+    board.save_book(book)
+    assert board.load_book(book.uuid).named == book.named
+    assert board.audit() == []
+
+
+def test_results_of_a_batch_are_sent_in_parts_that_the_server_takes(board: JobBoard) -> None:
+    board.post_many([Posting("resize")] * 4)
+    jobs = board.claim_next("alice", limit=4)
+    ends = [
+        Consumption(Fence(job.uuid, "alice", job.token), encode("result", [number, "x" * (LIMIT // 4)]).data, 60.0)
+        for number, job in enumerate(jobs)
+        if job.token is not None
+    ]
+    assert client_of(board).backend.consume(ends) == [Verdict.DONE] * 4
+    assert [job.result[0] for job in jobs] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -126,11 +126,13 @@ def insert_new(table: Table, values: dict[str, Any]) -> Statement:
 def put(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
     """Insert a row, or change that of its key."""
     changed = {name: value for name, value in values.items() if name not in keys}
+    # MySQL's is sent with its values written into it: each only once, since it may be large.
+    row = mysql.insert(table).values(values)
     return Statement(
         sqlite.insert(table).inline().values(values).on_conflict_do_update(index_elements=keys, set_=changed),
         postgresql=postgresql.insert(table)
         .inline()
         .values(values)
         .on_conflict_do_update(index_elements=keys, set_=changed),
-        mysql=mysql.insert(table).values(values).on_duplicate_key_update(changed),
+        mysql=row.on_duplicate_key_update({name: row.inserted[name] for name in changed}),
     )

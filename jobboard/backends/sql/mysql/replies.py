@@ -62,6 +62,11 @@ def is_mariadb(connection: Any) -> bool:
     return "mariadb" in connection.get_server_info().lower()
 
 
+def size_of(text: str) -> int:
+    """Return the bytes of a statement as it is sent."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
+
+
 def _execute(cursor: Any, text: str) -> None:
     if len(text) > _SMALL:
         _check_size(cursor, text)
@@ -78,7 +83,7 @@ def _check_size(cursor: Any, text: str) -> None:
     if "jobboard_max_packet" not in known:
         cursor.execute("SELECT @@max_allowed_packet")
         known["jobboard_max_packet"] = int(cursor.fetchone()[0])
-    size, most = len(text.encode(connection.encoding, "surrogateescape")), known["jobboard_max_packet"]
+    size, most = size_of(text), known["jobboard_max_packet"]
     # One byte says that it is a query, and the server keeps one.
     if size + 1 >= most:
         raise pymysql.OperationalError(PACKET_TOO_LARGE, f"{size} bytes are more than max_allowed_packet, {most}")

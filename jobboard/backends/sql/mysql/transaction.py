@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jobboard.backends.sql.mysql.replies import answers, say
+from jobboard.backends.sql.mysql.replies import answers, say, size_of
 from jobboard.backends.sql.mysql.script import Script
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import StepwiseTransaction
 
-#: Characters of statements that are sent together; a server takes 16 MB by default.
+#: Bytes of statements that are sent together: a server refuses more than ``max_allowed_packet``, of which 1 MiB is the
+#: smallest in use. What is larger is sent alone.
 MAX_TEXT = 1_000_000
 
 
@@ -54,11 +55,14 @@ class MysqlTransaction(StepwiseTransaction):
             for parameters in many
             for sql, constants in on_this
         ]
+        self._make_room(*texts)
         return [row for rows in answers(self._cursor, *self.take_waiting(), *texts) for row in rows]
 
     def run(self, statement: Statement, **parameters: Any) -> int:
         sql, constants = statement.on(self._dialect)
-        say(self._cursor, *self.take_waiting(), self.write(sql, {**constants, **self._bound, **parameters}))
+        text = self.write(sql, {**constants, **self._bound, **parameters})
+        self._make_room(text)
+        say(self._cursor, *self.take_waiting(), text)
         count: int = self._cursor.rowcount
         self.changed = self.changed or count > 0
         return count
@@ -75,10 +79,18 @@ class MysqlTransaction(StepwiseTransaction):
 
     def do_with_next(self, text: str) -> None:
         """Do what a text says, together with what is asked next, or with the commit."""
+        size = self._make_room(text)
         self._waiting.append(text)
-        self._size += len(text)
-        if self._size > MAX_TEXT:
+        self._size += size
+        if size > MAX_TEXT:
             self.finish()
+
+    def _make_room(self, *texts: str) -> int:
+        """Do what is not done yet, unless these texts can be sent with it; return their size in bytes."""
+        size = sum(map(size_of, texts))
+        if self._size + size > MAX_TEXT:
+            self.finish()
+        return size
 
     def commit(self) -> None:
         """Commit, together with what is not done yet."""
@@ -139,10 +151,11 @@ class MysqlTransaction(StepwiseTransaction):
         rows: list[str] = []
         size = 0
         for parameters in many:
-            rows.append(self.write(row, parameters))
-            size += len(rows[-1])
-            if size > MAX_TEXT:
+            text = self.write(row, parameters)
+            size += size_of(text)
+            if rows and size > MAX_TEXT:
                 yield f"{head} VALUES {', '.join(rows)}"
-                rows, size = [], 0
+                rows, size = [], size_of(text)
+            rows.append(text)
         if rows:
             yield f"{head} VALUES {', '.join(rows)}"
