@@ -31,7 +31,8 @@ from sqlalchemy import create_engine, text
 
 from jobboard import At, Calendar, Cron, Every, JobBoard, Schedule
 from jobboard.cli.app import USAGE, run
-from jobboard.operate.apscheduler.pickles import MAX_BYTES, as_zone, read_pickle
+from jobboard.operate.apscheduler.pickled_names import as_zone
+from jobboard.operate.apscheduler.pickles import MAX_BYTES, read_pickle
 from jobboard.operate.apscheduler.reading import read_job
 from jobboard.testing.contract.clockwork import fire, fires_of
 

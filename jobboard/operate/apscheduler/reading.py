@@ -10,7 +10,8 @@ from typing import Any
 
 from jobboard.codec import MAX_DETAILS
 from jobboard.errors import JobBoardError
-from jobboard.operate.apscheduler.pickles import Refused, State, as_zone, read_pickle
+from jobboard.operate.apscheduler.pickled_names import Refused, State, as_zone
+from jobboard.operate.apscheduler.pickles import read_pickle
 from jobboard.schedules.apscheduler import convert_trigger
 from jobboard.schedules.schedule import Schedule, check_details
 from jobboard.schedules.triggers import AllOf, AnyOf, Every, Trigger
