@@ -3,7 +3,7 @@
  1. Jobs can't be searched: test_console_jobs::test_a_search_finds_what_it_can_be,
     test_console_jobs::test_a_part_of_a_uuid_is_enough
  2. Slow on large tables: test_console_jobs::test_a_filter_that_few_fit_reads_a_bounded_number,
-    test_console_jobs::test_of_a_large_trash_a_bounded_part_is_read, test_operate_status::test_the_cost_is_bounded,
+    test_console_bulk::test_of_a_large_trash_a_bounded_part_is_read, test_operate_status::test_the_cost_is_bounded,
     test_console_overview::test_a_hundred_browsers_cost_the_store_one_sample
  3. Open by default: test_console_guard::test_rights_are_none_by_default_and_none_means_no_look,
     test_console_guard::test_only_known_hosts_are_answered, test_cli_serve::test_wrong_usage_is_refused
@@ -19,13 +19,13 @@
     test_sampling::test_many_names_take_bounded_room
 10. The history is gone after a restart: test_sampling::test_minutes_and_ten_minutes_outlive_their_sampler
 11. Counts that drift: test_numbers_are_those_of_the_store_whatever_events_say
-12. No action on all that match: test_console_jobs::test_it_says_how_many_of_what_before_and_what_became_of_them,
-    test_console_jobs::test_it_is_bounded_and_goes_on
+12. No action on all that match: test_console_bulk::test_it_says_how_many_of_what_before_and_what_became_of_them,
+    test_console_bulk::test_it_is_bounded_and_goes_on
 13. Filters lost after an action, and in no bookmark: test_filters_stay_after_an_action,
     test_console_jobs::test_filters_are_in_the_url_and_in_every_link
-14. Failures can't be seen by error: test_console_jobs::test_it_is_grouped_by_name_and_kind_of_reason
+14. Failures can't be seen by error: test_console_bulk::test_it_is_grouped_by_name_and_kind_of_reason
 15. Jobs can't be seen by name: test_console_participants::test_names_show_how_long_their_jobs_waited_and_ran,
-    test_console_jobs::test_it_is_grouped_by_name_and_kind_of_reason
+    test_console_bulk::test_it_is_grouped_by_name_and_kind_of_reason
 16. A worker can't be found among hundreds: test_one_conductor_is_found_among_hundreds
 17. It can't be mounted: test_console_guard::test_links_lead_to_where_it_is_mounted
 18. A retry refused without a reason, a deletion without a question:

@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from helpers.console import Asking, asking, links_of, text_of
+from helpers.console import links_of, text_of
+from helpers.console_jobs import ask_as, next_of, on_both, preview, trash, uuids_in
 
-from jobboard import Entity, Every, Job, JobBoard, JobState, Posting, Schedule, backend
-from jobboard.console import RIGHTS, allow
-from jobboard.console.pages import bulk
+from jobboard import Entity, Every, Job, JobBoard, JobState, Posting, Schedule
+from jobboard.console import RIGHTS
 
-on_both = pytest.mark.parametrize("board", ["memory", "sqlite"], indirect=True)
-
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobBoard]:
-    is_sqlite = getattr(request, "param", "memory") == "sqlite"
-    uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=OFF" if is_sqlite else "memory"
-    with backend(request.node.name, uri) as board:
-        yield board
-
-
-def ask_as(board: JobBoard, *rights: str, **options: Any) -> Asking:
-    return asking({"jobs": board}, access=allow(*rights), who=lambda request: "ann", **options)
-
-
-def uuids_in(page: httpx.Response) -> list[str]:
-    """Return the jobs of a list, in its order."""
-    return re.findall(r'href="/b/jobs/jobs/([0-9a-f-]{36})"><code', page.text)
-
-
-def next_of(page: httpx.Response) -> str | None:
-    match = re.search(r'rel="next" href="([^"]*)"', page.text)
-    return match and match[1].replace("&amp;", "&")
-
-
-def trash(board: JobBoard, job: Job, reason: str = "ValueError: bad") -> Job:
-    board.trash(job, "worker", reason=reason, force=True)
-    return job
-
-
-def lives(board: JobBoard) -> set[str]:
-    return {job.uuid for job in board.iterjobs()}
+pytest_plugins = ("helpers.console_fixtures",)
 
 
 class TestList:
@@ -287,135 +253,6 @@ class TestJob:
         assert ask.post(f"/b/jobs/jobs/{job.uuid}", {"action": "run_now"}).status_code == 200
         assert board.get(job.uuid).record.state is JobState.UNCLAIMED
         assert "on_action failed" in caplog.text
-
-
-def preview(ask: Asking, path: str) -> dict[str, str]:
-    """Look at what a bulk action would change, and return the fields of its form."""
-    page = ask.get(path)
-    assert page.status_code == 200, text_of(page)
-    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text))
-
-
-@on_both
-class TestBulk:
-    PATH = "/b/jobs/bulk?action=restore&state=trashed&name=mail"
-
-    @pytest.fixture
-    def broken(self, board: JobBoard) -> list[Job]:
-        jobs = board.post_many([Posting("mail", key=f"k/{n}") for n in range(4)])
-        return [trash(board, job) for job in jobs]
-
-    def test_it_says_how_many_of_what_before_and_what_became_of_them(self, board: JobBoard, broken: list[Job]) -> None:
-        other, living = trash(board, board.post("other")), board.post("mail", key="k/3")
-        told: list[Any] = []
-        ask = ask_as(board, "restore", on_action=lambda *call: told.append(call))
-        page = ask.get(self.PATH)
-        assert "Restore 4 jobs named 'mail' ?" in text_of(page)
-        assert lives(board) == {living.uuid}
-        page = ask.post(self.PATH, preview(ask, self.PATH))
-        said = text_of(page)
-        assert "3 of 4 jobs named 'mail' restored" in said
-        assert f"job {broken[3].uuid} stays in the trash: job {living.uuid}" in said
-        assert "/b/jobs/jobs?state=trashed&name=mail" in links_of(page)
-        assert lives(board) == {job.uuid for job in broken[:3]} | {living.uuid}
-        assert board.get(other.uuid).record.state is JobState.TRASHED
-        assert told == [("ann", "restore", [job.uuid for job in broken[:3]])]
-
-    def test_what_came_after_the_look_is_left_alone(self, board: JobBoard, broken: list[Job]) -> None:
-        ask = ask_as(board, "purge")
-        path = self.PATH.replace("restore", "purge")
-        form = preview(ask, path)
-        later = trash(board, board.post("mail"))
-        assert ask.post(path, form).status_code == 200
-        assert [job.uuid for job in board.trashed()] == [later.uuid]
-
-    def test_it_needs_the_right_and_the_fields_of_its_form(self, board: JobBoard, broken: list[Job]) -> None:
-        ask = ask_as(board, *(right for right in RIGHTS if right != "restore"))
-        assert [ask.get(self.PATH).status_code, ask.post(self.PATH, {"at": "0", "number": "4"}).status_code] == [
-            403,
-            403,
-        ]
-        ask = ask_as(board, "restore")
-        form = preview(ask, self.PATH)
-        for wrong in ({}, form | {"number": "0"}, form | {"number": "10001"}, form | {"at": "x"}, form | {"at": "nan"}):
-            assert ask.post(self.PATH, wrong).status_code in (400, 409)
-        assert ask.post(self.PATH, form | {"at": "1.0"}).status_code == 409
-        assert ask.post(self.PATH, form, headers={}).status_code == 403
-        assert ask.get("/b/jobs/bulk?action=explode").status_code == 400
-        assert ask.get("/b/jobs/bulk?action=restore&state=claimed").status_code == 400
-        assert lives(board) == set()
-
-    def test_it_is_bounded_and_goes_on(
-        self, board: JobBoard, broken: list[Job], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        ask = ask_as(board, "restore")
-        monkeypatch.setattr(bulk, "MOST", 3)
-        page = ask.get(self.PATH)
-        assert "Restore 3 jobs named 'mail', and there may be more: at most 3 at a time ?" in text_of(page)
-        form = preview(ask, self.PATH)
-        monkeypatch.setattr(bulk, "_BUDGET", -1.0)
-        page = ask.post(self.PATH, form)
-        assert "3 are left: the time for one request was over" in text_of(page)
-        monkeypatch.setattr(bulk, "_BUDGET", 60.0)
-        assert "3 jobs named 'mail' restored" in text_of(ask.post(self.PATH, form))
-        assert len(lives(board)) == 3
-        ask.post(self.PATH, preview(ask, self.PATH))
-        assert len(lives(board)) == 4
-        assert "No job fits" in text_of(ask.get(self.PATH))
-
-    @pytest.mark.parametrize("action", ["release", "cancel", "trash", "run_now", "purge"])
-    def test_every_action_works_on_many(self, board: JobBoard, action: str) -> None:
-        jobs = board.post_many([Posting("mail", delay=100.0 if action == "run_now" else None) for _ in range(3)])
-        for job in jobs:
-            if action == "release":
-                board.claim(job, "worker")
-            if action == "purge":
-                trash(board, job)
-        states = {"release": "claimed", "run_now": "delayed", "purge": "trashed"}
-        path = f"/b/jobs/bulk?action={action}&state={states.get(action, 'unclaimed')}"
-        ask = ask_as(board, action)
-        page = ask.post(path, preview(ask, path) | {"reason": "a note"})
-        assert (page.status_code, "3 jobs named 'mail'" in text_of(page)) == (200, True)
-        if action not in ("purge", "cancel"):
-            for job in jobs:
-                line = board.get(job.uuid).history[-1]
-                assert "ann" in f"{line.who} {line.reason}"
-                assert ("a note" in f"{line.reason}") == (action in ("release", "trash"))
-
-
-class TestTrash:
-    @on_both
-    def test_it_is_grouped_by_name_and_kind_of_reason(self, board: JobBoard) -> None:
-        for number in range(3):
-            trash(board, board.post("mail"), f"smtplib.SMTPError: {number}")
-        trash(board, board.post("mail"), "host 7 is gone")
-        trash(board, board.post("mail"), "host 8 is gone")
-        job = board.post("resize", max_attempts=1)
-        board.claim(job, "w")
-        board.abandon(job, "w", reason="OSError: [Errno 28] disk full")
-        page = ask_as(board, "restore").get("/b/jobs/trash")
-        said = text_of(page)
-        assert "6 jobs in 3 groups" in said
-        for group in ("mail smtplib.SMTPError 3", "mail host # is gone 2", "resize OSError 1"):
-            assert group in said
-        counts = {
-            httpx.URL(link).params["kind"]: len(uuids_in(ask_as(board).get(link)))
-            for link in links_of(page)
-            if "/jobs?state" in link
-        }
-        assert counts == {"smtplib.SMTPError": 3, "host # is gone": 2, "OSError": 1}
-        assert "1 job in 1 group." in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
-        assert any("action=restore" in link for link in links_of(page))
-        assert not any("action=purge" in link for link in links_of(page))
-
-    def test_of_a_large_trash_a_bounded_part_is_read(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobboard.operate.trash.MAX_READ", 2)
-        for _ in range(3):
-            trash(board, board.post("mail"))
-        assert "2 jobs in 1 group; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))
-
-    def test_an_empty_one_says_so(self, board: JobBoard) -> None:
-        assert "The trash is empty." in text_of(ask_as(board).get("/b/jobs/trash"))
 
 
 NASTY = "<img src=x onerror=alert(1)>\"'{{7*7}}</title></pre>\x1b[31m\u202eevil\u2028"

@@ -1,0 +1,42 @@
+"""For tests of the console's pages about jobs: whoever asks, what a page lists, and what its forms send."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from helpers.console import Asking, asking, text_of
+from jobboard import Job, JobBoard
+from jobboard.console import allow
+
+#: Runs a case on each of the two boards of :mod:`helpers.console_fixtures`.
+on_both = pytest.mark.parametrize("board", ["memory", "sqlite"], indirect=True)
+
+
+def ask_as(board: JobBoard, *rights: str, **options: Any) -> Asking:
+    return asking({"jobs": board}, access=allow(*rights), who=lambda request: "ann", **options)
+
+
+def uuids_in(page: httpx.Response) -> list[str]:
+    """Return the jobs of a list, in its order."""
+    return re.findall(r'href="/b/jobs/jobs/([0-9a-f-]{36})"><code', page.text)
+
+
+def next_of(page: httpx.Response) -> str | None:
+    match = re.search(r'rel="next" href="([^"]*)"', page.text)
+    return match and match[1].replace("&amp;", "&")
+
+
+def trash(board: JobBoard, job: Job, reason: str = "ValueError: bad") -> Job:
+    board.trash(job, "worker", reason=reason, force=True)
+    return job
+
+
+def preview(ask: Asking, path: str) -> dict[str, str]:
+    """Look at what a bulk action would change, and return the fields of its form."""
+    page = ask.get(path)
+    assert page.status_code == 200, text_of(page)
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text))
