@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -325,51 +324,6 @@ class TestTheStoresFaults:
                 assert board.post("echo").wait(10)
                 eventually(lambda: [entity.name for entity in board.entities()] == [conductor.who])
                 eventually(lambda: conductor._run._renewer._unsubscribe is not None)
-
-
-class TestRequests:
-    """What the store is asked, and how often."""
-
-    def test_free_slots_are_filled_in_one_request_and_emptied_in_few(self, handlers: Handlers) -> None:
-        with lossy_board() as (board, backend):
-            jobs = board.post_many([Posting("echo") for _ in range(160)])
-            with conducting(board, handlers, concurrency=16):
-                assert all(job.wait(10) for job in jobs)
-            # A busy machine makes smaller batches.
-            assert backend.calls["claim_next"] <= 120
-            assert backend.calls["consume"] <= 120
-
-    def test_an_idle_conductor_asks_nothing_however_many_jobs_others_hold(self, handlers: Handlers) -> None:
-        with lossy_board() as (board, backend):
-            board.post_many([Posting("echo") for _ in range(500)])
-            assert len(board.claim_next("another", limit=500, expiry=600)) == 500
-            with conducting(board, handlers):
-                assert backend.blocked.wait(10)
-                backend.calls.clear()
-                assert not threading.Event().wait(0.5)
-                assert sum(backend.calls.values()) == 0
-
-    def test_a_job_that_is_said_to_be_ready_but_is_not_there_is_no_reason_to_spin(self, handlers: Handlers) -> None:
-        with lossy_board() as (board, backend):
-            board.post("echo")
-            backend.inner.claim_next = lambda *_: []  # type: ignore[method-assign]
-            began = time.monotonic()
-            with conducting(board, handlers):
-                eventually(lambda: backend.calls["claim_next"] > 2)
-                assert not threading.Event().wait(0.3)
-            assert backend.calls["claim_next"] < 200 * (time.monotonic() - began)
-
-    def test_many_reports_of_progress_are_few_requests(self, handlers: Handlers) -> None:
-        def report(job: RunningJob) -> None:
-            until = time.monotonic() + 0.3
-            while time.monotonic() < until:
-                job.progress(until)
-
-        handlers.add("report", report)
-        began = time.monotonic()
-        with lossy_board() as (board, backend), conducting(board, handlers):
-            assert board.post("report").wait(10)
-            assert backend.calls["extend"] <= 2 + 2 * (time.monotonic() - began)
 
 
 def test_a_cancel_and_a_release_reach_the_handler_at_once(board: JobBoard, handlers: Handlers) -> None:

@@ -18,9 +18,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from helpers.odd_values import ODD_ERRORS, ODD_RESULTS
-from jobboard import Broken, Cancelled, ClaimLost, Handlers, InvalidPosting, RunningJob
-from jobboard.errors import BoardUnavailable
+from helpers.odd_values import ERRORS, RESULTS
+from jobboard import Handlers, RunningJob
 
 EVERYWHERE = ("thread", "process", "asyncio")
 #: What ends its process, which only a worker process may.
@@ -45,41 +44,11 @@ def odd(
     return register
 
 
-HANGS = {"timeout": 0.2}
+#: For those who never end.
+hanging = functools.partial(odd, timeout=0.2)
+
 
 # -- what they raise and return: plain functions with an argument would not be importable by a worker, hence details ---
-
-ERRORS: dict[str, Callable[[], BaseException]] = ODD_ERRORS | {
-    "SystemExit": lambda: SystemExit(3),
-    "KeyboardInterrupt": KeyboardInterrupt,
-    "GeneratorExit": GeneratorExit,
-    "BaseException": lambda: type("Odd", (BaseException,), {})("odd"),
-    "StopIteration": lambda: StopIteration(1),
-    "StopAsyncIteration": StopAsyncIteration,
-    "CancelledError": asyncio.CancelledError,
-    "MemoryError": MemoryError,
-    "Broken": lambda: Broken("odd"),
-    "Cancelled": Cancelled,
-    "ClaimLost": lambda: ClaimLost("not so"),
-    "BoardUnavailable": lambda: BoardUnavailable("not so"),
-    "InvalidPosting": lambda: InvalidPosting("not so"),
-    "EOFError": EOFError,
-    "BrokenPipeError": BrokenPipeError,
-    "huge text": lambda: ValueError("x" * 5_000_000),
-    "surrogates": lambda: ValueError("\ud800\x00\x9b"),
-    "UnicodeDecodeError": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd"),
-}
-RESULTS: dict[str, Callable[[], object]] = ODD_RESULTS | {
-    "huge": lambda: "x" * 5_000_000,
-    "nested": lambda: functools.reduce(lambda inner, _: [inner], range(150), []),
-    "big integer": lambda: 2**100,
-    "surrogate": lambda: "\ud800",
-    "odd keys": lambda: {1: 2, None: 3},
-    "set": lambda: {1, 2},
-    "generator": lambda: (number for number in range(3)),
-    "exception": lambda: SystemExit(3),
-    "handler": lambda: handlers,
-}
 
 
 @odd(name="raise")
@@ -130,18 +99,18 @@ def chain_its_error_to_itself(_job: RunningJob) -> None:
 # -- what never ends -----------------------------------------------------------------------------------------------
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 def wait_for_ever(_job: RunningJob) -> None:
     gate.wait(60)
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 def spin_for_ever(_job: RunningJob) -> None:
     while not gate.is_set():
         time.sleep(0)
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 def swallow_everything(_job: RunningJob) -> None:
     while not gate.is_set():
         try:
@@ -150,13 +119,13 @@ def swallow_everything(_job: RunningJob) -> None:
             pass
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 async def await_for_ever(_job: RunningJob) -> None:
     while not gate.is_set():
         await asyncio.sleep(0.01)
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 async def swallow_every_cancel(_job: RunningJob) -> None:
     while not gate.is_set():
         try:
@@ -165,12 +134,12 @@ async def swallow_every_cancel(_job: RunningJob) -> None:
             pass
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 async def block_the_loop(_job: RunningJob) -> None:
     gate.wait(60)
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 async def await_a_thread_for_ever(_job: RunningJob) -> None:
     await asyncio.to_thread(gate.wait, 60)
 
@@ -262,7 +231,7 @@ def kill_itself(_job: RunningJob) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@odd(WORKERS, **HANGS)  # type: ignore[arg-type]
+@hanging(WORKERS)
 def stop_itself(_job: RunningJob) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -352,7 +321,7 @@ async def exit_in_a_subtask_that_nobody_awaits(_job: RunningJob) -> None:
     await asyncio.wait([leaving])
 
 
-@odd(**HANGS)  # type: ignore[arg-type]
+@hanging()
 async def exit_in_a_callback(_job: RunningJob) -> None:
     asyncio.get_running_loop().call_soon(sys.exit, 3)
     await asyncio.sleep(60)

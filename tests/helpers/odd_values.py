@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from jobboard import Broken, RunAgain
+from jobboard import BoardUnavailable, Broken, Cancelled, ClaimLost, Handlers, InvalidPosting, RunAgain
 
 
 class RaisingText(Exception):
@@ -114,4 +116,36 @@ ODD_RESULTS: dict[str, Callable[[], object]] = {
     "object": object,
     "function": lambda: lambda: None,
     "raising class": RaisingResult,
+}
+#: All that a handler raises and returns, on each executor.
+ERRORS: dict[str, Callable[[], BaseException]] = ODD_ERRORS | {
+    "SystemExit": lambda: SystemExit(3),
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "GeneratorExit": GeneratorExit,
+    "BaseException": lambda: type("Odd", (BaseException,), {})("odd"),
+    "StopIteration": lambda: StopIteration(1),
+    "StopAsyncIteration": StopAsyncIteration,
+    "CancelledError": asyncio.CancelledError,
+    "MemoryError": MemoryError,
+    "Broken": lambda: Broken("odd"),
+    "Cancelled": Cancelled,
+    "ClaimLost": lambda: ClaimLost("not so"),
+    "BoardUnavailable": lambda: BoardUnavailable("not so"),
+    "InvalidPosting": lambda: InvalidPosting("not so"),
+    "EOFError": EOFError,
+    "BrokenPipeError": BrokenPipeError,
+    "huge text": lambda: ValueError("x" * 5_000_000),
+    "surrogates": lambda: ValueError("\ud800\x00\x9b"),
+    "UnicodeDecodeError": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd"),
+}
+RESULTS: dict[str, Callable[[], object]] = ODD_RESULTS | {
+    "huge": lambda: "x" * 5_000_000,
+    "nested": lambda: functools.reduce(lambda inner, _: [inner], range(150), []),
+    "big integer": lambda: 2**100,
+    "surrogate": lambda: "\ud800",
+    "odd keys": lambda: {1: 2, None: 3},
+    "set": lambda: {1, 2},
+    "generator": lambda: (number for number in range(3)),
+    "exception": lambda: SystemExit(3),
+    "handlers": Handlers,
 }
