@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from servers.postgresql_servers import PostgresqlServer
 
-from jobboard import BoardUnavailable, JobBoard, LogBook, backend, fetch
+from jobboard import BoardUnavailable, JobBoard, LogBook, Posting, backend, fetch
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -76,3 +76,41 @@ def test_a_setting_of_the_user_changes_no_value(
         assert job.checkpoint == blob
         board.consume(job, "w\\'", result=blob)
         assert (job.result, board.audit()) == (blob, [])
+
+
+def test_every_transaction_is_read_committed_whatever_the_default_is(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_isolation=serializable")
+    with postgresql.client() as other, backend("levels", postgresql.uri) as board, other.transaction():
+        # As long as this one goes on, the server remembers what other serializable transactions have read.
+        other.execute("SELECT count(*) FROM jobboard_jobs")
+        board.post_many([Posting("resize"), Posting("resize", key="one")])
+        board.consume_many(board.claim_next("alice", limit=2), "alice")
+        mine = "mode = 'SIReadLock' AND pid <> pg_backend_pid()"
+        assert other.execute(f"SELECT count(*) FROM pg_locks WHERE {mine}").fetchone() == (0,)
+
+
+def test_what_is_set_to_be_read_only_is_changed_by_no_call(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with backend("frozen", postgresql.uri) as board:
+        job = board.post("resize")
+        monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+        with backend("frozen", postgresql.uri) as reader:
+            for change in (
+                lambda: reader.post("resize"),
+                lambda: reader.post("resize", key="one", if_exists="replace"),
+                lambda: reader.claim_next("alice"),
+                lambda: reader.claim(job, "alice"),
+                lambda: reader.pause("resize"),
+                lambda: reader.save_book(LogBook("pages")),
+            ):
+                with pytest.raises(BoardUnavailable, match="is read-only; is it a replica"):
+                    change()
+            assert list(reader.iterjobs()) == [job]
+            assert (reader.stats().unclaimed, reader.paused(), reader.get(job.uuid).history[-1].kind) == (
+                1,
+                set(),
+                "POSTED",
+            )

@@ -63,6 +63,8 @@ _SET_UP = "; ".join(
         "SET client_encoding = 'UTF8'",
         "SET extra_float_digits = 1",
         "SET standard_conforming_strings = on",
+        # The statements that are transactions by themselves run at the level of all others.
+        "SET default_transaction_isolation = 'read committed'",
         *(f"SET {name} = off" for name in _OFF),
         "SET max_parallel_workers_per_gather = 0",
         "SET plan_cache_mode = force_generic_plan",
@@ -141,7 +143,8 @@ class PostgresqlDriver(Driver):
         return statement.rows(parameters)
 
     def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
-        return self._begin(cursor, "READ COMMITTED READ WRITE", board)
+        # Where the server or the user is set to be read-only, this fails as the statements without a BEGIN do.
+        return self._begin(cursor, "READ COMMITTED", board)
 
     def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
         return self._begin(cursor, "REPEATABLE READ READ ONLY", board)
