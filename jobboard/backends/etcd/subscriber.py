@@ -125,6 +125,8 @@ class Subscriber:
         if result.get("canceled"):
             raise BoardUnavailable(f"the watch was cancelled: {result.get('cancel_reason', 'without a reason')}")
         if result.get("created"):
+            if revision + 1 < self._next:
+                self._check_not_set_back()
             self._next = self._next or revision + 1
             # Before anybody hears that the watch is open: a waiter that looks from then on need not look twice.
             self._on_gap()
@@ -139,3 +141,15 @@ class Subscriber:
         for at, seen in by_revision.items():
             self._next = at + 1
             self._on_changes(at, seen)
+
+    def _check_not_set_back(self) -> None:
+        """Raise if the store is at an earlier revision than this watch was, and let the next one begin there.
+
+        A member may be behind the others, and tells of what is missing as soon as it knows it. If none knows more, the
+        store was restored from a backup, and would tell of nothing until it had come as far as it was.
+        """
+        read = self._http.call("/kv/range", {"key": b64(self._prefix), "count_only": True}, changes=False)
+        reached = int(read["header"]["revision"])
+        if reached + 1 < self._next:
+            self._next = reached + 1
+            raise BoardUnavailable("the store has gone back to an earlier revision; was it restored from a backup?")

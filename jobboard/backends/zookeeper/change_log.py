@@ -88,6 +88,8 @@ class ChangeLogReader:
         self._generation = 0
         #: The number of the next change to come; None if the board was not listed yet.
         self._next: int | None = None
+        #: How many fresh starts the client had made when the board was listed.
+        self._fresh_starts = 0
         self._own: dict[int, LoggedChange] = {}
         #: How many changes of others to expect at a look; 0 as long as there are none.
         self._guess = 0
@@ -151,6 +153,9 @@ class ChangeLogReader:
         if not self._reading.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
             raise BoardUnavailable("another thread of this client has waited too long for the server's answer")
         try:
+            if self._fresh_starts != self._connection.internals.fresh_starts:
+                # The servers may have gone back to a backup: what stands under the next numbers is another story.
+                self.clear()
             for _ in range(MAX_RETRIES):
                 if self._next is None:
                     self._load()
@@ -280,6 +285,7 @@ class ChangeLogReader:
         """List the whole board, and begin to follow the log where it stood before."""
         # An earlier try that failed half-way may have listed what is gone by now, and the log would not tell.
         self.clear()
+        self._fresh_starts = self._connection.internals.fresh_starts
         request = self._connection.new_read()
         request.get(self.path)
         request.children(self._layout.jobs)

@@ -16,6 +16,8 @@ major version is 2, the name is there, and a method takes the arguments that it 
     TLS, and waits for too long.
 ``_connection._invoke`` (replaced)
     A connect that a starting server swallowed is sent again. Fall-back: kazoo does so when the session is over.
+    A session that no server takes any more is given up. Fall-back: a client that has seen more than its restored server
+    knows connects once that knows as much.
 ``_connection.zk_loop`` (replaced)
     A client whose thread ended by a fault connects anew. Fall-back: once the board was closed and connected again.
 ``_session_timeout``
@@ -37,7 +39,7 @@ from typing import Any, Protocol
 
 from kazoo import version
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionDropped, NoNodeError, SessionExpiredError
 
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, Stat
 
@@ -81,6 +83,8 @@ class KazooInternals:
         self._can_stop = is_known(client, "_stopped") and is_known(client, "_safe_close")
         self._connection: Any = client._connection if is_known(client, "_connection") else None
         self._has_sockets = all(is_known(self._connection, name) for name in ("_socket", "_read_sock", "_write_sock"))
+        #: How many times the client began anew since no server took its session; what it has read may be void then.
+        self.fresh_starts = 0
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -159,20 +163,32 @@ class KazooInternals:
         A server that is starting accepts connections before it serves, and may swallow the first request of one (seen
         once in some 25 restarts of ZooKeeper 3.8 on a busy machine). kazoo waits for the whole session timeout, after
         which the session is gone, and every claim with it.
+
+        A server that was restored from a backup closes the connections of all that have seen more than it knows. kazoo
+        would go on telling it how much that is, also for a session that must have ended long ago.
         """
         if not is_known(self._connection, "_invoke", "timeout", "request", "xid"):
             return
         invoke = self._connection._invoke
         longest = FIRST_CONNECT_TIMEOUT
+        refused_since: float | None = None
 
         def invoke_with_retry(timeout: float, request: Any, xid: int | None = None) -> Any:
-            nonlocal longest
+            nonlocal longest, refused_since
             if type(request).__name__ != "Connect":
                 return invoke(timeout, request, xid)
             # The server may need longer than this; a client that always gave up at the same moment would never connect.
             wait, longest = min(timeout, longest), longest * 2
-            answer = invoke(wait, request, xid)
-            longest = FIRST_CONNECT_TIMEOUT
+            try:
+                answer = invoke(wait, request, xid)
+            except ConnectionDropped as error:
+                now = time.monotonic()
+                refused_since = now if refused_since is None else refused_since
+                if now - refused_since <= self.session_timeout:
+                    raise
+                refused_since, self.fresh_starts = None, self.fresh_starts + 1
+                raise SessionExpiredError(f"no server takes the session: {error}") from None
+            longest, refused_since = FIRST_CONNECT_TIMEOUT, None
             return answer
 
         self._connection._invoke = invoke_with_retry

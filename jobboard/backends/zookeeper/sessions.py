@@ -108,6 +108,8 @@ class Sessions:
     def give_up(self) -> str | None:
         """Stop trusting the present presence; returns which it was."""
         with self._lock:
+            # The servers may have gone back to a backup: the next reading counts, even if it is older.
+            self._known_at = -1
             current, self._mine = self._mine, None
             if current is None:
                 return None

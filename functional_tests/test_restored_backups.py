@@ -1,0 +1,105 @@
+"""A server goes back to a copy of its data while clients live that have seen more than the copy has."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers.durable_stores import server_of
+
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, fetch
+from jobboard.testing import eventually
+
+#: What lets a client notice a server that is away sooner than by default.
+QUICK: dict[str, dict[str, Any]] = {
+    "redis": {"socket_timeout": 2.0},
+    "etcd": {"timeout": 2.0},
+    "zookeeper": {"session_timeout": 1.0, "request_timeout": 1.0},
+}
+
+
+@pytest.fixture(params=QUICK)
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(store: str) -> Iterator[Any]:
+    with server_of(store) as server:
+        yield server
+
+
+@pytest.fixture
+def new_board(store: str, server: Any) -> Iterator[Callable[[], JobBoard]]:
+    boards: list[JobBoard] = []
+
+    def new_board() -> JobBoard:
+        boards.append(fetch("restored", server.uri, **QUICK[store]))
+        boards[-1].connect()
+        return boards[-1]
+
+    yield new_board
+    for board in boards:
+        board.close()
+
+
+def back_up(server: Any, copy: Path) -> None:
+    """Copy all that a server has on its disk, while it is down."""
+    server.kill()
+    shutil.copytree(server.folder, copy)
+    server.start()
+
+
+def restore(server: Any, copy: Path) -> None:
+    server.kill()
+    shutil.rmtree(server.folder)
+    shutil.copytree(copy, server.folder)
+    server.start()
+
+
+def answered(call: Callable[[], Any]) -> Any:
+    """Return what a call answers, once the store can be reached."""
+
+    def answer() -> tuple[Any] | None:
+        try:
+            return (call(),)
+        except BoardUnavailable:
+            return None
+
+    return eventually(answer)[0]
+
+
+def test_clients_go_on_with_a_server_that_went_back_to_a_copy(
+    server: Any, new_board: Callable[[], JobBoard], tmp_path: Path
+) -> None:
+    producer, worker = new_board(), new_board()
+    kept = producer.post("resize")
+    back_up(server, tmp_path / "copy")
+    answered(producer.stats)
+    answered(worker.stats)
+    heard: list[str | None] = []
+    worker.subscribe(lambda event: heard.append(event.uuid), ["POSTED"])
+    for _ in range(30):
+        worker.consume(answered(lambda: producer.post("resize")) and worker.claim_next("alice")[0], "alice")
+    producer.post("resize")
+    [late] = worker.claim_next("alice", expiry=600.0)
+    eventually(lambda: len(heard) == 31)
+    found: list[str] = []
+    waiting = threading.Thread(target=lambda: found.append(answered(lambda: next(worker.wait(100, ["rotate"])).uuid)))
+    waiting.start()
+    restore(server, tmp_path / "copy")
+    assert [job.uuid for job in answered(lambda: list(producer.iterjobs()))] == [kept.uuid]
+    again = answered(lambda: producer.post("rotate"))
+    waiting.join(60)
+    assert found == [again.uuid]
+    # Whoever listens hears of the next change, and not only once the server has come as far as it was.
+    eventually(lambda: producer.post("write").uuid in heard)
+    with pytest.raises(ClaimLost):
+        worker.consume(late, "alice")
+    assert answered(lambda: worker.claim_next("alice", ["resize"])) == [kept]
+    worker.consume(kept, "alice")
+    assert worker.audit() == []
