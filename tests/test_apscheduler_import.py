@@ -244,7 +244,7 @@ class TestStores:
             ("nothing://user:secret@host/db", "none that SQLAlchemy reads"),
             ("postgresql://user:secret@host:port/db", "none that SQLAlchemy reads"),
         ):
-            said = jobboard("schedule", "import", "--from", store, *name, status=1)
+            said = jobboard("schedule", "import", "--from", store, *name, status=USAGE)
             assert (reason in said, "secret" in said) == (True, False)
         assert list(tmp_path.glob("none*")) == []
         (tmp_path / "other.sqlite").touch()

@@ -43,7 +43,11 @@ class TestPosting:
             ["conductor", "nonsense"], ["conductor", "no.such:handlers"], ["conductor", "json:handlers"],
             ["post", "a", "--delay", "soon"], ["conductor", "helpers.work:handlers", "--executor", "x"],
             ["conductor", "helpers.work:handlers", "--expiry", "0"],
-            ["conductor", "helpers.work:handlers", "--drain", "-1"],
+            ["conductor", "helpers.work:handlers", "--drain", "-1"], ["scheduler", "--label", ""],
+            ["post", "a\n"], ["post", "a", "--delay", "-1"], ["post", "a", "--uuid", "x"], ["pause", ""],
+            ["post", "a", "--max-attempts", "0"], ["post", "a", "--details", '{"n": 99999999999999999999}'],
+            ["post", "a", "--details", "@/no/such/file"], ["post", "a", "--name", ""], ["post", "a", "--board", "nope"],
+            ["ls", "--config", "/no/such/file"], ["import", "/no/such/file"], ["import", __file__],
         ],
     )  # fmt: skip
     def test_wrong_usage_is_status_2(self, jobboard: Run, board: JobBoard, arguments: list[str]) -> None:
@@ -53,9 +57,7 @@ class TestPosting:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["post", "a\n"], ["post", "a", "--delay", "-1"],
-            ["post", "a", "--uuid", "x"], ["post", "a", "--max-attempts", "0"], ["show", "ffffffff"], ["show", "zz"],
-            ["show", "a:b"], ["post", "a", "--details", "@/no/such/file"], ["cancel", "a:b"],
+            ["show", "ffffffff"], ["show", "zz"], ["show", "a:b"], ["cancel", "a:b"], ["restore", "ffffffff"],
         ],
     )  # fmt: skip
     def test_a_refusal_is_one_line_and_status_1(self, jobboard: Run, arguments: list[str]) -> None:

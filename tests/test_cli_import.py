@@ -152,7 +152,7 @@ def test_a_file_that_is_none_changes_nothing(
     board.post("a")
     (tmp_path / "file").write_text(f"{jobboard('export', '--details')}\n{line}")
     board.cancel(next(board.iterjobs()))
-    told = jobboard("import", str(tmp_path / "file"), status=1)
+    told = jobboard("import", str(tmp_path / "file"), status=2)
     assert told.startswith("jobboard: line 3 of the file is no exported job: ")
     assert fault in told
     assert board.job_count == 0

@@ -99,6 +99,8 @@ class TestChanging:
             [], ["--cron", "@daily", "--every", "5m"], ["--every", "soon"], ["--every", "5m", "--tz", "UTC"],
             ["--once", "tomorrow"], ["--once", "2030-01-01T00:00"], ["--trigger", "{"],
             ["--every", "5m", "--max-instances", "some"], ["--every", "5m", "--details", "[]"],
+            ["--cron", "61 * * * *"], ["--cron", "@daily", "--tz", "Mars"], ["--trigger", '{"kind": "moon"}'],
+            ["--once", "2001-01-01T00:00Z", "--start", "2002-01-01T00:00Z"], ["--every", "0.5s"],
         ],
     )  # fmt: skip
     def test_wrong_usage_is_status_2(self, jobboard: Run, board: JobBoard, options: list[str]) -> None:
@@ -108,17 +110,20 @@ class TestChanging:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["add", "a", "write", "--cron", "61 * * * *"], ["add", "a", "write", "--cron", "@daily", "--tz", "Mars"],
-            ["add", "a", "write", "--once", "2001-01-01T00:00Z", "--start", "2002-01-01T00:00Z"],
-            ["add", "there", "write", "--every", "5m"],
-            ["add", "a", "write", "--trigger", '{"kind": "moon"}'], ["show", "a"], ["rm", "a"], ["fire", "a"],
-            ["pause", "a"], ["modify", "a", "--job", "x"], ["import", "/no/such/file"],
-            ["backfill", "there", "--from", "1990-01-01T00:00Z", "--to", "2030-01-01T00:00Z"],
+            ["add", "there", "write", "--every", "5m"], ["show", "a"], ["rm", "a"], ["fire", "a"], ["pause", "a"],
+            ["modify", "a", "--job", "x"],
         ],
     )  # fmt: skip
     def test_a_refusal_is_one_line_and_status_1(self, jobboard: Run, board: JobBoard, arguments: list[str]) -> None:
         board.schedules.add(Schedule("there", Every(minutes=1), "write"))
         jobboard("schedule", *arguments, status=REFUSED)
+
+    def test_what_no_schedule_can_be_is_wrong_usage(self, jobboard: Run, board: JobBoard) -> None:
+        board.schedules.add(Schedule("there", Every(minutes=1), "write"))
+        jobboard("schedule", "modify", "there", "--every", "0.5s", status=USAGE)
+        span = ["--from", "1990-01-01T00:00Z", "--to", "2030-01-01T00:00Z"]
+        jobboard("schedule", "backfill", "there", *span, status=USAGE)
+        jobboard("schedule", "import", "/no/such/file", status=USAGE)
 
     def test_modify_pause_resume_and_rm(self, jobboard: Run, board: JobBoard) -> None:
         board.schedules.add(Schedule("a", Every(hours=1), "write"))
@@ -162,8 +167,14 @@ class TestFiles:
     def test_a_file_that_is_wrong_says_where(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
         file = tmp_path / "schedules.json"
         file.write_text(json.dumps([Schedule("a", Every(hours=1), "write").to_plain(), {"id": "b"}]))
-        assert "schedule 2 of the file" in jobboard("schedule", "import", str(file), status=REFUSED)
+        assert "schedule 2 of the file" in jobboard("schedule", "import", str(file), status=USAGE)
         assert list(board.schedules) == []
+
+    def test_an_import_that_stops_says_how_far_it_came(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
+        file = tmp_path / "schedules.json"
+        file.write_text(json.dumps([Schedule(id, Every(hours=1), "write").to_plain() for id in "ab"]))
+        board.schedules.add(Schedule("b", Every(hours=2), "write"))
+        assert "; 1 schedule before it imported" in jobboard("schedule", "import", str(file), status=REFUSED)
 
     def test_a_crontab_can_be_imported_again_and_again(self, board: JobBoard) -> None:
         text = "CRON_TZ=Europe/Berlin\n# backups\n0 3 * * * backup /home\n@hourly sync\n"

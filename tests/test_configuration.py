@@ -88,7 +88,7 @@ def test_the_command_line_takes_a_name(
     assert "resize" in call("--config", str(path), "ls")
     monkeypatch.setenv("JOBBOARD_URI", f"sqlite:///{tmp_path}/plain.db")
     assert "resize" in call("--config", str(path), "ls")
-    assert "none.toml" in call("--config", "none.toml", "ls", status=REFUSED)
+    assert "none.toml" in call("--config", "none.toml", "ls", status=USAGE)
     monkeypatch.delenv("JOBBOARD_URI")
     monkeypatch.setenv("JOBBOARD_CONFIG", str(path))
     assert "send" in call("--board", "mail", "ls")

@@ -200,7 +200,7 @@ def test_spans_of_time(text: str, seconds: float) -> None:
     assert seconds_of(duration(seconds)) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "1x", "h", "1h 30m", "-1h", "1m30"])
+@pytest.mark.parametrize("text", ["", "1x", "h", "1h 30m", "-1h", "1m30", "-1", "nan"])
 def test_what_is_no_span_of_time(text: str) -> None:
     with pytest.raises(ValueError, match="90s"):
         seconds_of(text)

@@ -13,7 +13,7 @@ from click.shell_completion import shell_complete
 from jobboard.cli.commands import Commands
 from jobboard.cli.output import Output, discard_stdout
 from jobboard.cli.session import Session
-from jobboard.errors import BoardUnavailable, JobBoardError, MissingExtra
+from jobboard.errors import BoardUnavailable, JobBoardError, MissingExtra, UnknownBackend
 
 OK, REFUSED, USAGE, UNAVAILABLE, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
@@ -112,12 +112,14 @@ def _outcome_of(error: Exception) -> tuple[int, str]:
             return REFUSED, error.format_message()
         case BoardUnavailable():
             return UNAVAILABLE, str(error)
-        case MissingExtra():
+        case MissingExtra() | UnknownBackend() | ValueError() | TypeError():
+            # The last two are of values that no board takes, and are raised before the store is asked.
             return USAGE, str(error)
         case OSError():
+            # A name is that of a file that the command line names.
             where = f"{error.filename}: " if error.filename else ""
-            return REFUSED, f"{where}{error.strerror or error}"
-        case JobBoardError() | ValueError() | TypeError():
+            return USAGE if where else REFUSED, f"{where}{error.strerror or error}"
+        case JobBoardError():
             return REFUSED, str(error)
     if os.environ.get("JOBBOARD_DEBUG"):
         traceback.print_exception(error)

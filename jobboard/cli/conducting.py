@@ -17,7 +17,7 @@ import jobboard
 from jobboard.cli.health import health_options, health_routes, metrics_routes
 from jobboard.cli.logs import log_options, log_to_stderr
 from jobboard.cli.reloading import Reloader
-from jobboard.cli.session import Function, Session, bad_values_are_wrong_usage, command, pass_session
+from jobboard.cli.session import Function, Session, command, pass_session
 from jobboard.cli.supervising import ChildProcess, Supervisor
 from jobboard.cli.values import SPAN
 from jobboard.validation import check_delay
@@ -143,8 +143,7 @@ def conductor(
 
     SIGUSR1 prints what each slot does, and where every thread is.
     """
-    with bad_values_are_wrong_usage():
-        check_delay(drain, "--drain")
+    check_delay(drain, "--drain")
     log_to_stderr(log_level, log_format)
     child = _supervised(processes, {"--until-eof": until_eof, "--reload": reload})
     number = 0 if child is None else child.number
@@ -154,8 +153,7 @@ def conductor(
         made = None if converter is None else _load(converter, jobboard.Converter, "mywork.jobs:converter")
     board = session.board(create=True, converter=made)
     clock = jobboard.Scheduler(board, label) if with_scheduler and number == 0 else None
-    with bad_values_are_wrong_usage():
-        worker = jobboard.Conductor(label, board, found, **options)
+    worker = jobboard.Conductor(label, board, found, **options)
 
     def start() -> None:
         _serve_health(health_host, health_port, board, lambda: worker.healthy, number)

@@ -12,9 +12,12 @@ from jobboard.cli.session import Session, command, options, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_texts
+from jobboard.validation import check_delay
 
 #: One screen has room for so many findings, names and groups of the trash.
 _MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
+#: More looks than that would be work for the store, and no news for its readers.
+_LEAST_INTERVAL = 0.01
 _STYLES = {"WELL": "bold green", "ATTENTION": "bold yellow", "BAD": "bold red"}
 _COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", "conductors", "paused")
 
@@ -49,6 +52,8 @@ def status_command(
     from jobboard.operate.status import status
     from jobboard.operate.verdict import Limits, Verdict
 
+    if not check_delay(interval, "--interval") >= _LEAST_INTERVAL:
+        raise click.UsageError(f"--interval must be {_LEAST_INTERVAL} seconds or more; got {interval}")
     board, limits = session.closed_board(create=False), Limits(wait=max_wait, run=max_run)
     click.get_current_context().call_on_close(board.close)
     deadline = time.monotonic() + (0.0 if not watch else float("inf") if span is None else span)

@@ -10,6 +10,7 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import json_of, read_text
+from jobboard.errors import AlreadyScheduled
 from jobboard.operate.schedules import from_crontab, from_file, schedule_row
 from jobboard.schedules.crontab import parse_crontab
 from jobboard.schedules.schedule import Schedule
@@ -81,8 +82,13 @@ def _import_file(
         return
     board = session.board(create=True)
     with session.output.progress("importing", len(schedules)) as step:
-        for schedule in schedules:
-            board.schedules.add(schedule, if_exists)
+        for number, schedule in enumerate(schedules):
+            try:
+                board.schedules.add(schedule, if_exists)
+            except (AlreadyScheduled, ValueError) as error:
+                if number == 0:
+                    raise
+                raise click.ClickException(f"{error}; {count(number, 'schedule')} before it imported") from error
             step()
     if session.output.json:
         session.output.data([schedule_row(board.schedules.get(schedule.id)) for schedule in schedules])

@@ -6,8 +6,7 @@ import functools
 import getpass
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,6 @@ from click.core import ParameterSource
 
 import jobboard
 from jobboard.cli.output import Output
-from jobboard.errors import UnknownBackend
 from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
@@ -48,8 +46,10 @@ class Session:
 
     @property
     def name(self) -> str:
-        settings = self.settings() if self.given_name is None else None
-        return self.given_name or (settings.name if settings is not None else DEFAULT_NAME)
+        if self.given_name is not None:
+            return self.given_name
+        settings = self.settings()
+        return DEFAULT_NAME if settings is None else settings.name
 
     def settings(self) -> BoardSettings | None:
         """Return what the configuration says of the board; None for a URI or a store's name, or without a file.
@@ -77,11 +77,7 @@ class Session:
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""
-        try:
-            board = self._fetch(options)
-        except (UnknownBackend, ValueError, TypeError) as error:
-            # The URI or its options, and no store was asked: status would take 1 for its verdict.
-            raise click.UsageError(str(error)) from error
+        board = self._fetch(options)
         if not board.capabilities.processes:
             raise click.UsageError(
                 f"a {board.store} board lives within one process, and would end with this command; "
@@ -152,15 +148,6 @@ def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
 def is_given(parameter: str) -> bool:
     """Whether the present command line has this option, or the environment instead."""
     return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
-
-
-@contextmanager
-def bad_values_are_wrong_usage() -> Iterator[None]:
-    """Let a ``TypeError`` or ``ValueError`` be one of the command line: status 2, by which a supervisor gives up."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise click.UsageError(str(error)) from error
 
 
 def confirm(question: str) -> None:

@@ -15,9 +15,12 @@ def seconds_of(text: str) -> float:
     :raises ValueError: it is none.
     """
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
         pass
+    else:
+        if seconds >= 0:  # and not NaN
+            return seconds
     if not _SPAN.fullmatch(text):
         raise ValueError(f"{text!r} is no time span; write 90s, 15m, 1h30m, 7d or 1w")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
