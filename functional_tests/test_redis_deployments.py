@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,6 +35,30 @@ def test_a_board_goes_on_after_a_failover() -> None:
         late = board.post("rotate")
         waiting.join(30)
         assert found == [late.uuid]
+
+
+@pytest.mark.parametrize(("option", "settings"), [("?durability=wait:1:500", {}), ("", {"min-replicas-to-write": "1"})])
+def test_a_primary_that_was_replaced_and_does_not_know_it_is_left_at_once(
+    option: str, settings: dict[str, str]
+) -> None:
+    """A Sentinel leaves it a primary for some ten seconds: it knows only that its replicas have gone."""
+    with RedisSentinel(settings, followers=1) as servers, SentinelHarness(servers.uri + option) as harness:
+        board = harness.board(patience=4.0)
+        board.post("resize")
+        servers.fail_over()
+        with servers.primary.client() as client:
+            eventually(lambda: client.info("replication")["connected_slaves"] == 0)
+            eventually(lambda: _answers(lambda: board.post("rotate")), within=3)
+            assert client.info("replication")["role"] == "master"
+        assert list(harness.board(board.name).iterjobs(names=["rotate"]))
+
+
+def _answers(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except BoardUnavailable:
+        return False
+    return True
 
 
 def _consume(board: Any, job: Any) -> bool:
@@ -75,7 +100,7 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
             requests = (lambda: board.post("resize"), lambda: board.consume(claimed, "alice"), board.stats)
             with ThreadPoolExecutor(len(requests)) as threads:
                 for refused in [threads.submit(request) for request in requests]:
-                    with pytest.raises(BoardUnavailable):
+                    with pytest.raises(BoardUnavailable, match="slot is moving to another node"):
                         refused.result()
             _migrate(giver, target, keys[half:])
             for client in (taker, giver):

@@ -100,15 +100,21 @@ class RedisCluster:
 
 
 class RedisSentinel(RunningServer):
-    """A primary, a replica, and the Sentinel that watches them; ``options`` are further ones of both servers."""
+    """A primary, a replica, and the Sentinel that watches them.
+
+    :param options: further ones of all servers.
+    :param followers: how many further replicas there are, none of which a failover makes the primary.
+    """
 
     service = "jobs"
 
-    def __init__(self, options: dict[str, str] | None = None) -> None:
+    def __init__(self, options: dict[str, str] | None = None, followers: int = 0) -> None:
         super().__init__([])
         self.port = free_port()
         self.primary = RedisServer(options)
-        self.replica = RedisServer({**(options or {}), "replicaof": f"{HOST} {self.primary.port}"})
+        following = {**(options or {}), "replicaof": f"{HOST} {self.primary.port}"}
+        self.replica = RedisServer(following)
+        self.followers = [RedisServer({**following, "replica-priority": "200"}) for _ in range(followers)]
         self.command = [program("redis-server", "redis-server"), str(self.folder / "sentinel.conf"), "--sentinel"]
 
     @property
@@ -116,8 +122,8 @@ class RedisSentinel(RunningServer):
         return f"redis+sentinel://{HOST}:{self.port}/{self.service}/0"
 
     def start(self) -> Self:
-        self.primary.start()
-        self.replica.start()
+        for server in (self.primary, self.replica, *self.followers):
+            server.start()
         (self.folder / "sentinel.conf").write_text(
             f"port {self.port}\nbind {HOST}\n"
             f"sentinel monitor {self.service} {HOST} {self.primary.port} 1\n"
@@ -127,9 +133,10 @@ class RedisSentinel(RunningServer):
         )
         super().start()
         with self.client() as client:
-            eventually(lambda: client.sentinel_slaves(self.service))
-        with self.replica.client() as client:
-            eventually(lambda: client.info("replication").get("master_link_status") == "up")
+            eventually(lambda: len(client.sentinel_slaves(self.service)) == 1 + len(self.followers))
+        for server in (self.replica, *self.followers):
+            with server.client() as client:
+                eventually(lambda client=client: client.info("replication").get("master_link_status") == "up")
         return self
 
     def client(self) -> redis.Redis:
@@ -166,5 +173,5 @@ class RedisSentinel(RunningServer):
 
     def stop(self) -> None:
         super().stop()
-        self.replica.stop()
-        self.primary.stop()
+        for server in (*self.followers, self.replica, self.primary):
+            server.stop()

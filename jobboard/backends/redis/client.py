@@ -11,7 +11,7 @@ from redis import exceptions
 
 from jobboard.backends.redis.codec import pack
 from jobboard.backends.redis.connection import Argument, Command
-from jobboard.backends.redis.errors import refused
+from jobboard.backends.redis.errors import lacks_replicas, refused
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.scripts import Script, load_scripts
@@ -121,6 +121,7 @@ class RedisClient:
             return reply
         reply, reached = self.send([*request, wait], script, self._durability.milliseconds / 1000)
         if not self._durability.is_reached(reached):
+            self._search_anew()
             raise ReplyLost(
                 f"Redis at {self._pool.topology}: {wait[0]} was not reached within {wait[-1]} ms: {reached!r}"
             )
@@ -146,6 +147,8 @@ class RedisClient:
                 else:
                     return replies
                 if not left or is_time_over() or not isinstance(fault, _ELSEWHERE) or replies[0] is not fault:
+                    if lacks_replicas(fault):
+                        self._search_anew()
                     raise self._refusal(fault, replies)
                 self._redirect(fault)
                 time.sleep(0 if isinstance(fault, exceptions.MovedError) else pause)
@@ -173,11 +176,19 @@ class RedisClient:
 
     def _redirect(self, fault: Exception) -> None:
         """Go where a redirection leads; while a slot is moving, search again."""
-        self._pool.discard_idle()
         if isinstance(fault, exceptions.MovedError):
+            self._pool.discard_idle()
             self._pool.topology.moved(fault.host, fault.port)
         else:
-            self._pool.topology.forget()
+            self._search_anew()
+
+    def _search_anew(self) -> None:
+        """Let the next request find the server.
+
+        A primary that its Sentinels have replaced learns of it ten seconds later, and has no replicas until then.
+        """
+        self._pool.discard_idle()
+        self._pool.topology.forget()
 
 
 def endless(script: str) -> BoardUnavailable:

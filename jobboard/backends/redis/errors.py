@@ -16,6 +16,10 @@ _HINTS = {
     "LOADING": LOADING,
     "MASTERDOWN": "it has lost its primary",
     "CLUSTERDOWN": "its cluster is down",
+    "MOVED": "the board's slot has moved to another node",
+    # Also the class of MOVED.
+    "ASK": "the board's slot is moving to another node",
+    "TRYAGAIN": "the board's slot is moving to another node",
     # These before NOAUTH: redis-py cuts the first word off them, and gives all of them the same class.
     "WRONGPASS": "it refuses this user and password",
     "invalid username-password pair": "it refuses this user and password",
@@ -70,10 +74,18 @@ _CLASSES: dict[str, type[Exception]] = {
     "LOADING": exceptions.BusyLoadingError,
     "MASTERDOWN": exceptions.MasterDownError,
     "CLUSTERDOWN": exceptions.ClusterDownError,
+    "ASK": exceptions.AskError,
+    "TRYAGAIN": exceptions.TryAgainError,
+    "MOVED": exceptions.MovedError,
     "NOAUTH": exceptions.AuthenticationError,
     "NOPERM": exceptions.NoPermissionError,
     "OOM": exceptions.OutOfMemoryError,
 }
+
+
+def lacks_replicas(error: Exception) -> bool:
+    """Whether a primary refuses to write since too few replicas are connected."""
+    return _text(error).startswith("NOREPLICAS")
 
 
 def _is(error: Exception, word: str) -> bool:
