@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 from helpers.console import links_of, text_of
-from helpers.console_jobs import ask_as, on_both, preview, trash, uuids_in
+from helpers.console_jobs import ask_as, board, on_both, preview, trash, uuids_in
 
 from jobboard import Job, JobBoard, JobState, Posting
 from jobboard.console import RIGHTS
 from jobboard.console.pages import bulk
 
-pytest_plugins = ("helpers.console_fixtures",)
+__all__ = ["board"]
 
 
 def lives(board: JobBoard) -> set[str]:

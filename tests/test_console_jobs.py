@@ -7,12 +7,12 @@ import re
 import httpx
 import pytest
 from helpers.console import links_of, text_of
-from helpers.console_jobs import ask_as, next_of, on_both, preview, trash, uuids_in
+from helpers.console_jobs import ask_as, board, next_of, on_both, preview, trash, uuids_in
 
 from jobboard import Entity, Every, Job, JobBoard, JobState, Posting, Schedule
 from jobboard.console import RIGHTS
 
-pytest_plugins = ("helpers.console_fixtures",)
+__all__ = ["board"]
 
 
 class TestList:

@@ -30,6 +30,25 @@ def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
     ] == []
 
 
+@pytest.mark.parametrize("folder", ["tests", "functional_tests"])
+def test_no_two_plugins_of_tests_have_a_fixture_of_one_name(folder: str) -> None:
+    """The fixtures of a plugin that one file names are those of all files; of one name the last one serves all."""
+    named = re.findall(r'^pytest_plugins = \(?"([\w.]+)"', _text_of_all(ROOT / folder), re.MULTILINE)
+    files = {ROOT / folder / f"{name.replace('.', '/')}.py" for name in named}
+    fixtures = [
+        name
+        for file in files
+        if file.exists()
+        for name in re.findall(r"^@pytest\.fixture.*\ndef (\w+)", file.read_text(), re.MULTILINE)
+    ]
+    assert len(fixtures) > 1
+    assert sorted(fixtures) == sorted(set(fixtures))
+
+
+def _text_of_all(folder: Path) -> str:
+    return "\n".join(path.read_text() for path in sorted(folder.glob("*.py")))
+
+
 def test_nothing_is_pickled_from_the_wire() -> None:
     """Workers of the process executor get plain data and functions from their own parent by multiprocessing."""
     wire = [path for path in SOURCES if "jobboard/backends" in str(path) or "jobboard/board" in str(path)]

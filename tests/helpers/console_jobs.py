@@ -1,19 +1,28 @@
-"""For tests of the console's pages about jobs: whoever asks, what a page lists, and what its forms send."""
+"""For tests of the console's pages about jobs: a board, whoever asks, what a page lists, and what its forms send."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from helpers.console import Asking, asking, text_of
-from jobboard import Job, JobBoard
+from jobboard import Job, JobBoard, backend
 from jobboard.console import allow
 
-#: Runs a case on each of the two boards of :mod:`helpers.console_fixtures`.
 on_both = pytest.mark.parametrize("board", ["memory", "sqlite"], indirect=True)
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobBoard]:
+    is_sqlite = getattr(request, "param", "memory") == "sqlite"
+    uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=OFF" if is_sqlite else "memory"
+    with backend(request.node.name, uri) as board:
+        yield board
 
 
 def ask_as(board: JobBoard, *rights: str, **options: Any) -> Asking:
