@@ -119,6 +119,15 @@ class Waiter(abc.ABC):
         """Let go of whatever the waiting took; idempotent."""
 
 
+#: The primitives of a backend and of its roles that only ask: one whose answer is lost has changed nothing.
+READS = frozenset(
+    {
+        "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
+        "due", "all", "load", "paused", "server_version", "ready_in",
+    }
+)  # fmt: skip
+
+
 class Backend(abc.ABC):
     """One board's namespace in one store. Thread-safe between ``open`` and ``close``.
 

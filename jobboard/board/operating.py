@@ -112,7 +112,8 @@ class Operating:
             raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
         if is_refusal(outcome, repeated):
             raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
-        return self._handles.get(known)
+        with self._client.after_a_change():
+            return self._handles.get(known)
 
     def purge(self, uuid: str) -> None:
         """Delete a job from the trash for good. Atomic.
@@ -124,8 +125,12 @@ class Operating:
         if outcome is TrashOutcome.DONE:
             return
         # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
-        if not repeated or self._client.call(self._backend.read, [known])[0] is not None:
+        if not repeated or self._is_there(known):
             raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
+
+    def _is_there(self, uuid: str) -> bool:
+        with self._client.after_a_change():
+            return self._client.call(self._backend.read, [uuid])[0] is not None
 
     def pause(self, name: str | None = None) -> None:
         """Let no job of this name be claimed until :meth:`resume`; present claims go on. Atomic and idempotent.

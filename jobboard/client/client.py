@@ -9,11 +9,12 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard import telemetry
-from jobboard.backends.base import Backend, Waiter
-from jobboard.backends.roles import check_roles
+from jobboard.backends.base import READS, Backend, Waiter
+from jobboard.backends.roles import ROLES, check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
@@ -41,12 +42,19 @@ class _Paged(Protocol):
 
 AnyPage = TypeVar("AnyPage", bound=_Paged)
 
+_UNKNOWN = "whether this request took effect is unknown, since its reply was lost"
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
 #: How many boards an error names.
 _MAX_NAMED = 20
 #: Seconds between two tidyings, and to the next one if there was more to tidy than one takes.
 _TIDY_INTERVAL, _TIDY_AGAIN_INTERVAL = 5.0, 0.1
 _TIDY_BATCH = 1000
+
+
+def _only_asks(primitive: Callable[..., object]) -> bool:
+    """Whether a request is one primitive that changes nothing."""
+    is_primitive = isinstance(getattr(primitive, "__self__", None), (Backend, Waiter, *ROLES.values()))
+    return is_primitive and getattr(primitive, "__name__", "") in READS
 
 
 class BackendClient:
@@ -175,11 +183,11 @@ class BackendClient:
         earlier reply was lost; otherwise the outcome stays unknown, whatever the last error says.
         """
         self.check_open()
-        primitive = self._heard(primitive)
+        sent = self._heard(primitive)
         try:
-            return primitive(*args, **kwargs), False
+            return sent(*args, **kwargs), False
         except ReplyLost as error:
-            return self._repeat(lambda: primitive(*args, **kwargs), error), True
+            return self._repeat(lambda: sent(*args, **kwargs), error, _only_asks(primitive)), True
 
     def _heard(self, primitive: Callable[P, T]) -> Callable[P, T]:
         """Return a request that recorders hear of, if there are any that want to."""
@@ -200,7 +208,15 @@ class BackendClient:
     def _new_gatherer(self) -> ThreadGatherer:
         return ThreadGatherer(self.call_until_certain, self.backend.capabilities.largest_batch)
 
-    def _repeat(self, request: Callable[[], T], last: BoardUnavailable) -> T:
+    @contextmanager
+    def after_a_change(self) -> Iterator[None]:
+        """Let a read of the block that fails say that the change before it may have been made."""
+        try:
+            yield
+        except BoardUnavailable as error:
+            raise ReplyLost(f"{_UNKNOWN}: {error}") from error
+
+    def _repeat(self, request: Callable[[], T], last: BoardUnavailable, only_asks: bool) -> T:
         delay, deadline = _FIRST_RETRY_DELAY, time.monotonic() + self.patience
         while time.monotonic() + delay <= deadline and not is_time_over() and not self._closed.wait(delay):
             try:
@@ -210,7 +226,9 @@ class BackendClient:
                 # A try that the limit cut short says less than the one before.
                 last = error if time.monotonic() < deadline else last
             delay = min(delay * 2, _MAX_RETRY_DELAY)
-        raise ReplyLost(f"whether this request took effect is unknown, since its reply was lost: {last}") from last
+        if only_asks:
+            raise BoardUnavailable(f"the store gave no answer: {last}") from last
+        raise ReplyLost(f"{_UNKNOWN}: {last}") from last
 
     def within(self, connection: Any) -> Backend:
         """Return the backend, inside a transaction of the user's if there is one."""

@@ -327,7 +327,8 @@ class Schedules:
             return step_with(stored, self._firing.progress_now(stored), tuple(postings), records, now)
 
         self._stored.change(id, decide)
-        return [self._job_of(posting) for posting in postings]
+        with self._client.after_a_change():
+            return [self._job_of(posting) for posting in postings]
 
     def _job_of(self, posting: NewJob) -> Job:
         """Return a handle on what was posted, or on the live job that has its key; it may have ended by now."""

@@ -9,6 +9,8 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, Posting
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import Every
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, snapshot, state_of, uuids_of
 from jobboard.testing.faults import Fault, LossyBackend
@@ -210,6 +212,39 @@ class OutageCases(Case):
         lossy.lose("consume", fault, times=1_000)
         with pytest.raises(BoardUnavailable, match="unknown"):
             board.consume(job, "alice")
+
+    def test_a_read_without_an_answer_says_nothing_of_an_effect(self, harness: Harness) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        job = board.post("resize")
+        reads = {
+            "stats": board.stats, "read": lambda: board.get(job.uuid), "page": lambda: list(board.iterjobs()),
+            "maintenance.paused": board.paused, "entities.all": board.entities,
+        }  # fmt: skip
+        for primitive, read in reads.items():
+            lossy.lose(primitive, "reply", times=1_000)
+            with pytest.raises(BoardUnavailable) as raised:
+                read()  # type: ignore[no-untyped-call,unused-ignore]
+            assert "no answer" in str(raised.value)
+            assert "unknown" not in str(raised.value)
+            lossy.heal()
+
+    def test_a_change_whose_outcome_can_no_longer_be_read_stays_unknown(self, harness: Harness) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        restored, purged = board.post("resize"), board.post("resize")
+        board.schedules.add(Schedule("nightly", Every(hours=1), "write"))
+        for job in (restored, purged):
+            board.trash(job, "an operator", force=True)
+        lossy.lose("read", "refused", times=1_000)
+        with pytest.raises(BoardUnavailable, match="unknown"):
+            board.restore(restored.uuid)
+        with pytest.raises(BoardUnavailable, match="unknown"):
+            board.schedules.fire_now("nightly")
+        lossy.lose("purge", "reply")
+        with pytest.raises(BoardUnavailable, match="unknown"):
+            board.purge(purged.uuid)
+        lossy.heal()
+        assert board.stats().unclaimed == 2
+        assert list(board.trashed()) == []
 
     def test_claim_next_is_never_a_silent_empty_list(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board(patience=0.1)
