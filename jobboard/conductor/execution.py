@@ -47,6 +47,8 @@ class Execution:
     #: When the slot counts as stuck, once the claim is over.
     stuck_at: float | None = None
     stuck = False
+    #: What the running job says: whether its claim is lost, and whether its cancel was asked for.
+    lost = cancelled = False
     #: Whether the handler has returned.
     returned = False
     began_at: float | None = None
@@ -70,7 +72,6 @@ class Execution:
         if row_of(job).checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
             # A handler that saw no checkpoint would do again what was done.
             raise UnreadableRecord(f"its checkpoint can't be decoded: {checkpoint.fault}")
-        self.running_job = RunningJob(self.snapshot, self)
         self._listener = listener
         self._lock = threading.Lock()
 
@@ -101,7 +102,7 @@ class Execution:
         _current.set(self)
         current_converter.set(self.snapshot.converter)
         self.begin()
-        return telemetry.call_handler(self.handler.call, self.running_job)
+        return telemetry.call_handler(self.handler.call, RunningJob(self.snapshot, self))
 
     def describe(self) -> str:
         """Return one line on its state."""

@@ -304,7 +304,7 @@ class ConductorRun:
 
     def _finished(self, execution: Execution, outcome: Outcome) -> None:
         """The handler has ended."""
-        if isinstance(outcome, Failed) and execution.running_job.cancelled:
+        if isinstance(outcome, Failed) and execution.cancelled:
             outcome = Returned(f"it was cancelled: {outcome.reason}")
         self._decide(execution, outcome)
         self._stuck.returned(execution)
@@ -351,8 +351,8 @@ class ConductorRun:
     def _cancelled(self, execution: Execution) -> None:
         if self._slots.withdraw(execution):
             self._decide(execution, Returned("it was cancelled"))
-        elif not execution.running_job.cancelled:
-            execution.running_job.cancelled = True
+        elif not execution.cancelled:
+            execution.cancelled = True
             execution.kill_at = time.monotonic() + self._options.grace
             self._deadlines.watch(execution)
             self._executor.request_cancel(execution)
@@ -381,7 +381,7 @@ class ConductorRun:
             self._interrupt(execution, at_once=isinstance(outcome, Returned))
 
     def _interrupt(self, execution: Execution, *, at_once: bool = False) -> None:
-        execution.running_job.lost = True
+        execution.lost = True
         if self._slots.withdraw(execution):
             return
         self._stuck.expect_return(execution, at_once=at_once)

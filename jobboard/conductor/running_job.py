@@ -100,7 +100,14 @@ _UNWRITTEN = object()
 
 
 class JobContext(Protocol):
-    """What a running job asks of its conductor."""
+    """What a running job asks of its conductor.
+
+    Nothing that lives on after the handler refers to the running job: it refers to its context, and what is part of a
+    circle of references, such as the details of every job, stays in memory until a full garbage collection.
+    """
+
+    lost: bool
+    cancelled: bool
 
     @property
     def board(self) -> JobBoard: ...
@@ -117,17 +124,12 @@ class RunningJob:
     Has the posting's fields (``uuid``, ``name``, ``details``, ``priority``, ``key``, ``run_at``, ...), ``token`` (the
     fencing token: hand it to whatever the handler writes to), ``attempts`` (with this one), ``last_error`` (of the
     attempt before) and ``record``, all as they were when the job was claimed.
-
-    ``lost`` becomes True when the claim is lost: stop, since another owner may run the job now. ``cancelled`` becomes
-    True when somebody asked for the job's cancel: raise :class:`~jobboard.Cancelled`, or finish.
     """
 
     def __init__(self, snapshot: JobSnapshot, context: JobContext) -> None:
         self._snapshot = snapshot
         self._context = context
         self._checkpoint: Any = _UNWRITTEN
-        self.lost = False
-        self.cancelled = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -138,6 +140,16 @@ class RunningJob:
     def details(self) -> Any:
         """What was posted with the job: a dict."""
         return self._snapshot.details
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim is lost: stop, since another owner may run the job now."""
+        return self._context.lost
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for the job's cancel: raise :class:`~jobboard.Cancelled`, or finish."""
+        return self._context.cancelled
 
     @property
     def board(self) -> JobBoard:

@@ -166,11 +166,11 @@ class _Runner:
         if verdict is Verdict.LOST:
             self.lost(execution)
         elif verdict is Verdict.CANCEL_ASKED:
-            execution.running_job.cancelled = True
+            execution.cancelled = True
 
     def lost(self, execution: Execution) -> None:
         execution.decide(Dropped())
-        execution.running_job.lost = True
+        execution.lost = True
 
 
 def _outcome_of(execution: Execution, raised: list[BaseException]) -> Outcome:

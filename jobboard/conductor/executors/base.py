@@ -63,7 +63,7 @@ class Executor(abc.ABC):
     def request_cancel(self, execution: Execution) -> None:
         """Tell the handler that its job's cancel was asked for; returns at once.
 
-        ``execution.running_job.cancelled`` is set already.
+        ``execution.cancelled`` is set already.
         """
 
     @abc.abstractmethod

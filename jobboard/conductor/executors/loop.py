@@ -86,7 +86,7 @@ class LoopThread:
             outcome = Failed("its event loop was blocked")
         for execution, running in list(self._running.items()):
             if running is not blocking and not execution.stuck and self._running.pop(execution, None) is not None:
-                execution.running_job.lost = True
+                execution.lost = True
                 self._finish(execution, outcome)
         self._wake()
 
@@ -171,7 +171,7 @@ class LoopThread:
         """End the executions of a loop that was closed: their asyncio tasks can't go on."""
         for execution in list(self._running):
             if self._running.pop(execution, None) is not None:
-                execution.running_job.lost = True
+                execution.lost = True
                 self._finish(execution, Failed("its event loop was closed"))
 
     def _catch_up(self, cancelled: Execution | None) -> None:

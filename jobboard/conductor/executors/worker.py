@@ -65,7 +65,8 @@ class Worker:
         while (execution := self._queue.get()) is not None:
             self._send(execution.number, "began", None)
             current_converter.set(execution.converter)
-            outcome = outcome_of_call(partial(call_handler, self._functions[execution.job.name], execution.job))
+            handler, job = self._functions[execution.job.name], RunningJob(execution.job, execution)
+            outcome = outcome_of_call(partial(call_handler, handler, job))
             with self._sending:
                 # From here on, threads that the handler left running can send nothing for it.
                 self._current = None
@@ -88,7 +89,7 @@ class Worker:
             elif verb == "answer":
                 self._answers.put(content)
             elif verb == "cancelled" and (execution := self._current) is not None and execution.number == number:
-                execution.job.cancelled = True
+                execution.cancelled = True
             elif verb == "leave":
                 self._queue.put(None)
                 return
@@ -128,9 +129,13 @@ class Worker:
 class WorkerExecution:
     """One execution in a worker, and the :class:`~jobboard.conductor.running_job.JobContext` of its job."""
 
+    #: Whoever loses the claim kills this process.
+    lost = False
+    cancelled = False
+
     def __init__(self, number: int, snapshot: JobSnapshot, worker: Worker) -> None:
         self.number = number
-        self.job = RunningJob(snapshot, self)
+        self.job = snapshot
         self.converter = snapshot.converter
         self._worker = worker
         self._pid = os.getpid()
@@ -156,7 +161,7 @@ class WorkerExecution:
         # The conductor then asks the store for the end, and sends none.
         self._ask("completing", None)
         job = self.job
-        board.consume(job.uuid, job.owner, result, token=job.token, connection=connection)
+        board.consume(job.uuid, str(job.owner), result, token=job.token, connection=connection)
 
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()

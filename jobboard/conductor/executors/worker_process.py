@@ -71,7 +71,7 @@ class WorkerProcess:
         try:
             self._send("run", execution.snapshot)
             # A cancel that came before the worker had the execution did not reach it.
-            if execution.running_job.cancelled:
+            if execution.cancelled:
                 self._send("cancelled", None)
             return self._answer_until_finished(execution)
         except (EOFError, OSError):
