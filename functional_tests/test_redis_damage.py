@@ -217,6 +217,24 @@ def test_a_field_that_is_none_harms_one_job_only(board: JobBoard, hand: Hand, at
     board.purge(bad.uuid)
 
 
+@pytest.mark.parametrize("claim_id", [None, False, 7, [], b"\xff"], ids=repr)
+def test_a_claim_id_that_is_none_keeps_no_lost_claim_from_being_found(
+    board: JobBoard, hand: Hand, claim_id: object
+) -> None:
+    bad, lost = board.post("resize"), board.post("resize")
+    for job in (bad, lost):
+        board.claim(job, "alice", LONG)
+    [row] = board._backend.read([lost.uuid])
+    assert row is not None
+    hand("DEL", f"owner:{row.claim_id}")
+    spoil(hand, bad.uuid, 15, claim_id)
+    hand("DEL", "swept")
+    board._backend.maintenance.tidy(100)
+    assert lost.state is JobState.UNCLAIMED
+    board.audit(repair=True)
+    assert board.audit() == []
+
+
 def test_texts_that_are_none_are_shown(board: JobBoard, hand: Hand) -> None:
     bad, good = board.post("resize", priority="high", key="k"), board.post("resize")
     spoil(hand, bad.uuid, 18, b"\xff reason")

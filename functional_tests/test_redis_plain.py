@@ -152,3 +152,15 @@ def test_completed_jobs_leave_the_indexes_after_their_retention(
         client.zadd(key, dict.fromkeys([*client.zrange(key, 0, -1), "something else"], 1))
     assert board._backend.maintenance.tidy(100) == 79
     assert indexes() == {}
+
+
+def test_a_call_removes_few_more_completed_jobs_than_it_should(server: RedisServer, harness: RedisHarness) -> None:
+    """What was completed together goes together; nothing more does."""
+    board = harness.board()
+    board.post_many([Posting("resize") for _ in range(240)])
+    for _ in range(6):
+        board.consume_many(board.claim_next("alice", limit=40), "alice")
+    with server.client() as client:
+        key = f"{{jobboard:{board.name}}}:retained"
+        client.zadd(key, dict.fromkeys(client.zrange(key, 0, -1), 1))
+    assert [board._backend.maintenance.tidy(50) for _ in range(4)] == [80, 80, 80, 0]

@@ -2,7 +2,7 @@
 -- Delete what is not visible any more.
 --
 -- KEYS: 1 the board
--- ARGV: 1 how many things at most
+-- ARGV: 1 how many things at most; of jobs that were completed together all go, so up to 99 more
 -- Returns: OK, and how many were deleted
 -- A repeat finds less to delete.
 --

@@ -2,6 +2,7 @@
 -- include: plain
 -- include: ready_queue
 -- include: record_parts
+-- include: ttl
 -- The plain case of claim_next.lua: the best jobs are of one name, and most were never claimed.
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns what the
@@ -71,9 +72,7 @@ local function claim_plainly(request)
   if not readable or not rows then
     return
   end
-  -- The TTL is up to a millisecond longer than the claim.
-  local ttl = string.format('%.0f', math.ceil(expires / 1000))
-  if not redis.call('SET', key('owner', claim_id), #uuids, 'PXAT', ttl, 'NX') then
+  if not redis.call('SET', key('owner', claim_id), #uuids, 'PXAT', expiry_of(expires), 'NX') then
     return
   end
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))

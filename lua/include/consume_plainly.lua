@@ -2,6 +2,7 @@
 -- include: prune_completed
 -- include: record_parts
 -- include: text_heads
+-- include: ttl
 -- The plain case of consume.lua: jobs of one name whose claims hold.
 
 -- An end is so many values of the request: uuid, who, token, retention, result.
@@ -87,9 +88,9 @@ local function consume_plainly(ends)
     end
     left[owner] = (tonumber(known) or 0) - count
   end
-  local ttl = string.format('%.0f', math.ceil((retained + RETRY_WINDOW) / 1000))
+  local forgotten = expiry_of(retained + RETRY_WINDOW)
   for number, uuid in ipairs(uuids) do
-    redis.call('SET', key('done', uuid), finished[number], 'PXAT', ttl)
+    redis.call('SET', key('done', uuid), finished[number], 'PXAT', forgotten)
   end
   redis.call('HDEL', key('records'), unpack(uuids))
   redis.call('HDEL', key('listings'), unpack(uuids))

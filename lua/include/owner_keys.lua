@@ -1,4 +1,5 @@
 -- include: prelude
+-- include: ttl
 -- The owner keys: `owner:<claim id>` is the number of jobs that are claimed under a claim id, and lives until the last
 -- of these claims expires; for ever, if one never does. Without it they are over.
 
@@ -20,8 +21,7 @@ local function write_owner_keys()
     local name = key('owner', claim_id)
     local known = redis.call('MGET', name)[1]
     local count = change.begun + (known and (tonumber(known) or 0) - change.ended or 0)
-    -- The TTL is up to a millisecond longer than the claim; `leases` ends the claim to the microsecond.
-    local ttl = change.last < math.huge and decimal(math.ceil(change.last / 1000))
+    local ttl = change.last < math.huge and expiry_of(change.last)
     if count <= 0 then
       redis.call('DEL', name)
     elseif not ttl then

@@ -1,5 +1,6 @@
 -- include: plain
 -- include: record
+-- include: ttl
 -- The plain case of post_jobs.lua: new jobs of one name, without keys and delays. `sent` has the parts of all items,
 -- one after the other. What it does not need is not included: to make tables and functions costs more than the
 -- commands.
@@ -47,9 +48,7 @@ local function post_plainly(sent, uuids, asked)
   -- Each field as it is packed: false is the byte 194, and a small number is the byte of that number. To pack a value
   -- costs more than to join it.
   local pack = cmsgpack.pack
-  -- The TTL is up to a millisecond longer than the claim.
-  if asked and not redis.call(
-    'SET', key('owner', asked[2]), 1, 'PXAT', string.format('%.0f', math.ceil((now + asked[3]) / 1000)), 'NX') then
+  if asked and not redis.call('SET', key('owner', asked[2]), 1, 'PXAT', expiry_of(now + asked[3]), 'NX') then
     -- This claim request has been served.
     asked = nil
   end

@@ -2,27 +2,40 @@
 -- Removes completed jobs whose retention is over from the indexes; their records expire by their own TTL. Jobs that end
 -- together are one member of `retained`: their name, a line break and their uuids.
 
-local function prune(member)
-  local name, uuids = string.match(member, '^([^\n]*)\n(.*)$')
-  local length = #(uuids or '')
-  for at = 1, length, 36 do
-    redis.call('ZREM', state_index('COMPLETE', name), string.sub(uuids, at, at + 35))
+-- Remove the jobs of these members, until they are so many: at most those of one member more. Returns how many jobs and
+-- members there were.
+local function prune(members, most)
+  local count, pruned, done = 0, {}, {}
+  for number, member in ipairs(members) do
+    if count >= most then
+      break
+    end
+    local name, uuids = string.match(member, '^([^\n]*)\n(.*)$')
+    local list = pruned[name or ''] or {}
+    pruned[name or ''], done[number] = list, member
+    for at = 1, #(uuids or ''), 36 do
+      list[#list + 1], count = string.sub(uuids, at, at + 35), count + 1
+    end
   end
-  return length / 36
+  for name, list in pairs(pruned) do
+    for at = 1, #list, 1000 do
+      redis.call('ZREM', state_index('COMPLETE', name), unpack(list, at, math.min(at + 999, #list)))
+    end
+  end
+  if #done > 0 then
+    redis.call('ZREM', key('retained'), unpack(done))
+  end
+  return count, #done
 end
 
--- Some members at a time, because each may have many jobs.
+-- Some members at a time, because each may have many jobs: the jobs of a batch of 100.
 local function prune_completed(most)
   local count = 0
   for _ = 1, most, 16 do
     local members = redis.call('ZRANGEBYSCORE', key('retained'), '-inf', now_text, 'LIMIT', '0', '16')
-    for _, member in ipairs(members) do
-      count = count + prune(member)
-    end
-    if #members > 0 then
-      redis.call('ZREM', key('retained'), unpack(members))
-    end
-    if #members < 16 or count >= most then
+    local pruned, done = prune(members, most - count)
+    count = count + pruned
+    if done < 16 or count >= most then
       break
     end
   end

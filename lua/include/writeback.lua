@@ -57,8 +57,7 @@ local function archive(uuids, adds, lost)
     finished[uuid] = {posting, checkpoint, progress, result}
     local value = cmsgpack.pack(packed[uuid], histories[uuid], posting, checkpoint, progress, result)
     if job.retained then
-      local expires = decimal(math.ceil((job.retained + RETRY_WINDOW) / 1000))
-      redis.call('SET', key('done', uuid), value, 'PXAT', expires)
+      redis.call('SET', key('done', uuid), value, 'PXAT', expiry_of(job.retained + RETRY_WINDOW))
       if not is_hidden(job) then
         table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), uuid)
       end

@@ -26,6 +26,7 @@ class Maintenance(roles.Maintenance):
         return frozenset(text_of(name) or None for name in self._client.read("paused")[1])
 
     def tidy(self, limit: int) -> int:
+        """Delete up to ``limit`` things, and what was completed together with the last of them: up to 99 jobs more."""
         return int(self._client.read("tidy", str(limit))[1])
 
     def server_version(self) -> str:
