@@ -8,6 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,6 +29,13 @@ _LINKS = "return [...document.links].map((link) => link.href)"
 _NAMES_IN_ROWS = """
 const inRows = document.querySelectorAll("tbody button, tbody a.button, td[data-label=Do] a");
 return [...inRows].map((one) => one.textContent.trim());
+"""
+#: Whether the chart of jobs has a pixel in the colour of its first line, #0550ae.
+_DRAWN = """
+const canvas = document.querySelector("#chart-jobs canvas");
+if (!canvas) { return false; }
+const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+return data.some((red, at) => at % 4 === 0 && red === 5 && data[at + 1] === 80 && data[at + 2] === 174);
 """
 #: What the markup on the board would have made.
 _MADE = """
@@ -198,3 +206,13 @@ def test_the_refresh_can_be_paused(web: Browser, uri: str) -> None:
         threading.Event().wait(1.5)  # a refresh that is on would come
         assert web.script(requests) == before
         web.choose("#refresh select", "5")
+
+
+def test_the_charts_of_a_new_console_show_its_first_look(web: Browser, tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/new.db"
+    with fetch("new", uri) as board, console("--board", uri, "--name", "new") as address:
+        board.post("resize")
+        web.driver.get(address)
+        eventually(lambda: web.script(_DRAWN), within=DEADLINE)
+        assert re.search(r"Known since 20\d\d-", web.text())
+    assert web.messages() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -92,7 +93,11 @@ def test_charts_and_their_table_have_the_history_of_all_and_of_a_name(
     table = text_of(console.get("/b/shop/"))
     assert "30 20 2" in table
     assert "History of mail" in text_of(console.get("/b/shop/?name=mail"))
+    since = datetime.fromtimestamp(now - 120, UTC)
+    assert f"Known since {since:%Y-%m-%d %H:%M:%S} UTC" in table
+    assert "Each point is of 1m;" in table
     for span, known in SPANS.items():
+        assert console.get(f"/b/shop/history.json?span={span}").json()["waiting"][-1] >= 4, "the present is shown, too"
         lines = console.get(f"/b/shop/history.json?span={span}").json()
         assert len(lines["at"]) == known.seconds // known.step
         assert len({len(line) for line in lines.values()}) == 1

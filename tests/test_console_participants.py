@@ -76,7 +76,11 @@ def test_a_name_is_paused_and_resumed(board: JobBoard, console: Asking, told: li
     assert "mail paused" in text_of(page)
     assert str(page.url).endswith("?q=mai")
     assert board.paused() == {"mail"}
-    console.post("/b/shop/names", {"action": "pause", "name": ""})
+    question = text_of(console.post("/b/shop/names", {"action": "pause", "name": ""}))
+    assert "Pause the whole board?" in question
+    assert "1 wait and 0 are delayed; the 0 that run go on" in question
+    assert board.paused() == {"mail"}
+    console.post("/b/shop/names", {"action": "pause", "name": "", "confirmed": "yes"})
     page = console.post("/b/shop/names", {"action": "resume", "name": "mail"})
     assert "The whole board is paused" in text_of(page)
     assert board.paused() == {None}

@@ -40,9 +40,13 @@ def span_named(name: str) -> str:
 
 
 def buckets_of(sampler: Sampler, span: Span, now: float) -> list[Bucket]:
-    """Return what is known of this time, oldest first; no request."""
+    """Return what is known of this time, oldest first, with the present step last; no request."""
     since = now - span.seconds
-    return sampler.minutes(since) if span.step == 60 else sampler.ten_minutes(since)
+    if span.step == 60:
+        return sampler.minutes(since)
+    over, present = sampler.ten_minutes(since), int(now) // span.step * span.step
+    minutes = sampler.minutes(present)
+    return [*over, merged(present, minutes)] if minutes else over
 
 
 def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
@@ -63,6 +67,11 @@ def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     for field in COUNTS:
         lines[field] = [figures and round(getattr(figures, field) * 60 / span.step, 2) for figures in ended]
     return lines
+
+
+def known_since(sampler: Sampler, span: Span) -> int | None:
+    """Return the first moment of this time of which anything is known; None if nothing is."""
+    return min((bucket.at for bucket in buckets_of(sampler, span, time.time())), default=None)
 
 
 def table(sampler: Sampler, span: Span, name: str) -> list[dict[str, Any]]:

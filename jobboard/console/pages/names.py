@@ -46,11 +46,14 @@ _NOTHING = {"unclaimed": 0, "delayed": 0, "claimed": 0, "trashed": 0, "next_wait
 
 
 def act(view: View) -> Response:
-    """Pause or resume a name, or the board."""
+    """Pause or resume a name, or the board; a pause of the board is asked for once more."""
     action, name = view.field("action"), view.form.get("name", [""])[-1]
     if action not in ("pause", "resume"):
         raise HTTPException(400, "this form can pause and resume a name")
     view.require(action)
+    if action == "pause" and not name and view.field("confirmed") != "yes":
+        seen = sampler_of(view).newest or {}
+        return view.render("pause_board.html", q=view.query("q"), totals=seen.get("totals"))
     change = view.board.pause if action == "pause" else view.board.resume
     change(checked(check_text, "name", name) if name else None)
     answers_of(view).forget()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from starlette.responses import JSONResponse, Response
 
-from jobboard.console.charting import SPANS, chart, span_named, table
+from jobboard.console.charting import SPANS, chart, known_since, span_named, table
 from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import View
@@ -42,6 +44,8 @@ def show(view: View) -> Response:
         span=span,
         name=name,
         rows=rows,
+        since=known_since(sampler, SPANS[span]),
+        now=time.time(),
         is_holder=sampler.is_holder,
     )
 

@@ -5,10 +5,17 @@
   const plots = new Map();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  // A line needs two points: one that is alone, such as the first of a new console, is shown as a dot.
+  const alone = (plot, series) => {
+    const known = (index) => plot.data[series][index] != null;
+    return plot.data[0].map((_at, index) => index).filter((index) => known(index) && !known(index - 1) && !known(index + 1));
+  };
+
   const options = (names, width) => ({
     width, height: HEIGHT,
     series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...names.map((name, index) => ({
-      label: name, stroke: () => colour(`--line-${index + 1}`), width: 2, dash: DASHES[index], points: { show: false },
+      label: name, stroke: () => colour(`--line-${index + 1}`), width: 2, dash: DASHES[index],
+      points: { show: false, filter: alone, size: 7, fill: () => colour(`--line-${index + 1}`) },
     }))],
     axes: [0, 1].map(() => ({ stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, size: 45 })),
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1)] } },
