@@ -25,7 +25,7 @@ from helpers.memory_seam import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobboard.backends.memory import MemoryBackend
+from jobboard.backends.memory import MemoryBackend, store
 from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.rows import (
@@ -257,13 +257,18 @@ def test_events_of_a_job_come_in_order_from_many_threads(backend: MemoryBackend)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_fork_amid_changes_gets_a_whole_copy_of_its_own(backend: MemoryBackend) -> None:
+def test_a_fork_amid_changes_gets_a_whole_copy_of_its_own(
+    backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Or all that was consumed is remembered, and each child has more to look at than the one before.
+    monkeypatch.setattr(store, "RETRY_WINDOW", 0.0)
     is_over = threading.Event()
 
     def keep_changing(number: int) -> None:
         while not is_over.is_set():
             fill(backend, 20)
             consume(backend, claim_next(backend, limit=20), retention=0.0)
+            backend.maintenance.tidy(100)
 
     with ThreadPoolExecutor(2) as threads:
         changing = [threads.submit(keep_changing, number) for number in range(2)]
