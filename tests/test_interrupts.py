@@ -47,9 +47,6 @@ def interrupted_after(step: int, act: Callable[[], object]) -> bool:
         act()
     except KeyboardInterrupt:
         return True
-    except RuntimeError as error:
-        # A wait of threading.Condition had just let go of the lock, which the block's end then could not.
-        return isinstance(error.__context__, KeyboardInterrupt)
     finally:
         sys.setprofile(None)
     return False

@@ -45,6 +45,15 @@ class ResultCondition(threading.Condition):
         self.mutex = threading.RLock()
         super().__init__(self.mutex)
 
+    def wait(self, timeout: float | None = None) -> bool:
+        try:
+            return super().wait(timeout)
+        finally:
+            # Interrupted when it has just let go of the lock, it does not take it again; the end of the block, which
+            # lets go of it as well, would raise RuntimeError in place of the interrupt.
+            if not self.mutex._is_owned():  # type: ignore[attr-defined]
+                self.mutex.acquire()
+
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """Belongs to one client."""

@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish
 from jobboard.conductor.executors.thread import stack_of_thread
@@ -95,7 +96,7 @@ class LoopThread:
         self._stopping = True
         self._wake()
         if not any(execution.stuck for execution in list(self._running)):
-            self._thread.join(timeout)
+            wait_for_thread(self._thread, timeout)
 
     def stop_in_child(self) -> None:
         """In a child that a handler forked: the handler may finish, but the loop must not go on."""

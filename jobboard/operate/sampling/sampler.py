@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from jobboard.backends.thread_end import wait_for_thread
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
 from jobboard.heartbeat import worker_id
@@ -129,8 +130,7 @@ class Sampler:
         self._stopping.set()
         with self._lock:
             thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join(timeout)
+        wait_for_thread(thread, timeout)
         if thread is None or not thread.is_alive():
             self._leave()
 
