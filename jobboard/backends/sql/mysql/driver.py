@@ -21,6 +21,7 @@ from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import statements_of_mysql
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
 from jobboard.backends.sql.mysql.user_connections import (
+    CHARSET,
     NOW,
     AdaptedAsyncConnection,
     MysqlclientConnection,
@@ -47,8 +48,10 @@ SELECT @jobboard_now,
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.
     # A process that is frozen in a transaction would keep its jobs locked; only MariaDB can end that.
-    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10"
-    " /*M!100300 , idle_transaction_timeout = 10 */",
+    # Whatever the server or the user is set to: a commit ends the transaction, and not the connection too; a SELECT
+    # returns all that it finds, and is never refused for how much it might read.
+    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10, completion_type = 0,"
+    " sql_select_limit = 18446744073709551615, sql_big_selects = 1 /*M!100300 , idle_transaction_timeout = 10 */",
     # Locks of gaps between rows would make posts wait.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
@@ -77,6 +80,9 @@ class MysqlDriver(Driver):
     def prepare(self, connection: Any) -> None:
         _check(connection, self.where)
         connection.autocommit(True)
+        if connection.charset != CHARSET:
+            # An engine's.
+            connection.set_character_set(CHARSET)
         say(connection.cursor(), *_SET_UP)
 
     def is_alive(self, connection: Any) -> bool:

@@ -31,7 +31,8 @@ def statements_of_mysql(version: int, dialect: Dialect, is_mariadb: bool) -> lis
     Names differ that differ in a blank at their end, in case or in an accent: only collations without padding do that.
     """
     collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
-    options = f" ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE={collation}"
+    # Where the server's default is an older format, an index can't hold a name.
+    options = f" ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE={collation}"
     return [
         statement + options if statement.lstrip().startswith("CREATE TABLE") else statement
         for statement in statements_to_upgrade(_tables(), version, dialect)

@@ -14,16 +14,19 @@ from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, OtherDriver
 #: Independent of the session's time zone.
 NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"
 
+#: The one that holds every text; ``utf8`` is another one, of which a character has three bytes at most.
+CHARSET = "utf8mb4"
+
 _NO_SAVEPOINT = 1305
 
 
 def check_charset(charset: str) -> None:
     """Refuse a connection of the user's that can't write every text.
 
-    :raises ValueError: if it is another character set than UTF-8.
+    :raises ValueError: if it is another character set than ``CHARSET``.
     """
-    if not charset.startswith("utf8"):
-        raise ValueError(f"the connection can't write every text: connect with charset='utf8mb4', not {charset!r}")
+    if charset != CHARSET:
+        raise ValueError(f"the connection can't write every text: connect with charset='{CHARSET}', not {charset!r}")
 
 
 class _OtherDriver(OtherDriverConnection):
