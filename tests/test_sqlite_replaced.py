@@ -50,6 +50,22 @@ def test_no_call_goes_to_a_file_that_is_not_there_any_more(
         assert [one.uuid for one in board.iterjobs()] == [job.uuid]
 
 
+def test_a_file_is_opened_by_one_name_only_if_the_others_are_hard_links(tmp_path: Path) -> None:
+    path, hard, soft = (tmp_path / name for name in ("jobs.db", "hard.db", "soft.db"))
+    with backend("board", f"sqlite:///{path}") as board:
+        job = board.post("resize")
+        soft.symlink_to(path)
+        with backend("board", f"sqlite:///{soft}") as other:
+            assert list(other.iterjobs()) == [job]
+        hard.hardlink_to(path)
+        with pytest.raises(BoardUnavailable, match="has 2 names"), backend("board", f"sqlite:///{hard}"):
+            pass
+        board.post("resize")
+    hard.unlink()
+    with backend("board", f"sqlite:///{path}") as board:
+        assert board.job_count == 2
+
+
 def test_a_conductor_says_it_once_and_goes_on_when_the_file_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

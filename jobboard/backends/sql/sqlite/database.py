@@ -57,6 +57,7 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: Path, board_name: str, synchronous: str, busy_timeout: float, timeout: float) -> None:
         _check_directory(path)
+        _check_names(path)
         self.board_name = board_name
         self.process_notifier = process_notifier_of(str(path.resolve()))
         self.path = path
@@ -295,6 +296,17 @@ def board_names(path: Path, timeout: float) -> list[str]:
 def _check_directory(path: Path) -> None:
     if not path.parent.is_dir():
         raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
+
+
+def _check_names(path: Path) -> None:
+    """Refuse a file with hard links: SQLite keeps a log of changes beside each name, and one overwrites the other."""
+    with contextlib.suppress(OSError):
+        names = os.stat(path).st_nlink
+        if names > 1:
+            raise BoardUnavailable(
+                f"{path} has {names} names (hard links), and what is posted under one would be lost under another; "
+                "remove all names but one, or make symbolic links of them"
+            )
 
 
 def _engine_of(path: Path, synchronous: str, timeout: float) -> Engine:
