@@ -92,6 +92,11 @@ def test_a_directory_in_the_place_of_the_file(path: Path) -> None:
     assert "can't be opened" in refusal_to_open(path)
 
 
+def test_a_symbolic_link_that_leads_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+    assert "can't be opened" in refusal_to_open(path)
+
+
 @pytest.fixture
 def public() -> Iterator[Path]:
     """A directory that every user of this machine can reach and nobody else can write to.

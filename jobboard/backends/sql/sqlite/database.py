@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 import threading
 import time
 import uuid
@@ -59,7 +60,7 @@ class SqliteDatabase(Database):
         _check_directory(path)
         _check_names(path)
         self.board_name = board_name
-        self.process_notifier = process_notifier_of(str(path.resolve()))
+        self.process_notifier = process_notifier_of(os.path.realpath(path))
         self.path = path
         self._notifications = NotificationSender(path)
         self._busy_timeout = busy_timeout
@@ -301,10 +302,10 @@ def _check_directory(path: Path) -> None:
 def _check_names(path: Path) -> None:
     """Refuse a file with hard links: SQLite keeps a log of changes beside each name, and one overwrites the other."""
     with contextlib.suppress(OSError):
-        names = os.stat(path).st_nlink
-        if names > 1:
+        found = os.stat(path)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
             raise BoardUnavailable(
-                f"{path} has {names} names (hard links), and what is posted under one would be lost under another; "
+                f"{path} has {found.st_nlink} names (hard links), and what is posted under one would be lost under another; "
                 "remove all names but one, or make symbolic links of them"
             )
 

@@ -18,7 +18,7 @@ FLAGS = os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 def _path_of(file: Path) -> str:
-    return f"{file.resolve()}-notify"
+    return f"{os.path.realpath(file)}-notify"
 
 
 class NotificationSender:
