@@ -305,8 +305,8 @@ def _check_names(path: Path) -> None:
         found = os.stat(path)
         if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
             raise BoardUnavailable(
-                f"{path} has {found.st_nlink} names (hard links), and what is posted under one would be lost under another; "
-                "remove all names but one, or make symbolic links of them"
+                f"{path} has {found.st_nlink} names (hard links), and what is posted under one would be lost under "
+                "another; remove all names but one, or make symbolic links of them"
             )
 
 
