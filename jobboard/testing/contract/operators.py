@@ -71,6 +71,14 @@ class TrashBinCases(Case):
         assert board.find("resize", "k").uuid == job.uuid
         assert claim_one(other, "bob") == job
 
+    def test_the_delay_of_a_restored_job_does_not_come_back(self, board: JobBoard) -> None:
+        """Whoever restores it wants it now."""
+        job = board.post("resize", delay=LONG)
+        board.trash(job, "ada", force=True)
+        assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
+        board.abandon(claim_one(board), "alice")
+        assert job.state is JobState.UNCLAIMED
+
     @pytest.mark.parametrize("twice", ["restore", "purge"])
     def test_what_is_not_in_the_trash_cannot_be_restored_or_purged(self, board: JobBoard, twice: str) -> None:
         job, gone = board.post("resize"), board.post("resize")
