@@ -111,6 +111,12 @@ def test_of_many_only_the_ends_are_looked_at(coalesce: Any, grace: Any, fired: i
     assert made.progress.missed >= MAX_COUNTED - 1
 
 
+@pytest.mark.parametrize(("late", "fired"), [(30.0, [ZERO + 60]), (30.001, [])])
+def test_a_fire_time_is_missed_if_it_is_later_than_the_grace(late: float, fired: list[float]) -> None:
+    schedule = minutely(misfire_grace=30)
+    assert plan(schedule, progress_of(schedule), ZERO + 60 + late, 100).fires == fired
+
+
 def test_one_waits_for_room_and_then_goes_first() -> None:
     schedule = minutely(coalesce="all", overlap="buffer_one")
     made = plan(schedule, progress_of(schedule, live=["x"]), ZERO + 180, 100)
