@@ -4,7 +4,7 @@ import os
 import uuid
 
 from flask import Flask, abort, request
-from sqlalchemy import create_engine
+from sqlalchemy import String, create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import jobboard
@@ -23,8 +23,8 @@ class Base(DeclarativeBase):
 class Order(Base):
     __tablename__ = "orders"
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    item: Mapped[str]
-    invoice: Mapped[str | None]
+    item: Mapped[str] = mapped_column(String(200))
+    invoice: Mapped[str | None] = mapped_column(String(200))
 
 
 Base.metadata.create_all(engine)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import uuid
 
+from sqlalchemy import String
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -21,8 +22,8 @@ class Order(Base):
 
     __tablename__ = "orders"
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    item: Mapped[str]
-    invoice: Mapped[str | None]
+    item: Mapped[str] = mapped_column(String(200))
+    invoice: Mapped[str | None] = mapped_column(String(200))
 
 
 async def create() -> None:
