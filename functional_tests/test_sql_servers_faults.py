@@ -71,6 +71,30 @@ def test_a_wait_goes_on_through_a_kill_and_a_restart(site: Site) -> None:
     assert found == [job.uuid]
 
 
+def test_events_are_heard_from_a_replica_that_lacks_the_last_ones(site: Site) -> None:
+    """After a failover to it, lines of the journal get numbers that others have had."""
+    board, heard = site.harness.board(patience=60.0), Counter[str]()
+    board.subscribe(lambda event: heard.update([event.uuid]), kinds=["POSTED"])
+    _number_lines_from(site, 1_000_000)
+    first = board.post("resize")
+    eventually(lambda: heard[first.uuid] == 1)
+    _number_lines_from(site, 1)
+    site.server.end_connections()
+    eventually(lambda: heard[insist(lambda: board.post("resize")).uuid] or len(heard) > 1, within=20)
+    last = board.post("resize")
+    eventually(lambda: heard[last.uuid] == 1)
+    assert set(heard.values()) == {1}
+
+
+def _number_lines_from(site: Site, number: int) -> None:
+    site.run("DELETE FROM jobboard_journal")
+    if site.is_postgresql:
+        site.run(f"SELECT setval(pg_get_serial_sequence('jobboard_journal', 'id'), {number})")
+    else:
+        site.run("TRUNCATE jobboard_journal")
+        site.run(f"ALTER TABLE jobboard_journal AUTO_INCREMENT = {number}")
+
+
 # -- connections are killed --------------------------------------------------------------------------------------------
 
 

@@ -144,6 +144,8 @@ class ChangeNotifier:
                 self._pause()
 
     def _poll(self, poller: ChangePoller) -> None:
+        if self._is_blind:
+            self._follow_shorter_journal(poller)
         # The first poll always finds a change: what was committed before it may be unnoticed.
         while self._is_wanted():
             interrupted = self._interrupted.is_set()
@@ -219,6 +221,14 @@ class ChangeNotifier:
                 if row[1] in wanted and row[6] == self._database.board:
                     self._tell(row)
             return is_end
+
+    def _follow_shorter_journal(self, poller: ChangePoller) -> None:
+        """Go on at the journal's end if that was passed: a replica that lacked its last lines may be the server now."""
+        [(last,)] = poller.rows(event_statements.LAST_EVENT)
+        with self._telling:
+            self._last_event = min(self._last_event, last)
+            for listener in self._listeners:
+                listener.after = min(listener.after, last)
 
     def _wants_common(self) -> bool:
         # Without the lock: it is held while a listener is told, who may wait for another thread's commit.
