@@ -105,6 +105,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     assert drain is not None
     assert limit is not None
     assert int(drain[1]) < int(limit[1])
+    assert "\nStartLimitIntervalSec=0\n" in text, "while the store is away each start ends at once"
 
 
 def test_all_start_the_same_command() -> None:

@@ -171,7 +171,7 @@ def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[
             click.get_current_context().call_on_close(board.close)
             board.connect()
         except BoardUnavailable as error:
-            session.output.warn(f"{board.name}: {error}; its pages try again")
+            session.output.warn(f"{board.name}: {str(error).rstrip('.')}; its pages try again")
         boards.append(board)
     return boards
 
