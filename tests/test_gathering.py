@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.embedded import MemoryHarness
+from helpers.forks import FORKS, in_child
 from helpers.gates import Gate
 
 from jobboard import Job, JobBoard, JobState, Posting, fetch
@@ -244,6 +245,22 @@ def test_an_interrupted_sender_leaves_the_others_an_error_and_the_next_ones_an_a
     answers = together(board, gate, lambda: board.post("first"), posts(board))
     assert Counter(type(answer) for answer in answers) == {KeyboardInterrupt: 1, ReplyLost: THREADS - 1}
     assert board.post("later").state is JobState.UNCLAIMED
+
+
+@FORKS
+def test_a_child_forked_during_a_request_waits_for_no_thread_of_its_parent(
+    client: tuple[JobBoard, LossyBackend],
+) -> None:
+    board, lossy = client
+    gate, ends = Gate(lossy, "post"), []
+
+    def post() -> None:
+        with pytest.raises(BoardUnavailable, match=r"opened by another process; call connect\(\) in this one"):
+            board.post("of a child")
+
+    together(board, gate, lambda: board.post("resize"), posts(board), lambda: ends.append(in_child(post)))
+    assert ends == [0]
+    assert board.job_count == 1 + THREADS
 
 
 def test_many_threads_get_their_own_answers(client: tuple[JobBoard, LossyBackend]) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from helpers.forks import FORKS, in_child
 from helpers.sql_seam import backend_of, claimed, consumption, opened, post, run_sql
 
 from jobboard import JobBoard
@@ -20,31 +19,10 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.deadline import DEADLINE, eventually
 
-#: Later Pythons warn of forks in a process with threads; that they go well here is what is tested.
-FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "jobs.db"
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Return the exit code of a child that does some work: 0 if it all went well."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        # A child whose test has failed must not wait for it for ever.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(round(DEADLINE))
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def use_in_child(backend: SqliteBackend) -> None:

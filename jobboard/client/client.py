@@ -197,6 +197,8 @@ class BackendClient:
         """Return what a call returns that asks once; its ask shares a request with others if this client gathers."""
         ask = next(steps)
         if self._gather and self.is_shareable(ask):
+            # A forked child would wait for the threads that its parent had.
+            self.check_open()
             return finish(steps, self._gatherers[ask.primitive].send(ask))
         answers, repeated = self.call_until_certain(ask.primitive, [ask.item])
         return finish(steps, (answers[0], repeated))
