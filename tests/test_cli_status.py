@@ -17,12 +17,12 @@ from jobboard.testing import eventually
 pytest_plugins = ("helpers.command_fixtures",)
 
 
-def test_the_exit_status_is_the_verdict(board: JobBoard) -> None:
-    well = process("status")
-    assert (well.returncode, well.stdout.splitlines()[0]) == (0, "WELL  board 'test' on sqlite")
+def test_the_exit_status_is_the_verdict(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (run(["status"]), capsys.readouterr().out.splitlines()[0]) == (0, "WELL  board 'test' on sqlite")
     board.pause("mail")
-    told = process("status", "--json")
-    assert (told.returncode, as_json(told.stdout)["verdict"], told.stderr) == (1, "ATTENTION", "")
+    assert run(["status", "--json"]) == 1
+    told = capsys.readouterr()
+    assert (as_json(told.out)["verdict"], told.err) == ("ATTENTION", "")
     board.register_entity(Entity("conductor", "w", {"names": ["a"], "healthy": False, "fault": "no fork"}, 600))
     bad = process("status")
     assert (bad.returncode, "w can't run anything for now: no fork." in bad.stdout) == (2, True)

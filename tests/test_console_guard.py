@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from helpers.console import Asking, asking, served
@@ -15,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
+from starlette.types import Message
 
 from jobboard import JobBoard, backend, fetch
 from jobboard.console import RIGHTS, allow, app
@@ -42,6 +44,23 @@ def changes() -> Asking:
     inner = Starlette()
     inner.add_route("/", answer, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
     return Asking(Guard(inner, ["localhost"]))
+
+
+def test_no_websocket_reaches_the_app_behind_the_guard() -> None:
+    """Browsers let pages of any site open one, and it would carry none of the headers that the guard looks at."""
+    sent: list[Message] = []
+
+    async def refuse(*_: object) -> None:
+        raise AssertionError("the app was asked")
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    anyio.run(Guard(refuse, ["*"]), {"type": "websocket", "path": "/", "headers": []}, receive, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

@@ -109,9 +109,13 @@ SUITE = """
 """
 
 
-def test_the_workers_of_xdist_say_that_a_case_is_missing(pytester: pytest.Pytester) -> None:
+def test_the_workers_of_xdist_say_that_a_case_is_missing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without the plugins that it does not need it takes a fraction of the time.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(test_small=SUITE.format(collected=3, expected=1, reason="needs processes=True"))
-    result = pytester.runpytest_subprocess("-p", "jobboard.testing.counting", "-n", "1")
+    result = pytester.runpytest_subprocess("-p", "xdist", "-p", "jobboard.testing.counting", "-n", "1")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*TestSmall has 2 cases of the contract's 3*"])
 
