@@ -291,7 +291,10 @@ class TestPoison:
             board.release(job, reason="it is dead")
         conduct()
         eventually(lambda: state_of(board, job) is JobState.TRASHED)
-        assert "attempts are used up" in (board.get(job.uuid).record.reason or "")
+        assert (
+            board.get(job.uuid).record.reason
+            == "all 3 attempts are used up; the last: its owner died, or lost the claim"
+        )
 
 
 class TestWork:

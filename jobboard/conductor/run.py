@@ -275,8 +275,8 @@ class ConductorRun:
         """End the execution's claim and return False if its handler must not be called."""
         most = execution.max_attempts
         if execution.snapshot.attempts > most:
-            # Every earlier attempt killed its conductor; otherwise it would have ended its claim.
-            reason = f"all {most} attempts are used up, and none of them ended its claim"
+            # The last attempt's end would have trashed the job.
+            reason = f"all {most} attempts are used up; the last: its owner died, or lost the claim"
             self._end_without_run(execution, Failed(reason, final=True))
             return False
         if self._claimer.stopping:
