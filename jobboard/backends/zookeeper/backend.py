@@ -123,7 +123,7 @@ class ZooKeeperBackend(Backend):
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._change_log, self._claimer, self._poster = change_log, claimer, poster
         self._creation = BoardCreation(connection, layout, sessions, reader)
-        self._changes = JobChanges(connection, layout, sessions, jobs, held)
+        self._changes = JobChanges(connection, layout, clock, sessions, jobs, held)
         self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
         self._reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
@@ -197,6 +197,9 @@ class ZooKeeperBackend(Backend):
     def now(self) -> float:
         self._connection.check_open()
         return self._clock.now()
+
+    def seconds_until(self, moment: float) -> float:
+        return moment - self.now() - self._clock.slack
 
     def refresh(self) -> None:
         self._sessions.begin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from jobboard.backends import lifecycle
@@ -69,6 +70,7 @@ class Claimer:
         """
         presence = self._sessions.mine()
         now = self._clock.now()
+        request = replace(request, expiry=request.expiry + self._clock.slack)
         transaction = self._transactions.begin()
         self._transactions.check_not_deleted(transaction, jobs)
         transaction.check(self._layout.session(presence))

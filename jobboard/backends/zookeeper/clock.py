@@ -10,11 +10,14 @@ _DRIFT = 0.001
 
 
 class Clock:
-    """Estimates the leader's clock from the stats of writes; wrong by at most the time of one request.
+    """Knows the leader's clock from the stats of writes, to the time of one request.
 
     A request that was sent at *a* and answered at *b* was made between them, so that the middle is wrong by half of
     ``b - a`` at most. A look counts until a later one is closer, since clocks drift apart, or contradicts it: then the
     server's clock was set, or another server leads.
+
+    What is due is judged by the earliest moment that the clock may show, and what is to last for some seconds ends that
+    long after the latest. So of two clients none takes early what the other made, however slow their requests are.
     """
 
     def __init__(self) -> None:
@@ -25,10 +28,22 @@ class Clock:
         self._latest = float("-inf")
 
     def now(self) -> float:
-        """Return the moment; never an earlier one than before, unless the server's clock was set."""
+        """Return the earliest moment that it may be; never an earlier one than before, unless the clock was set."""
         with self._lock:
-            self._latest = max(self._latest, time.monotonic() + self._offset)
+            self._latest = max(self._latest, time.monotonic() + self._offset - self._known_error)
             return self._latest
+
+    @property
+    def slack(self) -> float:
+        """By how many seconds it may be later than :meth:`now`."""
+        now = self.now()
+        with self._lock:
+            return max(0.0, time.monotonic() + self._offset + self._known_error - now)
+
+    @property
+    def _known_error(self) -> float:
+        # A client that has written nothing yet judges nothing.
+        return 0.0 if self._error == float("inf") else self._error
 
     def learn(self, milliseconds: int, sent: float, answered: float) -> None:
         """Learn that the server's clock showed this at some moment between the two of this process's clock."""

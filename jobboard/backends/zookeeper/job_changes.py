@@ -20,6 +20,7 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.backends.transition import Transition
+from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
@@ -35,15 +36,16 @@ class JobChanges:
     """Each end of a claim is fenced by uuid, owner and token, and by the version of what was decided on."""
 
     def __init__(
-        self, connection: Connection, layout: Layout, sessions: Sessions, jobs: ReadModifyWrite, held: HeldJobs
+        self,
+        connection: Connection,
+        layout: Layout,
+        clock: Clock,
+        sessions: Sessions,
+        jobs: ReadModifyWrite,
+        held: HeldJobs,
     ) -> None:
-        self._connection, self._layout, self._sessions, self._jobs, self._held = (
-            connection,
-            layout,
-            sessions,
-            jobs,
-            held,
-        )
+        self._connection, self._layout, self._clock = connection, layout, clock
+        self._sessions, self._jobs, self._held = sessions, jobs, held
 
     def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
         return self._jobs.edit([_step(uuid, lifecycle.cancel, by=by) for uuid in uuids])
@@ -57,8 +59,9 @@ class JobChanges:
         if all(lost):
             return [Verdict.LOST] * len(renewals)
         self._sessions.begin()
+        slack = self._clock.slack
         steps = [
-            _step(renewal.fence.uuid, lifecycle.extend, renewal=renewal)
+            _step(renewal.fence.uuid, lifecycle.extend, renewal=renewal, slack=slack)
             for renewal, is_lost in zip(renewals, lost, strict=True)
             if not is_lost
         ]
@@ -79,7 +82,8 @@ class JobChanges:
         return self._jobs.edit([_step(end.fence.uuid, lifecycle.consume, end=end) for end in ends], use_held=True)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._jobs.edit([_step(end.fence.uuid, lifecycle.abandon, end=end) for end in ends], use_held=True)
+        change = partial(lifecycle.abandon, slack=self._clock.slack)
+        return self._jobs.edit([_step(end.fence.uuid, change, end=end) for end in ends], use_held=True)
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         steps = [_step(end.uuid if end.fence is None else end.fence.uuid, lifecycle.trash, end=end) for end in ends]

@@ -33,11 +33,11 @@ _Step = tuple[PostOutcome, StoredJob]
 class Plan:
     """The postings of a batch, and the jobs that their uuids and keys lead to."""
 
-    def __init__(self, rows: Sequence[NewJob], now: float) -> None:
+    def __init__(self, rows: Sequence[NewJob], clock: Clock) -> None:
         self.rows = rows
         self.by_uuid: dict[str, StoredJob] = {}
         self.by_key: dict[tuple[str, str], StoredJob] = {}
-        self._now = now
+        self._now, self._slack = clock.now(), clock.slack
 
     def steps(self) -> list[_Step]:
         """Return what becomes of each posting, carried out on the jobs; if one is TAKEN, nothing is carried out."""
@@ -47,9 +47,9 @@ class Plan:
         if not is_taken(steps):
             for new, (outcome, job) in zip(self.rows, steps, strict=True):
                 if outcome is PostOutcome.POSTED:
-                    job.apply(partial(lifecycle.post, job, new, self._now), self._now)
+                    job.apply(partial(lifecycle.post, job, new, self._now, self._slack), self._now)
                 elif outcome is PostOutcome.REPLACED:
-                    job.apply(partial(lifecycle.replace, job, new, self._now), self._now)
+                    job.apply(partial(lifecycle.replace, job, new, self._now, self._slack), self._now)
                     job.add_alias(new.uuid)
         return steps
 
@@ -120,7 +120,7 @@ class Poster:
 
     def likely_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan for the usual case that none of these uuids exists yet; the transaction itself finds out."""
-        plan = Plan(rows, self._clock.now())
+        plan = Plan(rows, self._clock)
         holders = self._holders(rows)
         if any(holders.values()):
             self._take_in(plan, holders)
@@ -128,7 +128,7 @@ class Poster:
 
     def certain_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan after a look at which of these uuids and keys exist, and which jobs have them."""
-        plan = Plan(rows, self._clock.now())
+        plan = Plan(rows, self._clock)
         self._take_in(plan, self._holders(rows))
         return plan
 
