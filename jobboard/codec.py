@@ -27,6 +27,20 @@ _pack_plain = Packers(datetime=True).pack
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 
+#: What decoders raise on garbage, and no more: for what a signal's handler raises while a good entry is decoded, that
+#: would be moved to the trash.
+DECODING_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    msgpack.UnpackException,
+)
+
+
 class NewerFormat(ValueError):
     """Bytes that a newer jobboard has written; they are left alone, for those who can read them."""
 
@@ -79,7 +93,7 @@ def decode(data: bytes, *, largest: int = MAX_ENCODED, converter: Converter | No
         return _unpack(data, converter)
     except ValueError:
         raise
-    except Exception as error:
+    except DECODING_ERRORS as error:
         # A moment outside of the calendar is an OverflowError, and so on; callers shall know of one error only.
         raise ValueError(f"{type(error).__name__}: {error}") from None
 

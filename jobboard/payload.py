@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.codec import MAX_DETAILS, check_format, decode, encode, pack, refuse_extension
+from jobboard.codec import DECODING_ERRORS, MAX_DETAILS, check_format, decode, encode, pack, refuse_extension
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
 from jobboard.validation import is_moment
@@ -115,13 +115,13 @@ def _split(data: bytes) -> tuple[list[Any], bytes]:
     try:
         length = unpacker.read_array_header()
         form = unpacker.unpack()
-    except Exception as error:
+    except DECODING_ERRORS as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
     check_format("a posting", form, form if type(form) is int and form in _FIELDS else _MAX_FORMAT)
     wanted = _FIELDS[form]
     try:
         fields = [unpacker.unpack() for _ in range(wanted)]
-    except Exception as error:
+    except DECODING_ERRORS as error:
         raise ValueError(f"not a posting: {error or 'it is cut short'}") from None
     if length != 1 + wanted:
         raise ValueError("not a posting: its head has other fields")

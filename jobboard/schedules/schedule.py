@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgpack
 
-from jobboard.codec import MAX_ENCODED, NewerFormat, check_format, decode, encode
+from jobboard.codec import DECODING_ERRORS, MAX_ENCODED, NewerFormat, check_format, decode, encode
 from jobboard.errors import MissingExtra
 from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.schedules.progress import Progress
@@ -224,7 +224,7 @@ def unpack_schedule(id: str, data: bytes) -> Schedule:
         schedule = schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
     except (NewerFormat, MissingExtra):
         raise
-    except Exception as error:
+    except DECODING_ERRORS as error:
         # Whatever bytes do to a decoder, a bad entry must harm nobody.
         fault = str(error) if isinstance(error, ValueError) else repr(error)
         raise ValueError(f"not a schedule: {fault}") from None

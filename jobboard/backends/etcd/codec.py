@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.codec import check_format
+from jobboard.codec import DECODING_ERRORS, check_format
 
 _NONE = type(None)
 
@@ -57,7 +57,7 @@ def check_kinds(items: Iterable[Any], kinds: Iterable[Kind]) -> None:
 def _list_of(data: bytes) -> list[Any]:
     try:
         items = msgpack.unpackb(data)
-    except Exception as error:
+    except DECODING_ERRORS as error:
         # The library raises many kinds of errors on garbage; callers get one.
         raise ValueError(f"{type(error).__name__}: {error}") from None
     if type(items) is not list:

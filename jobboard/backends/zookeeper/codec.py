@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 
 from jobboard.backends.zookeeper.requests import Data, Stat
+from jobboard.codec import DECODING_ERRORS
 from jobboard.errors import BoardUnavailable
 
 #: What a field may be.
@@ -34,7 +35,7 @@ def unpack(data: bytes) -> Any:
         return msgpack.unpackb(data, raw=False, strict_map_key=False)
     except ValueError:
         raise
-    except Exception as error:
+    except DECODING_ERRORS as error:
         raise ValueError(f"can't be decoded: {error}") from None
 
 
