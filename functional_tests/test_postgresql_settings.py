@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from psycopg.errors import InvalidSqlStatementName
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import BoardUnavailable, JobBoard, LogBook, Posting, backend, fetch
+from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -89,6 +91,21 @@ def test_every_transaction_is_read_committed_whatever_the_default_is(
         board.consume_many(board.claim_next("alice", limit=2), "alice")
         mine = "mode = 'SIReadLock' AND pid <> pg_backend_pid()"
         assert other.execute(f"SELECT count(*) FROM pg_locks WHERE {mine}").fetchone() == (0,)
+
+
+def test_a_user_without_a_schema_for_tables_is_told_how_to_name_one(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=")
+    with pytest.raises(BoardUnavailable, match="name the one for the tables by schema="):
+        fetch("board", f"{postgresql.uri}?prefix=nowhere_").connect()
+    with backend("board", f"{postgresql.uri}?schema=somewhere") as board:
+        _keeps_every_text(board)
+
+
+def test_a_pooler_that_loses_prepared_statements_is_named() -> None:
+    lost = InvalidSqlStatementName('prepared statement "jobboard_1" does not exist')
+    assert "PgBouncer needs pool_mode = session" in str(PostgresqlErrors("here").explain(lost))
 
 
 def test_what_is_set_to_be_read_only_is_changed_by_no_call(

@@ -20,7 +20,8 @@ _NO_DATABASE = "has no such database; create it first"
 _BY_CODE = {
     "28": _REFUSED,
     "3D000": _NO_DATABASE,
-    "3F000": "has no such schema",
+    "3F000": "has no such schema; name the one for the tables by schema=",
+    "26000": "has lost a prepared statement; is a pooler before it? PgBouncer needs pool_mode = session",
     "42501": "denies a right; see 'Rights' in the docs of the PostgreSQL board",
     "42P01": "has lost a table; restore it from a backup",
     "42703": "has lost a column; restore it from a backup",
