@@ -15,13 +15,25 @@ from harnesses.sql_site import Site
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 
-from jobboard import BoardUnavailable, Every, JobBoard, JobState, Posting, Schedule, backend, fetch
+from jobboard import (
+    BoardUnavailable,
+    EventKind,
+    Every,
+    JobBoard,
+    JobEvent,
+    JobState,
+    Posting,
+    Schedule,
+    backend,
+    fetch,
+)
 from jobboard.cli.app import UNAVAILABLE, run
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
 _FIRST = Path(__file__).parent / "first_schema"
+_THIRD = Path(__file__).parent / "third_schema"
 
 
 class Place(NamedTuple):
@@ -44,6 +56,10 @@ class Place(NamedTuple):
         for statement in "\n".join(lines).split(";\n"):
             if statement.strip():
                 self.run(statement)
+
+    def run_each(self, statements: list[str]) -> None:
+        for statement in statements:
+            self.run(statement)
 
     def tables(self) -> list[str]:
         schema = "table_schema NOT IN ('pg_catalog', 'information_schema')"
@@ -82,6 +98,17 @@ def place(site: Site, request: pytest.FixtureRequest) -> Iterator[Place]:
     site.run(f"DROP DATABASE {name} WITH (FORCE)" if site.is_postgresql else f"DROP DATABASE {name}")
 
 
+def _blocks_of_the_page() -> list[list[str]]:
+    """The statements that give tables that were made before what new ones have."""
+    page = (Path(__file__).parent.parent / "doc/backends/postgresql.rst").read_text()
+    blocks = page.partition("\nLayout\n")[2].split(".. code-block:: sql\n")[1:]
+    # What is not indented goes on with the page.
+    texts = ("\n".join(line for line in block.splitlines() if line.startswith("    ")) for block in blocks)
+    return [[statement for statement in text.split(";") if statement.strip()] for text in texts]
+
+
+_INDEXES_OF_THE_PAGE, _KEY_OF_THE_PAGE = _blocks_of_the_page()
+
 # -- upgrading ---------------------------------------------------------------------------------------------------------
 
 
@@ -101,13 +128,15 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
         board.schedules.add(Schedule("nightly", Every(days=1), "resize"))
         assert (job.uuid, job.details, [found.id for found in board.schedules]) == ("u", {}, ["nightly"])
         assert board.audit() == []
+    if place.site.is_postgresql:
+        place.run_each(_KEY_OF_THE_PAGE)
     upgraded = place.layout()
-    assert place.version() == "3"
+    assert place.version() == "4"
     if place.site.is_postgresql:
         assert upgraded[2] == [
             ("jobboard_history", ["fillfactor=30"]),
             ("jobboard_jobs", ["fillfactor=50"]),
-            ("jobboard_jobs_pkey", ["fillfactor=30"]),
+            ("jobboard_uuid", ["fillfactor=30"]),
         ]
     for table in [table for table in place.tables() if table.startswith("jobboard_")]:
         place.run(f"DROP TABLE {table}")
@@ -115,8 +144,19 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
         assert place.layout() == upgraded
 
 
-#: What tables had that were made with this version of the schema, but earlier.
+#: What a program of the third version sends for a post: its line has neither the uuid nor the name.
+_POST_OF_THE_THIRD = """
+    WITH posted AS (
+        INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token, last_modified,
+            cancel_asked)
+        VALUES (7, 'u', 'resize', -3, 1e9, '\\x9501c0c0c0c080', 1, 0, 0, 1e9, 0) RETURNING id, created_on
+    ) INSERT INTO jobboard_journal (board, job, kind, at) SELECT 7, id, 'POSTED', created_on FROM posted
+"""
+
+#: What tables had that were made earlier.
 _FORMER_INDEXES = """
+    ALTER TABLE jobboard_jobs DROP CONSTRAINT jobboard_uuid, ADD PRIMARY KEY (id);
+    CREATE UNIQUE INDEX jobboard_uuid ON jobboard_jobs (board, uuid) WITH (fillfactor = 30);
     DROP INDEX jobboard_ready, jobboard_due;
     CREATE INDEX jobboard_ready ON jobboard_jobs (board, state, rank, id);
     CREATE INDEX jobboard_due ON jobboard_jobs (board, due_at) WHERE due_at IS NOT NULL;
@@ -128,8 +168,6 @@ def test_tables_with_the_former_indexes_serve_as_well_and_get_the_others_by_the_
 ) -> None:
     if not place.site.is_postgresql:
         pytest.skip("the indexes are the same")
-    page = (Path(__file__).parent.parent / "doc/backends/postgresql.rst").read_text()
-    statements = page.rpartition(".. code-block:: sql\n")[2].split(";")
     with backend("jobs", place.uri) as board:
         layout = place.layout()
         board.post_many([Posting("resize", priority=priority) for priority in ("low", "high", "normal")])
@@ -137,9 +175,8 @@ def test_tables_with_the_former_indexes_serve_as_well_and_get_the_others_by_the_
         for expiry in (30.0, math.inf):
             board.claim_next("alice", expiry=expiry)
         listed = []
-        for changes in ([], [_FORMER_INDEXES], statements):
-            for change in changes:
-                place.run(change)
+        for changes in ([], [_FORMER_INDEXES], [*_INDEXES_OF_THE_PAGE, *_KEY_OF_THE_PAGE]):
+            place.run_each(changes)
             claimed = list(board.iterjobs(states=[JobState.CLAIMED]))
             assert [job.uuid for job in claimed] == [job.uuid for job in sorted(claimed)]
             listed.append([(job.uuid, str(job.priority)) for job in claimed])
@@ -147,6 +184,28 @@ def test_tables_with_the_former_indexes_serve_as_well_and_get_the_others_by_the_
         assert listed[0] == listed[1] == listed[2]
         assert len(listed[0]) == 2
         assert place.layout() == layout
+
+
+def test_tables_of_the_third_schema_serve_programs_of_both_versions(place: Place) -> None:
+    """A program of the third version may go on: it has its index by id, and what it writes is told and audited."""
+    if not place.site.is_postgresql:
+        pytest.skip("the tables are the same")
+    place.run_script(_THIRD / "postgresql.sql")
+    place.run("INSERT INTO jobboard_boards (id, name) VALUES (7, 'jobs')")
+    with backend("jobs", place.uri) as board:
+        assert place.version() == "4"
+        assert "(id)" in place.run("SELECT indexdef FROM pg_indexes WHERE indexname = 'jobboard_jobs_pkey'")[0][0]
+        told: list[JobEvent] = []
+        board.subscribe(told.append)
+        place.run(_POST_OF_THE_THIRD)
+        eventually(lambda: [(it.kind, it.uuid, it.name) for it in told] == [(EventKind.POSTED, "u", "resize")])
+        [job] = board.claim_next("alice")
+        board.consume(job, "alice")
+        assert [entry.kind for entry in job.history] == [EventKind.POSTED, EventKind.CLAIMED, EventKind.CONSUMED]
+        assert board.audit() == []
+        place.run("INSERT INTO jobboard_journal (board, job, kind, at) VALUES (7, 999, 'POSTED', 1e9)")
+        assert [finding.problem for finding in board.audit()] == ["1 lines of history belong to no job"]
+        assert board.audit(repair=True) != [] == board.audit()
 
 
 def test_an_upgrade_that_was_broken_off_is_gone_through_again(place: Place) -> None:
@@ -158,10 +217,10 @@ def test_an_upgrade_that_was_broken_off_is_gone_through_again(place: Place) -> N
         place.run("DROP TABLE jobboard_schedules, jobboard_book_entries")
     with backend("jobs", place.uri) as board:
         assert [found.uuid for found in board.iterjobs()] == [job.uuid]
-    assert place.version() == "3"
+    assert place.version() == "4"
 
 
-@pytest.mark.parametrize("version", ["4", "999", "alien"])
+@pytest.mark.parametrize("version", ["5", "999", "alien"])
 def test_a_newer_schema_is_refused_and_left_as_it_is(place: Place, version: str) -> None:
     with backend("jobs", place.uri) as board:
         board.post("resize")
@@ -211,18 +270,18 @@ def test_the_command_makes_the_tables_for_boards_that_may_not(place: Place, caps
         fetch("jobs", least).connect()
     assert place.tables() == []
     assert run(["migrate", "--board", place.uri]) == 0
-    assert capsys.readouterr().out == "the schema is 3; there were no tables\n"
+    assert capsys.readouterr().out == "the schema is 4; there were no tables\n"
     assert run(["migrate", "--board", place.uri, "--json"]) == 0
     store = "postgresql" if place.site.is_postgresql else "mysql"
-    assert json.loads(capsys.readouterr().out) == {"store": store, "found": "3", "now": "3"}
+    assert json.loads(capsys.readouterr().out) == {"store": store, "found": "4", "now": "4"}
     with backend("jobs", least) as board:
         board.post("resize")
     place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     with pytest.raises(BoardUnavailable, match=r"has the tables of schema 1, .*; run `jobboard migrate`"):
         fetch("jobs", least).connect()
-    place.run("UPDATE jobboard_meta SET value = '4' WHERE name = 'version'")
+    place.run("UPDATE jobboard_meta SET value = '5' WHERE name = 'version'")
     assert run(["migrate", "--board", place.uri]) == UNAVAILABLE
-    assert "made by a newer jobboard (schema 4, this one reads 3); upgrade jobboard" in capsys.readouterr().err
+    assert "made by a newer jobboard (schema 5, this one reads 4); upgrade jobboard" in capsys.readouterr().err
 
 
 # -- several in one database -------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -
 
 def test_a_newer_file_without_our_tables_is_not_given_them(path: Path) -> None:
     run_sql(path, "CREATE TABLE jobboard_meta (name TEXT PRIMARY KEY, value TEXT)")
-    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '4')")
+    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '5')")
     with pytest.raises(BoardUnavailable):
         backend_of(path).open(5.0)
     assert run_sql(path, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("jobboard_meta",)]

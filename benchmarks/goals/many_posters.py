@@ -27,8 +27,9 @@ _ROWS = """
 WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token, last_modified,
         cancel_asked)
-    VALUES ({board}, {uuid}, {name}, {rank}, 1.7e9, {body}, 1, 0, 0, 1.7e9, 0) RETURNING id, created_on
-) INSERT INTO jobboard_journal (board, job, kind, at) SELECT {board}, id, 'POSTED', created_on FROM posted;
+    VALUES ({board}, {uuid}, {name}, {rank}, 1.7e9, {body}, 1, 0, 0, 1.7e9, 0) RETURNING id, uuid, name, created_on
+) INSERT INTO jobboard_journal (board, job, kind, uuid, name, at)
+SELECT {board}, id, 'POSTED', uuid, name, created_on FROM posted;
 """
 BARE = _ROWS.format(board=":board", uuid=_UUID, name="'no-op'", rank="-3", body="'\\x80'")
 _GIVEN = {

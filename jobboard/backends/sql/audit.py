@@ -18,7 +18,7 @@ from jobboard.backends.sql.job_statements import (
 )
 from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.schema import book_entries, books, jobs, journal
-from jobboard.backends.sql.statement import Statement, p
+from jobboard.backends.sql.statement import Statement, either, p
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.states import JobPriority
 
@@ -67,10 +67,17 @@ MEND = Statement(
 )
 
 # Not by NOT IN: a server without memory for all ids would read them all for every line.
+_has_id = exists().where(jobs.c.id == journal.c.job).correlate(journal)
+_has_uuid = (
+    exists()
+    .where(jobs.c.board == journal.c.board, jobs.c.uuid == journal.c.uuid, jobs.c.id == journal.c.job)
+    .correlate(journal)
+)
 _of_no_job = (
     (journal.c.board == p("board"))
     & journal.c.job.is_not(None)
-    & not_(exists().where(jobs.c.id == journal.c.job).correlate(journal))
+    # Lines of an older version have no uuid.
+    & either(not_(_has_id), postgresql=case((journal.c.uuid.is_(None), not_(_has_id)), else_=not_(_has_uuid)))
 )
 ORPHANED_LINES = Statement(select(func.count()).select_from(journal).where(_of_no_job))
 _DROP_ORPHANED_LINES = Statement(delete(journal).where(_of_no_job))
@@ -86,14 +93,14 @@ _DROP_ORPHANED_ENTRIES = Statement(delete(book_entries).where(_of_no_book))
 def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find every contradiction, and mend it if told to."""
     found: list[AuditFinding] = []
-    wrong: set[int] = set()
+    wrong: dict[int, str] = {}
     for problem, statement in _CONTRADICTIONS.items():
         for job in map(job_of, transaction.rows(statement)):
             found.append(AuditFinding(job.uuid, problem, repair))
-            wrong.add(job.sequence)
+            wrong[job.sequence] = job.uuid
     if repair:
-        for sequence in wrong:
-            transaction.run(MEND, id=sequence)
+        for sequence, uuid in wrong.items():
+            transaction.run(MEND, id=sequence, uuid=uuid)
     found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
     found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
     return found

@@ -18,6 +18,7 @@ from jobboard.backends.sql.transitions import (
     expire_and_promote,
     expire_and_promote_due,
     journal_line,
+    place_of,
 )
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind
@@ -62,8 +63,9 @@ class Claiming:
             best = heapq.nsmallest(limit, (head for found in heads for head in found))
             if not best:
                 return []
-            ids = transaction.list_of(number for _, number in best)
-            return self._record(transaction, transaction.change(job_statements.CLAIM_IDS, ids=ids, **claimed))
+            claimed["ids"] = transaction.list_of(number for _, number, _ in best)
+            claimed["uuids"] = transaction.list_of(uuid for _, _, uuid in best)
+            return self._record(transaction, transaction.change(job_statements.CLAIM_HEADS, **claimed))
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         with self._transactions.write() as transaction:
@@ -78,7 +80,7 @@ class Claiming:
 
     def _write_history(self, transaction: Transaction, jobs: list[JobRow]) -> None:
         notes = [Note(EventKind.CLAIMED, job.owner, transaction.now, job.token) for job in jobs]
-        lines = [journal_line(job.sequence, note) for job, note in zip(jobs, notes, strict=True)]
+        lines = [journal_line(place_of(job), note) for job, note in zip(jobs, notes, strict=True)]
         transaction.run_many(journal_statements.WRITE_HISTORY, lines)
 
 

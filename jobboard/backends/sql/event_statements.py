@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import func, select, text
 
 from jobboard.backends.sql.schema import jobs, journal
@@ -34,7 +36,22 @@ _of_job = [func.coalesce(journal.c[name], jobs.c[name]) for name in ("uuid", "na
 _events = (
     select(*_columns, *_of_job).select_from(journal.outerjoin(jobs, journal.c.job == jobs.c.id)).order_by(journal.c.id)
 )
-EVENTS = Statement(_events.where(journal.c.id > p("last")).limit(MAX_EVENTS))
+# On PostgreSQL only the lines of an older version have no uuid and no name, and their tables an index by id.
+_of_older = [
+    func.coalesce(journal.c[name], select(jobs.c[name]).where(jobs.c.id == journal.c.job).scalar_subquery())
+    for name in ("uuid", "name")
+]
+_events_by_uuid = select(*_columns, *_of_older).select_from(journal).order_by(journal.c.id)
+
+
+def _lines(those: Any, most: int | None = None) -> Statement:
+    return Statement(
+        _events.where(those).limit(most),
+        postgresql=_events_by_uuid.where(those).limit(most),
+    )
+
+
+EVENTS = _lines(journal.c.id > p("last"), MAX_EVENTS)
 MAX_SKIMMED = 10_000
 #: PostgreSQL's: the numbers of the next lines, those of them that are rare, and whether somebody may wait for one.
 SKIM = Statement(
@@ -44,7 +61,7 @@ SELECT array_agg(id), array_agg(id) FILTER (WHERE kind NOT IN {_listed(COMMON_KI
 FROM (SELECT id, kind FROM jobboard_journal WHERE id > :last ORDER BY id LIMIT {MAX_SKIMMED}) AS lines
 """)  # nosec B608 # made of this module's constants only
 )
-EVENTS_OF = Statement(_events.where(in_list(journal.c.id, "ids")))
+EVENTS_OF = _lines(in_list(journal.c.id, "ids"))
 #: What differs once anything was written, also if it was numbered earlier than what was there before.
 _last = select(journal.c.id).order_by(journal.c.id.desc()).limit(100).subquery("last_lines")
 END_OF_JOURNAL = Statement(select(func.count(), func.max(_last.c.id), func.sum(_last.c.id)))

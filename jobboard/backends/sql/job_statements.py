@@ -42,9 +42,11 @@ def one_of(column: Any, *values: Any) -> Any:
 
 
 mine = jobs.c.board == p("board")
-row = jobs.c.id == p("id")
 _this = mine & (jobs.c.uuid == p("uuid"))
 _these = mine & in_list(jobs.c.uuid, "uuids")
+# A row that was read. On PostgreSQL no index has the id, or each claim and each consume would add an entry to it.
+row = either(jobs.c.id == p("id"), postgresql=_this)
+_these_rows = either(in_list(jobs.c.id, "ids"), postgresql=_these)
 _ready = mine & (jobs.c.state == UNCLAIMED)
 _in_order = (jobs.c.rank, jobs.c.id)
 # A cancelled job's retention ends at its last change. So it is hidden also from readers whose now is before that,
@@ -87,18 +89,19 @@ DUE_OR_PAUSED = Statement(
 MAX_PER_ROUND = 1000
 _delayed = _due & (jobs.c.state == DELAYED)
 _promote = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
-_moved = (jobs.c.id,)
+_moved = (jobs.c.id, jobs.c.uuid, jobs.c.name)
 # Here and below, rows that others have locked are passed over: they are about to change, perhaps in a long transaction
 # of the user's.
 _free_delayed = by_index(
     select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(MAX_PER_ROUND).with_for_update(skip_locked=True),
     "jobboard_due",
 )
+_uuids_of_delayed = _free_delayed.with_only_columns(jobs.c.uuid).scalar_subquery()
 _these_ids = in_list(jobs.c.id, "ids")
 PROMOTE = Returning(
     at_once=Statement(
         _promote.where(jobs.c.id.in_(_free_delayed)).returning(*_moved),
-        postgresql=_promote.where(jobs.c.id == any_(func.array(_free_delayed.scalar_subquery()))).returning(*_moved),
+        postgresql=_promote.where(mine, jobs.c.uuid == any_(func.array(_uuids_of_delayed))).returning(*_moved),
     ),
     find=Statement(_free_delayed),
     change=Statement(_promote.where(_these_ids)),
@@ -147,7 +150,7 @@ CHECKPOINT = Statement(update(jobs).where(row).values(_now | parameters("checkpo
 CONSUME = Statement(
     update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result", "retain_until"))
 )
-DELETE = Statement(delete(jobs).where(in_list(jobs.c.id, "ids")))
+DELETE = Statement(delete(jobs).where(_these_rows))
 
 # -- posting -----------------------------------------------------------------------------------------------------------
 
@@ -188,7 +191,10 @@ _replaced = (
     )
     .limit(1)
 )
-REPLACED_BY = Statement(select(*JOB).where(jobs.c.id == _replaced.scalar_subquery()))
+REPLACED_BY = Statement(
+    select(*JOB).where(jobs.c.id == _replaced.scalar_subquery()),
+    postgresql=select(*JOB).where(mine, jobs.c.uuid == _replaced.with_only_columns(journal.c.uuid).scalar_subquery()),
+)
 
 # -- claiming ----------------------------------------------------------------------------------------------------------
 
@@ -208,13 +214,13 @@ _heads = by_index(
     "jobboard_ready",
 )
 # As a subquery PostgreSQL might run it more than once, and lock more than was asked for.
-_locked_heads = _heads.cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
+_locked_heads = _heads.with_only_columns(jobs.c.uuid).cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
 _claim_ids = Statement(update(jobs).where(_these_ids).values(_claim))
 _claimed = Statement(select(*JOB).where(_these_ids))
 CLAIM_NEXT = Returning(
     at_once=Statement(
         update(jobs).where(jobs.c.id.in_(_heads)).values(_claim).returning(*JOB),
-        postgresql=update(jobs).where(jobs.c.id == _locked_heads.c.id).values(_claim).returning(*JOB),
+        postgresql=update(jobs).where(mine, jobs.c.uuid == _locked_heads.c.uuid).values(_claim).returning(*JOB),
     ),
     find=Statement(_heads),
     change=_claim_ids,
@@ -222,25 +228,27 @@ CLAIM_NEXT = Returning(
 )
 _of_this_name = _ready & (jobs.c.name == p("name"))
 _of_this_name_in_order = _ready & _is_in_order(jobs.c.name, "name")
-_heads_of_name = select(jobs.c.rank, jobs.c.id).limit(p("limit")).with_for_update(skip_locked=True)
+_heads_of_name = select(jobs.c.rank, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
 #: The best of one name; several names are merged from their heads.
 HEADS_OF_NAME = Statement(
     by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name"),
     postgresql=_heads_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
 )
-CLAIM_IDS = Returning(
-    at_once=Statement(update(jobs).where(_these_ids).values(_claim).returning(*JOB)),
+#: Takes both the ``ids`` and the ``uuids``.
+CLAIM_HEADS = Returning(
+    at_once=Statement(update(jobs).where(_these_rows).values(_claim).returning(*JOB)),
     find=None,
     change=_claim_ids,
     read=_claimed,
 )
 _found = jobs.alias("found")
-_ids_of_claimed = (
-    select(_found.c.id).where(_found.c.board == p("board"), _found.c.state == CLAIMED).order_by(_found.c.due_at)
+_uuids_of_claimed = (
+    select(_found.c.uuid).where(_found.c.board == p("board"), _found.c.state == CLAIMED).order_by(_found.c.due_at)
 )
 # On PostgreSQL the index of what is due has them, and is the only one in this order.
 _claimed_now = either(
-    mine & (jobs.c.state == CLAIMED), postgresql=jobs.c.id == any_(func.array(_ids_of_claimed.scalar_subquery()))
+    mine & (jobs.c.state == CLAIMED),
+    postgresql=mine & (jobs.c.uuid == any_(func.array(_uuids_of_claimed.scalar_subquery()))),
 )
 CLAIMED_UNDER = Statement(select(*JOB).where(_claimed_now, jobs.c.claim_id == p("claim_id")).order_by(*_in_order))
 #: The next name after one that is ready; walking over the names costs one read for each name, not for each job.
@@ -352,7 +360,7 @@ NEXT_DUE = Statement(
 
 OVER = Statement(
     by_index(
-        select(jobs.c.id)
+        select(jobs.c.id, jobs.c.uuid)
         .where(mine, jobs.c.retain_until <= LONG_AGO)
         .order_by(jobs.c.retain_until)
         .limit(p("limit"))

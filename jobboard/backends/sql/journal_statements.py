@@ -14,8 +14,11 @@ LONG_AGO = p("now") - literal_column(str(RETRY_WINDOW))
 #: No part of the history that is shown.
 UNRECORDED = or_(journal.c.kind == "EXTENDED", journal.c.kind == "CHECKPOINTED")
 
+_line = parameters("board", "job", "kind", "who", "token", "reason") | {"at": p("now")}
 WRITE_HISTORY = Statement(
-    insert(journal).inline().values(parameters("board", "job", "kind", "who", "token", "reason") | {"at": p("now")})
+    insert(journal).inline().values(_line),
+    # Whoever reads the events there finds no job by its id.
+    postgresql=insert(journal).inline().values(_line | parameters("uuid", "name")),
 )
 WRITE_EVENT = Statement(
     insert(journal).inline().values(parameters("board", "kind", "uuid", "name", "who", "reason") | {"at": p("now")})

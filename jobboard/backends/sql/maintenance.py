@@ -11,6 +11,7 @@ from jobboard.backends.sql import admin_statements, job_statements, journal_stat
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import (
     LockedJobs,
@@ -82,7 +83,7 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         with self._transactions.write() as transaction:
-            over = [row[0] for row in transaction.rows(job_statements.OVER, limit=limit)]
+            over = transaction.rows(job_statements.OVER, limit=limit)
             if over:
                 _delete(transaction, over)
             forgotten = transaction.run(admin_statements.FORGET_ENTITIES, before=transaction.now - ENTITY_TTL)
@@ -121,13 +122,14 @@ def _purge(transaction: Transaction, uuid: str) -> TrashOutcome:
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
     change = lifecycle.purge(job, transaction.now)
     if job is not None and change.told:
-        _delete(transaction, [job.sequence])
+        _delete(transaction, [(job.sequence, job.uuid)])
         # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
         write_events(transaction, [journal_event(note.kind, job.uuid, job.name, note.who) for note in change.told])
     return change.answer
 
 
-def _delete(transaction: Transaction, ids: list[int]) -> None:
-    listed = transaction.list_of(ids)
-    transaction.do(journal_statements.DELETE_HISTORY, ids=listed)
-    transaction.do(job_statements.DELETE, ids=listed)
+def _delete(transaction: Transaction, jobs: Sequence[Row]) -> None:
+    """Delete jobs, by their ids and uuids, with their lines in the journal."""
+    ids = transaction.list_of(number for number, _ in jobs)
+    transaction.do(journal_statements.DELETE_HISTORY, ids=ids)
+    transaction.do(job_statements.DELETE, ids=ids, uuids=transaction.list_of(uuid for _, uuid in jobs))

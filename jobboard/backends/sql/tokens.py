@@ -13,9 +13,6 @@ _CLAIMS = 1 << 24
 #: What a claim sets the token to.
 NEXT_TOKEN = f"CASE WHEN jobboard_jobs.token = 0 THEN jobboard_jobs.id * {_CLAIMS} ELSE jobboard_jobs.token END + 1"
 
-#: What :func:`row_of` is where a division of whole numbers is one.
-ROW_OF_TOKEN = f"token / {_CLAIMS}"
-
 
 def next_token(row: int, token: int) -> int:
     """Return what ``NEXT_TOKEN`` is for a row."""

@@ -101,7 +101,7 @@ def carry_out(
         row = columns_of(job)
         row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
         rows.append(row)
-        lines += [journal_line(job.sequence, note) for note in change.told]
+        lines += [journal_line(place_of(job), note) for note in change.told]
         if change.told[0].kind not in _BY_OWNER:
             moved.append(job)
     transaction.run_many(statement, rows)
@@ -117,8 +117,17 @@ def save(transaction: Transaction, changes: Iterable[tuple[JobRow | None, Transi
     return carry_out(transaction, job_statements.SAVE, changes)
 
 
-def journal_line(job: int, note: Note) -> dict[str, Any]:
-    return {"job": job, "kind": note.kind.value, "who": note.who, "token": note.token, "reason": note.reason}
+def place_of(job: JobRow) -> tuple[int, str, str]:
+    """Return the id, the uuid and the name of a job: what its lines in the journal may have."""
+    return job.sequence, job.uuid, job.name
+
+
+def journal_line(place: tuple[int, str, str], note: Note) -> dict[str, Any]:
+    job, uuid, name = place
+    return {
+        "job": job, "uuid": uuid, "name": name,
+        "kind": note.kind.value, "who": note.who, "token": note.token, "reason": note.reason,
+    }  # fmt: skip
 
 
 def journal_event(
@@ -161,7 +170,7 @@ def _promote(transaction: Transaction) -> int:
     promoted = transaction.change(job_statements.PROMOTE)
     transaction.notifies |= bool(promoted)
     note = Note(EventKind.DUE, None, transaction.now)
-    transaction.run_many(journal_statements.WRITE_HISTORY, [journal_line(job, note) for (job,) in promoted])
+    transaction.run_many(journal_statements.WRITE_HISTORY, [journal_line(place, note) for place in promoted])
     return len(promoted)
 
 
@@ -170,5 +179,7 @@ def _expire(transaction: Transaction) -> int:
     claimed = [job for job in jobs if job.state is JobState.CLAIMED]
     save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in claimed])
     # A row that contradicts itself must not hold up the others.
-    transaction.run_many(MEND, [{"id": job.sequence} for job in jobs if job.state is not JobState.CLAIMED])
+    transaction.run_many(
+        MEND, [{"id": job.sequence, "uuid": job.uuid} for job in jobs if job.state is not JobState.CLAIMED]
+    )
     return len(jobs)

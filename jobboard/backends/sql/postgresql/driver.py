@@ -74,10 +74,14 @@ _SET_UP = "; ".join(
     ]
 )
 
+# An index by id would get an entry more by each claim and each consume. Tables of an older version keep theirs, since
+# programs of that version may go on.
+_KEY = "ALTER TABLE {table} DROP CONSTRAINT {prefix}jobs_pkey, ADD PRIMARY KEY USING INDEX {prefix}uuid"
+
 # How far posts fill a page, in percent. A post, a claim and a consume each add an entry of their job to these indexes,
 # next to each other: claims need not split a page that posts fill by a third. A claim and a consume each write the row
 # of their job anew: in a page that posts fill by half they find room beside it, and change no other page.
-_FILL_FACTORS = (("INDEX", "jobs_pkey", 30), ("INDEX", "history", 30), ("TABLE", "jobs", 50))
+_FILL_FACTORS = (("INDEX", "uuid", 30), ("INDEX", "history", 30), ("TABLE", "jobs", 50))
 # A claim adds an entry less where the index of the ready order leaves claimed jobs to that of what is due. It has those
 # too whose claims never end, and tells them from the delayed ones.
 _INDEXES = (
@@ -199,6 +203,8 @@ class PostgresqlDriver(Driver):
                 return
             for statement in statements_to_upgrade(schema.metadata.sorted_tables, found, self.dialect):
                 cursor.execute(statement.encode())
+            if not found:
+                cursor.execute(_KEY.format(table=table_names.table("jobs"), prefix=table_names.prefix).encode())
             for name, entries in _INDEXES:
                 cursor.execute(f"DROP INDEX IF EXISTS {table_names.table(name)}")
                 cursor.execute(

@@ -33,7 +33,7 @@ from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_int
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import NEXT_TOKEN, ROW_OF_TOKEN
+from jobboard.backends.sql.tokens import NEXT_TOKEN
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.states import JobState
 
@@ -68,8 +68,9 @@ WITH {_MOMENT}, status AS MATERIALIZED (
     WHERE job.ctid = ANY (ARRAY(SELECT ctid FROM heads))
     RETURNING {_COLUMNS}
 ), lines AS (
-    INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-    SELECT CAST(:board AS int), id, 'CLAIMED', CAST(:who AS text), token, (SELECT now FROM moment) FROM claimed
+    INSERT INTO jobboard_journal (board, job, kind, uuid, name, who, token, at)
+    SELECT CAST(:board AS int), id, 'CLAIMED', uuid, name, CAST(:who AS text), token, (SELECT now FROM moment)
+    FROM claimed
 )
 SELECT job.*, now, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT FROM heads))
 FROM status LEFT JOIN claimed AS job ON true
@@ -99,14 +100,13 @@ WITH {_MOMENT}, done AS (
         CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
         CAST(:retentions AS float8[])
     ) AS ends (uuid, who, token, result, retention)
-    WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE id = ends.{ROW_OF_TOKEN})
-        AND job.board + 0 = CAST(:board AS int) AND job.uuid = ends.uuid
+    WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid)
         AND job.state + 0 = {CLAIMED} AND job.token = ends.token AND job.owner = ends.who
         AND (job.due_at IS NULL OR job.due_at > (SELECT now FROM moment))
-    RETURNING job.id, job.uuid, job.owner, job.token, job.last_modified
+    RETURNING job.id, job.uuid, job.name, job.owner, job.token, job.last_modified
 ), lines AS (
-    INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-    SELECT CAST(:board AS int), id, 'CONSUMED', owner, token, last_modified FROM done
+    INSERT INTO jobboard_journal (board, job, kind, uuid, name, who, token, at)
+    SELECT CAST(:board AS int), id, 'CONSUMED', uuid, name, owner, token, last_modified FROM done
 )
 SELECT uuid FROM done
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
@@ -119,10 +119,10 @@ WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
         due_at, run_at, last_modified, cancel_asked)
     %s
-    RETURNING id, uuid, created_on, state, run_at
+    RETURNING id, uuid, name, created_on, state, run_at
 ), lines AS (
-    INSERT INTO jobboard_journal (board, job, kind, at)
-    SELECT CAST(:board AS int), id, 'POSTED', created_on FROM posted
+    INSERT INTO jobboard_journal (board, job, kind, uuid, name, at)
+    SELECT CAST(:board AS int), id, 'POSTED', uuid, name, created_on FROM posted
 )
 SELECT uuid, id, created_on, state, run_at FROM posted
 """
