@@ -18,7 +18,6 @@ from jobboard.backends.sql.transitions import (
     expire_and_promote,
     expire_and_promote_due,
     journal_line,
-    place_of,
 )
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind
@@ -80,7 +79,7 @@ class Claiming:
 
     def _write_history(self, transaction: Transaction, jobs: list[JobRow]) -> None:
         notes = [Note(EventKind.CLAIMED, job.owner, transaction.now, job.token) for job in jobs]
-        lines = [journal_line(place_of(job), note) for job, note in zip(jobs, notes, strict=True)]
+        lines = [journal_line(job.sequence, job.uuid, job.name, note) for job, note in zip(jobs, notes, strict=True)]
         transaction.run_many(journal_statements.WRITE_HISTORY, lines)
 
 

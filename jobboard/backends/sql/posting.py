@@ -12,7 +12,7 @@ from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, journal_line, place_of, save
+from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, journal_line, save
 from jobboard.backends.transition import Transition
 
 
@@ -133,7 +133,7 @@ class _Batch:
         for uuid, sequence in rows:
             jobs[uuid].sequence = sequence
         lines: list[dict[str, Any]] = [
-            journal_line(place_of(job), note) for job, change in self._new for note in change.told
+            journal_line(job.sequence, job.uuid, job.name, note) for job, change in self._new for note in change.told
         ]
         self._transaction.run_many(journal_statements.WRITE_HISTORY, lines)
         self._transaction.notifies = True

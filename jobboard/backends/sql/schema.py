@@ -113,8 +113,8 @@ Index("jobboard_due", jobs.c.board, jobs.c.due_at, **where("due_at IS NOT NULL")
 Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until IS NOT NULL"))
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
-#: twice, or the stream would miss lines. Lines of no job have a uuid and a name of their own;
-#: on PostgreSQL, since version 4, all lines do.
+#: twice, or the stream would miss lines. Lines of no job have a uuid and a name of their own; on PostgreSQL all lines
+#: do, since version 4.
 journal = Table(
     "jobboard_journal",
     metadata,

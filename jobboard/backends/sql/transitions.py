@@ -101,7 +101,7 @@ def carry_out(
         row = columns_of(job)
         row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
         rows.append(row)
-        lines += [journal_line(place_of(job), note) for note in change.told]
+        lines += [journal_line(job.sequence, job.uuid, job.name, note) for note in change.told]
         if change.told[0].kind not in _BY_OWNER:
             moved.append(job)
     transaction.run_many(statement, rows)
@@ -117,17 +117,10 @@ def save(transaction: Transaction, changes: Iterable[tuple[JobRow | None, Transi
     return carry_out(transaction, job_statements.SAVE, changes)
 
 
-def place_of(job: JobRow) -> tuple[int, str, str]:
-    """Return the id, the uuid and the name of a job: what its lines in the journal may have."""
-    return job.sequence, job.uuid, job.name
-
-
-def journal_line(place: tuple[int, str, str], note: Note) -> dict[str, Any]:
-    job, uuid, name = place
-    return {
-        "job": job, "uuid": uuid, "name": name,
-        "kind": note.kind.value, "who": note.who, "token": note.token, "reason": note.reason,
-    }  # fmt: skip
+def journal_line(sequence: int, uuid: str, name: str, note: Note) -> dict[str, Any]:
+    """Return a line of a job; not every database's lines have the uuid and the name."""
+    job = {"job": sequence, "uuid": uuid, "name": name}
+    return job | {"kind": note.kind.value, "who": note.who, "token": note.token, "reason": note.reason}
 
 
 def journal_event(
@@ -170,7 +163,8 @@ def _promote(transaction: Transaction) -> int:
     promoted = transaction.change(job_statements.PROMOTE)
     transaction.notifies |= bool(promoted)
     note = Note(EventKind.DUE, None, transaction.now)
-    transaction.run_many(journal_statements.WRITE_HISTORY, [journal_line(place, note) for place in promoted])
+    lines = [journal_line(number, uuid, name, note) for number, uuid, name in promoted]
+    transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     return len(promoted)
 
 

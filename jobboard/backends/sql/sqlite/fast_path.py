@@ -191,7 +191,7 @@ def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[Note]) -
     number = transaction.insert(POST, _values_of(job, transaction.board))
     if number is None:
         raise LongPath
-    transaction.run_many(WRITE_HISTORY, [journal_line((number, job.uuid, job.name), note) for note in told])
+    transaction.run_many(WRITE_HISTORY, [journal_line(number, job.uuid, job.name, note) for note in told])
     return number
 
 
