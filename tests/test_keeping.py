@@ -111,6 +111,17 @@ def test_a_newer_claim_of_the_same_job_is_kept_and_the_older_is_lost_once(board:
         assert [job.token for job in keeper.held] == [second]
 
 
+def test_what_a_signals_handler_raises_at_the_end_leaves_no_renewal(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), board.keep("alice", LONG) as keeper:
+        monkeypatch.setattr(keeper._client.keepers, "remove", interrupted)
+    eventually(lambda: not keeper._renewer._thread.is_alive())
+
+
 def test_wrong_arguments_are_told_before_anything_begins(board: JobBoard) -> None:
     for wrong in ({"who": ""}, {"who": "alice", "expiry": 0}):
         with pytest.raises(ValueError, match="must"):

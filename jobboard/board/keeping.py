@@ -97,11 +97,17 @@ class Keeper:
 
     def stop(self) -> None:
         """Renew no more, and call ``on_lost`` no more; the claims stay as they are. Idempotent."""
-        self._client.keepers.remove(self._who, self)
-        if self._stopped.is_set():
-            return
-        self._stopped.set()
-        self._renewer.stop(_STOP_TIMEOUT)
+        try:
+            self._client.keepers.remove(self._who, self)
+            if self._stopped.is_set():
+                return
+            self._stopped.set()
+            self._renewer.stop(_STOP_TIMEOUT)
+        except BaseException:
+            # What a signal's handler raises must leave no thread that renews for ever.
+            self._stopped.set()
+            self._renewer.stop(0.0)
+            raise
         with time_limit(_STOP_TIMEOUT):
             self._renewer.unsubscribe()
 
