@@ -15,7 +15,7 @@ from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, Every, JobBoard, JobState, LogBook, Posting, Schedule
+from jobboard import BoardUnavailable, ClaimLost, Every, JobBoard, JobState, LogBook, Posting, Schedule
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
@@ -233,6 +233,15 @@ def test_a_claim_id_that_is_none_keeps_no_lost_claim_from_being_found(
     assert lost.state is JobState.UNCLAIMED
     board.audit(repair=True)
     assert board.audit() == []
+
+
+def test_a_claim_that_is_over_is_not_consumed_though_its_lease_was_deleted(board: JobBoard, hand: Hand) -> None:
+    board.post_many([Posting("resize") for _ in range(2)])
+    over, held = board.claim_next("alice", limit=2, expiry=LONG)
+    spoil(hand, over.uuid, 16, 1)
+    hand("ZREM", "leases", over.uuid)
+    assert [type(error) for error in board.consume_many([over, held], "alice")] == [ClaimLost, type(None)]
+    assert over.state is JobState.UNCLAIMED
 
 
 def test_texts_that_are_none_are_shown(board: JobBoard, hand: Hand) -> None:

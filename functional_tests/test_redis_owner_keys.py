@@ -155,6 +155,22 @@ def test_a_waiter_finds_the_jobs_whose_owner_key_was_deleted(board: JobBoard, ke
     assert board.audit() == []
 
 
+def test_each_search_goes_on_where_the_last_one_ended(board: JobBoard, keys: OwnerKeys) -> None:
+    """One search looks at 500 claims, so the lost ones behind them are found by the next one."""
+    board.post_many([Posting("resize") for _ in range(600)])
+    for _ in range(6):
+        jobs = board.claim_next("alice", limit=100, expiry=LONG)
+    [row] = board._backend.read([jobs[0].uuid])
+    assert row is not None
+    keys.client.delete(keys.pattern.replace("*", str(row.claim_id)))
+    found = []
+    for _ in range(2):
+        keys.client.hdel(f"{{jobboard:{board.name}}}:swept", "at")
+        board._backend.maintenance.tidy(100)
+        found.append(board.stats().unclaimed)
+    assert found == [0, 100]
+
+
 @pytest.mark.parametrize("garbage", ["nothing", "-7", "1e300", "nan", b"\xc1", None])
 def test_another_value_in_an_owner_key_harms_no_other_claim(
     board: JobBoard, keys: OwnerKeys, garbage: str | bytes | None
