@@ -267,6 +267,26 @@ def test_a_request_interrupted_before_it_is_sent_delays_no_other(
 # -- no more threads ---------------------------------------------------------------------------------------------------
 
 
+def test_a_look_interrupted_while_it_learns_of_a_change_harms_no_other(
+    harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    job = board.post("resize")
+    assert list(board.iterjobs()) == [job]
+    harness.board(board.name).claim(job.uuid, "alice", LONG)
+    backend: Any = board._backend
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend._change_log._listing, "_link", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(board.iterjobs())
+    assert list(board.iterjobs()) == [job]
+    assert (board.stats().claimed, board.job_count, board.audit()) == (1, 1, [])
+
+
 def test_a_waiter_that_got_no_thread_is_forgotten(harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     board = harness.board()
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start new thread"):

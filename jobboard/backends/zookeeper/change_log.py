@@ -153,8 +153,8 @@ class ChangeLogReader:
         if not self._reading.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
             raise BoardUnavailable("another thread of this client has waited too long for the server's answer")
         try:
-            if self._fresh_starts != self._connection.internals.fresh_starts:
-                # The servers may have gone back to a backup: what stands under the next numbers is another story.
+            # The servers may have gone back to a backup: what stands under the next numbers is another story then.
+            if self._listing.is_torn or self._fresh_starts != self._connection.internals.fresh_starts:
                 self.clear()
             for _ in range(MAX_RETRIES):
                 if self._next is None:

@@ -52,6 +52,8 @@ class Listing:
         self.clear()
 
     def clear(self) -> None:
+        #: Whether a change was interrupted halfway, as by what a signal's handler raises: then it must be listed anew.
+        self.is_torn = False
         self.items: dict[str, Item] = {}
         self.by_place: dict[int, Item] = {}
         self.indexes: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
@@ -70,25 +72,27 @@ class Listing:
     def put(self, listed: Listed, zxid: int) -> None:
         """Learn how a job stands after a transaction; what is newer is kept."""
         item = self.items.get(listed.uuid)
-        if item is None:
-            if self.deleted_at.get(listed.uuid, 0) >= zxid:
-                return
-            item = self.items[listed.uuid] = Item(listed, zxid)
-        elif item.zxid >= zxid:
+        if (self.deleted_at.get(listed.uuid, 0) if item is None else item.zxid) >= zxid:
             return
+        was_torn, self.is_torn = self.is_torn, True
+        if item is None:
+            item = self.items[listed.uuid] = Item(listed, zxid)
         else:
             self._unlink(item)
             item.place, item.name = place_of(listed), listed.name
             item.state, item.presence, item.zxid = listed.state, listed.presence, zxid
         self._link(item, listed.due)
+        self.is_torn = was_torn
 
     def drop(self, uuid: str, zxid: int) -> None:
         """Forget a job that a transaction deleted."""
         self.deleted_at[uuid] = zxid
         item = self.items.get(uuid)
         if item is not None and item.zxid <= zxid:
+            was_torn, self.is_torn = self.is_torn, True
             self._unlink(item)
             del self.items[uuid]
+            self.is_torn = was_torn
 
     def forget_deleted(self) -> None:
         """Forget what was deleted, once every older change is known."""
