@@ -116,7 +116,7 @@ def test_the_command_as_json(jobboard: Run) -> None:
 
 
 def test_the_command_refuses_what_cron_refuses(jobboard: Run) -> None:
-    assert "minute '61'" in jobboard("schedule", "explain", "61 * * * *", status=1)
-    assert "did you mean 'Europe/Berlin'?" in jobboard("schedule", "explain", "@daily", "--tz", "Berlin", status=1)
+    assert "minute '61'" in jobboard("schedule", "explain", "61 * * * *", status=2)
+    assert "did you mean 'Europe/Berlin'?" in jobboard("schedule", "explain", "@daily", "--tz", "Berlin", status=2)
     assert "--after needs an offset" in jobboard("schedule", "explain", "@daily", "--after", "2026-01-01", status=2)
     assert "no ISO 8601 time" in jobboard("schedule", "explain", "@daily", "--after", "soon", status=2)
