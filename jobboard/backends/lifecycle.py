@@ -157,7 +157,12 @@ def request_cancel(row: JobRow, now: float, by: str | None = None) -> Transition
 
 
 def claim(
-    row: JobRow | None, request: ClaimRequest, now: float, token: int, paused: Collection[str | None] = ()
+    row: JobRow | None,
+    request: ClaimRequest,
+    now: float,
+    token: int,
+    paused: Collection[str | None] = (),
+    slack: float = 0.0,
 ) -> Transition[bool]:
     """Give a job that can be claimed to an owner; the answer is whether it was.
 
@@ -169,7 +174,7 @@ def claim(
     row.state = CLAIMED
     row.attempts += 1
     row.token, row.owner, row.claim_id = token, request.who, request.claim_id
-    row.expires_at = end_of_claim(request.expiry, now)
+    row.expires_at = end_of_claim(request.expiry, now + slack)
     row.progress = None
     row.last_modified = now
     told = (Note(EventKind.CLAIMED, request.who, now, token),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from jobboard.backends import lifecycle
@@ -69,8 +68,7 @@ class Claimer:
         :param ready: the version of what counts the jobs that became claimable, if nothing may have been added.
         """
         presence = self._sessions.mine()
-        now = self._clock.now()
-        request = replace(request, expiry=request.expiry + self._clock.slack)
+        now, slack = self._clock.now(), self._clock.slack
         transaction = self._transactions.begin()
         self._transactions.check_not_deleted(transaction, jobs)
         transaction.check(self._layout.session(presence))
@@ -78,7 +76,7 @@ class Claimer:
         if ready is not None:
             transaction.check(self._layout.ready, ready)
         for job in jobs:
-            job.apply(partial(lifecycle.claim, job, request, now, THIS), now)
+            job.apply(partial(lifecycle.claim, job, request, now, THIS, slack=slack), now)
             job.presence = presence
             self._transactions.write_job(transaction, job, was_live=True)
         try:
