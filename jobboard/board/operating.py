@@ -122,15 +122,9 @@ class Operating:
         """
         known = check_uuid(uuid)
         (outcome,), repeated = self._client.call_until_certain(self._backend.purge, [known])
-        if outcome is TrashOutcome.DONE:
-            return
         # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
-        if not repeated or self._is_there(known):
+        if outcome is not TrashOutcome.DONE and not (repeated and self._client.is_gone(known)):
             raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
-
-    def _is_there(self, uuid: str) -> bool:
-        with self._client.after_a_change():
-            return self._client.call(self._backend.read, [uuid])[0] is not None
 
     def pause(self, name: str | None = None) -> None:
         """Let no job of this name be claimed until :meth:`resume`; present claims go on. Atomic and idempotent.

@@ -218,6 +218,11 @@ class BackendClient:
         except BoardUnavailable as error:
             raise ReplyLost(f"{_UNKNOWN}: {error}") from error
 
+    def is_gone(self, uuid: str) -> bool:
+        """Return whether no job has this uuid, for a call whose earlier try may have removed it."""
+        with self.after_a_change():
+            return self.call(self.backend.read, [uuid])[0] is None
+
     def _repeat(self, request: Callable[[], T], last: BoardUnavailable, only_asks: bool) -> T:
         delay, deadline = _FIRST_RETRY_DELAY, time.monotonic() + self.patience
         while time.monotonic() + delay <= deadline and not is_time_over() and not self._closed.wait(delay):

@@ -226,11 +226,8 @@ def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome
 
     def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
         # An earlier try, whose reply was lost, may have purged it.
-        if answer is TrashOutcome.DONE:
+        if answer is TrashOutcome.DONE or (repeated and client.is_gone(target.uuid)):
             return None
-        with client.after_a_change():
-            if repeated and client.call(client.backend.read, [target.uuid]) == [None]:
-                return None
         return f"no job {target.uuid} is in the trash any more"
 
     return _run(board, targets, step, Outcome(), purge, judge)
