@@ -52,7 +52,7 @@ def status_command(
     from jobboard.operate.status import status
     from jobboard.operate.verdict import Limits, Verdict
 
-    if not check_delay(interval, "--interval") >= _LEAST_INTERVAL:
+    if check_delay(interval, "--interval") < _LEAST_INTERVAL:
         raise click.UsageError(f"--interval must be {_LEAST_INTERVAL} seconds or more; got {interval}")
     board, limits = session.closed_board(create=False), Limits(wait=max_wait, run=max_run)
     click.get_current_context().call_on_close(board.close)
