@@ -14,10 +14,14 @@ from benchmarks.space import Space
 
 #: Says that it is connected, works when it is told to, and ends with its input.
 _CONDUCTOR = """
-import sys, jobboard
-uri, name = sys.argv[1:]
+import sys, time, jobboard
+uri, name, cpu = sys.argv[1:]
 handlers = jobboard.Handlers()
-handlers.handler("bench")(lambda job: None)
+def compute(job):
+    end = time.thread_time() + float(cpu)
+    while time.thread_time() < end:
+        pass
+handlers.handler("bench")(compute if float(cpu) else lambda job: None)
 with jobboard.backend(name, uri) as board:
     conductor = jobboard.Conductor("bench", board, handlers, concurrency=64)
     print("ready", flush=True)
@@ -38,15 +42,18 @@ def measure_processes(store: str, space: Space, scale: float) -> Iterator[Figure
     yield Figure(store, "drain by 2 processes", two, "/s", "by 1", one, ratio)
 
 
-def drain_by(processes: int, space: Space, scale: float) -> float:
-    """Return the jobs a second by so many processes of 64 slots each."""
+def drain_by(processes: int, space: Space, scale: float, cpu: float = 0) -> float:
+    """Return the jobs a second by so many processes of 64 slots each.
+
+    :param cpu: for how many seconds of a processor each job computes.
+    """
     assert space.uri is not None
     count = int(min(20_000, space.largest_backlog / 50) * scale)
     with space.open(f"processes-{uuid.uuid4()}") as board:
         post(board, count, 1000)
         conductors = [
             subprocess.Popen(
-                [sys.executable, "-c", _CONDUCTOR, space.uri, board.name],
+                [sys.executable, "-c", _CONDUCTOR, space.uri, board.name, str(cpu)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

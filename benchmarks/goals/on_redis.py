@@ -9,6 +9,7 @@ from functools import partial
 from benchmarks.boards import claim_and_consume, post
 from benchmarks.goals.goal import BEFORE, Goal, Part, Setting, Sides
 from benchmarks.goals.sides import a_second, idle_conductors, scripts, telling
+from benchmarks.peers.report import Results
 from benchmarks.processes import drain_by
 from benchmarks.stores import STORES
 
@@ -17,6 +18,7 @@ _PAIR = "CPU of the server for a pair in batches"
 _IDLE = "CPU of the server by 100 idle conductors"
 #: How many times as many jobs as other drains have: conductors begin for 30 ms or more, which is to count for little.
 _LONG = 3
+_DRAIN, _WORK = "drain", "drain of jobs that compute for 0.1 ms"
 
 
 @contextmanager
@@ -53,10 +55,15 @@ def _idle(setting: Setting) -> Iterator[Sides]:
 @contextmanager
 def _processes(setting: Setting) -> Iterator[Sides]:
     with STORES["redis"].space() as space:
-        yield {
-            "2 processes": telling("drain", lambda: drain_by(2, space, _LONG * setting.scale)),
-            "1 process": telling("drain", lambda: drain_by(1, space, _LONG * setting.scale)),
-        }
+
+        def side(processes: int) -> Callable[[Results], None]:
+            def measure(results: Results) -> None:
+                results.values[_DRAIN].append(drain_by(processes, space, _LONG * setting.scale))
+                results.values[_WORK].append(drain_by(processes, space, setting.scale, cpu=100e-6))
+
+            return measure
+
+        yield {"2 processes": side(2), "1 process": side(1)}
 
 
 PARTS = (
@@ -73,6 +80,10 @@ PARTS = (
         scripts("redis", "redis", 10_000, 40, {"BullMQ": 1.0, "Huey": 0.3, BEFORE: 1.0}),
     ),
     Part("batches", (Goal(_PAIR, "us", "<= 30 or ratio <= 1.07", _LEAN),), _batches),
-    Part("processes", (Goal("drain", "/s", "ratio >= 1.3", "1 process", "2 processes"),), _processes),
+    Part(
+        "processes",
+        tuple(Goal(what, "/s", "ratio >= 1.3", "1 process", "2 processes") for what in (_DRAIN, _WORK)),
+        _processes,
+    ),
     Part("idle", (Goal(_IDLE, "% of a core", "<= 1"),), _idle),
 )
