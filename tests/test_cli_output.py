@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -216,15 +217,25 @@ def test_details_nested_too_deep_are_refused(uri: str) -> None:
     assert (done.returncode, done.stderr.count("\n"), "Traceback" in done.stderr) == (2, 1, False)
 
 
-def test_handlers_that_fail_to_import_are_one_line(
-    jobboard: Run, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def", "part.py, line 1: SyntaxError: invalid syntax; "),
+        ("import os\nimport no_such_module_at_all", "part.py, line 2: No module named 'no_such_module_at_all'; "),
+        ("def f():\n    1 / 0\nf()", "part.py, line 3: ZeroDivisionError('division by zero'); "),
+    ],
+)
+def test_handlers_that_fail_to_import_are_one_line_with_file_and_line(
+    jobboard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, told: str
 ) -> None:
-    monkeypatch.chdir(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name, code in (("bad_syntax", "def"), ("bad_import", "import no_such_module_at_all"), ("bad_luck", "1 / 0")):
-        with open(f"{name}.py", "w") as file:
-            file.write(code)
-        assert f"{name} can't be imported" in jobboard("conductor", f"{name}:handlers", status=1)
+    (tmp_path / "part.py").write_text(code)
+    (tmp_path / "broken_work.py").write_text("\nimport part")
+    assert jobboard("conductor", "broken_work:handlers", status=1) == (
+        f"jobboard: broken_work can't be imported: {tmp_path}/{told}"
+        "python -c 'import broken_work' shows the whole traceback\n"
+    )
 
 
 def test_values_as_people_read_them() -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from traceback import extract_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -278,9 +279,19 @@ def _import(module_name: str) -> ModuleType:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             hint = f"; a file is named without .py: {module_name[:-3]}" if module_name.endswith(".py") else ""
             raise click.UsageError(f"there is no module {error.name!r} to import{hint}") from None
-        raise click.ClickException(f"{module_name} can't be imported: {error}") from error
+        raise _import_failure(module_name, str(error), error) from error
     except Exception as error:
-        raise click.ClickException(f"{module_name} can't be imported: {error!r}") from error
+        raise _import_failure(module_name, repr(error), error) from error
+
+
+def _import_failure(module_name: str, told: str, error: Exception) -> click.ClickException:
+    """Say at which line of which file the import ended, and how to see the whole traceback."""
+    lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__) if frame.name == "<module>"]
+    if isinstance(error, SyntaxError) and error.filename:
+        told, lines = f"{type(error).__name__}: {error.msg}", [(error.filename, error.lineno)]
+    where = "{}, line {}: ".format(*lines[-1]) if lines else ""
+    hint = f"python -c 'import {module_name}' shows the whole traceback"
+    return click.ClickException(f"{module_name} can't be imported: {where}{told}; {hint}")
 
 
 @command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")
