@@ -31,6 +31,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    assert module.app.test_cli_runner().invoke(args=["create-tables"]).exit_code == 0
     yield module
     module.board.close()
     module.engine.dispose()

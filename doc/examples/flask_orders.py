@@ -27,7 +27,10 @@ class Order(Base):
     invoice: Mapped[str | None] = mapped_column(String(200))
 
 
-Base.metadata.create_all(engine)
+@app.cli.command("create-tables")
+def create_tables():
+    """Create the tables of the application."""
+    Base.metadata.create_all(engine)
 
 
 @app.post("/orders")
