@@ -125,5 +125,6 @@ def check_status_without_a_record(shop: Shop, id: uuid.UUID) -> None:
     assert shop.board.get(id).wait(WITHIN)
     with shop.server.client() as client:
         client.execute("UPDATE jobboard_jobs SET retain_until = 1 WHERE uuid = %s", [str(id)])
+    assert shop.place(id)
     assert str(id) not in {job.uuid for job in shop.board.iterjobs(states=set(JobState))}
     assert shop.show(id) == (200, {"state": "invoiced", "invoice": f"INV-{id}"})

@@ -39,8 +39,9 @@ class Wish(BaseModel):
 @app.put("/orders/{id}", status_code=202)
 async def place_order(id: uuid.UUID, wish: Wish, session: Session, board: Board) -> dict[str, Any]:
     async with session.begin():
-        await session.merge(Order(id=id, item=wish.item))
-        await board.post("invoice", details={"order": str(id)}, uuid=id, connection=session)
+        if await session.get(Order, id) is None:  # a request that is sent again changes nothing
+            session.add(Order(id=id, item=wish.item))
+            await board.post("invoice", details={"order": str(id)}, uuid=id, connection=session)
     return {"id": id}
 
 
