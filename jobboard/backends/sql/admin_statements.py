@@ -16,6 +16,13 @@ ADD_BOARD = insert_new(boards, {"name": p("name")})
 BOARD_NAMES = Statement(select(boards.c.name))
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
 
+#: The identity, and the number of a board or NULL.
+IDENTITY_AND_BOARD = Statement(
+    select(meta.c.value, select(boards.c.id).where(boards.c.name == p("name")).scalar_subquery()).where(
+        meta.c.name == "identity"
+    )
+)
+
 SERVER_VERSION = Statement(select(func.version()), sqlite=select(func.printf("SQLite %s", func.sqlite_version())))
 
 PAUSE = insert_new(pauses, {"board": p("board"), "name": p("name")})

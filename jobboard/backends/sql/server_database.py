@@ -20,6 +20,7 @@ from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_transaction import UserTransaction
+from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable
 
 T = TypeVar("T", bound=Transaction)
@@ -54,21 +55,11 @@ class ServerDatabase(Database):
         self._commit_notifier = CommitNotifier(driver)
         self._has_failed = False
         connection = driver.connect(timeout)
-        try:
+        with self._asking(connection):
             (bring_to_our_version if migrate else check_version)(driver, connection)
-            self.board = self._number_of_board(connection)
+            self._find_board(connection)
             self.identity = self._identity_of(connection)
-        except driver.error as error:
-            driver.end(connection)
-            raise driver.explain(error) from error
-        except BaseException:
-            driver.end(connection)
-            raise
         self._pool.adopt(connection)
-        #: The channels on which other processes are notified that there may be something for them, and of what only
-        #: listeners to events want to know.
-        self.channel = f"jobboard_{driver.dialect.table_names.fingerprint}_{self.board}"
-        self._event_channel = f"{self.channel}_events"
 
     @property
     def usable(self) -> bool:
@@ -85,13 +76,24 @@ class ServerDatabase(Database):
         return UserTransaction(self, self.driver.user_connections, connection, self.channel)
 
     def _connect_anew(self) -> Any:
-        return self.driver.connect(self._reconnect)
+        with time_limit(self._reconnect):
+            connection = self.driver.connect(self._reconnect)
+            # The server may have gone back to a backup that knows this board by another number, or not at all.
+            with self._asking(connection):
+                self._find_board(connection)
+        return connection
 
     def change_poller(self) -> ChangePoller:
         self._check_process()
         connection = self._connect_anew()
-        try:
+        with self._asking(connection):
             return self.driver.change_poller(connection, self.channel, self._event_channel)
+
+    @contextlib.contextmanager
+    def _asking(self, connection: Any) -> Iterator[None]:
+        """End a new connection if the block raises."""
+        try:
+            yield
         except BaseException as error:
             self.driver.end(connection)
             if isinstance(error, self.driver.error):
@@ -235,9 +237,16 @@ class ServerDatabase(Database):
             self._find_or_add(connection, admin_statements.IDENTITY, admin_statements.NAME_INSTALLATION, identity=new)
         )
 
-    def _number_of_board(self, connection: Any) -> int:
+    def _find_board(self, connection: Any) -> None:
+        """Learn the number of this board, and by that its channels."""
         name = self.board_name
-        return int(self._find_or_add(connection, admin_statements.FIND_BOARD, admin_statements.ADD_BOARD, name=name))
+        self.board = int(
+            self._find_or_add(connection, admin_statements.FIND_BOARD, admin_statements.ADD_BOARD, name=name)
+        )
+        #: The channels on which other processes are notified that there may be something for them, and of what only
+        #: listeners to events want to know.
+        self.channel = f"jobboard_{self.driver.dialect.table_names.fingerprint}_{self.board}"
+        self._event_channel = f"{self.channel}_events"
 
     def _find_or_add(self, connection: Any, find: Statement, add: Statement, **parameters: str) -> Any:
         transaction = Transaction(connection.cursor(), self.driver.dialect, 0, 0.0)

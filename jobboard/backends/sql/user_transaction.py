@@ -11,6 +11,7 @@ from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.database import Database, Transactions
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_connection import UserConnection, kind_of, unwrap
+from jobboard.errors import BoardUnavailable
 
 
 class UserTransaction(Transactions):
@@ -29,7 +30,7 @@ class UserTransaction(Transactions):
         self._user_connection = kind_of(below, kinds)
         with self._explained():
             self._cursor = self._user_connection.cursor(below)
-        self._check_database()
+        self._board = self._find_board()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -51,28 +52,32 @@ class UserTransaction(Transactions):
         return self.write()
 
     def _begin(self) -> Transaction:
-        transaction = self._transaction_at(self._user_connection.now(self._cursor))
+        transaction = self._transaction_at(self._user_connection.now(self._cursor), self._board)
         # The rows of other jobs would stay locked for as long as the user's transaction lasts.
         transaction.moves_others = False
         return transaction
 
-    def _transaction_at(self, now: float) -> Transaction:
+    def _transaction_at(self, now: float, board: int) -> Transaction:
         kind = self._user_connection
-        return kind.transaction(self._cursor, kind.dialect, self._database.board, now)
+        return kind.transaction(self._cursor, kind.dialect, board, now)
 
-    def _check_database(self) -> None:
-        """Refuse another database, in which the number of this board means nothing."""
+    def _find_board(self) -> int:
+        """Return the number of the board, and refuse another database, in which it would mean nothing."""
+        name = self._database.board_name
         with self._explained():
             self._cursor.execute("SAVEPOINT jobboard")
             try:
                 self._user_connection.lock(self._cursor)
-                row = self._transaction_at(0.0).row(admin_statements.IDENTITY)
+                row = self._transaction_at(0.0, 0).row(admin_statements.IDENTITY_AND_BOARD, name=name)
             except self._user_connection.error as error:
                 self._undo(error)
                 raise ValueError(f"the connection finds no tables of jobboard: {error}") from error
             self._cursor.execute("RELEASE SAVEPOINT jobboard")
         if row is None or row[0] != self._database.identity:
             raise ValueError("the connection leads to another database than the board's")
+        if row[1] is None:
+            raise BoardUnavailable(f"the database has no board {name!r} any more; close() and connect() again")
+        return int(row[1])
 
     def _undo(self, cause: BaseException) -> None:
         try:

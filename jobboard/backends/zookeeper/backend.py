@@ -95,6 +95,8 @@ class ZooKeeperBackend(Backend):
         super().__init__(board, address)
         if client is not None and (address.hosts or address.username or options):
             raise ValueError("with client=, the hosts, the user and the options of a connection are the client's own")
+        #: Whether a session was lost since the board was created: the servers may have gone back to an older backup.
+        self._may_be_missing = False
         self._logs_in = bool(address.username is not None or options.get("sasl_options"))
         self._acl = access("creator") if acl is None and self._logs_in else acl
         self._settings = client_settings(address, session_timeout, options)
@@ -208,12 +210,21 @@ class ZooKeeperBackend(Backend):
     def _state_changed(self, state: str) -> None:
         """Learn from kazoo's thread how the connection is; must not block."""
         if state == KazooState.LOST:
+            self._may_be_missing = True
             self._sessions.give_up()
         self._notifier.state_changed(state)
 
     def _begin(self, collaborator: Collaborator) -> Collaborator:
         """Return a collaborator, once the board is open, connected, and of the present session."""
         self._sessions.begin()
+        if self._may_be_missing:
+            # Cleared before, since the session may be lost once more meanwhile.
+            self._may_be_missing = False
+            try:
+                self._creation.create(self._request_timeout)
+            except BaseException:
+                self._may_be_missing = True
+                raise
         return collaborator
 
     def _begin_in_role(self, role: str, method: str, *arguments: Any) -> Any:
