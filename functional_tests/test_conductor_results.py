@@ -1,4 +1,4 @@
-"""A result that is larger than a request of the store goes to the trash, and holds up nothing else."""
+"""Ends of claims that the store can't take: a result that is too large for it, and any end while it is away."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from servers.durable_stores import running
+from servers.durable_stores import STORES, running, server_of
 
 from jobboard import Conductor, Handlers, Job, JobFailed, JobState, Posting, backend
+from jobboard.testing import eventually
 
 MIB = 2**20
 
@@ -44,4 +45,30 @@ def test_a_result_that_the_store_has_no_room_for_holds_up_no_other_end(store: st
                 job.get_result(60)
         assert (large.state, large.attempts) == (JobState.TRASHED, 1)
         assert str(large.record.reason).startswith("its result can't be kept: ")
+        assert conductor.stop(timeout=30)
+
+
+@pytest.mark.parametrize("store", [name for name in STORES if name != "sqlite"])
+def test_an_end_that_comes_while_the_store_is_away_is_sent_when_it_is_back(
+    store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers, began, goes_on = Handlers(), threading.Event(), threading.Event()
+
+    @handlers.handler("resize")
+    def resize(job: Job) -> str:
+        began.set()
+        goes_on.wait(60)
+        return "done"
+
+    with server_of(store) as server, backend("board", server.uri, patience=0.1) as board:
+        job = board.post("resize")
+        conductor = Conductor("conductor", board, handlers, expiry=600)
+        conductor.start()
+        assert began.wait(60)
+        server.kill()
+        goes_on.set()
+        eventually(lambda: "keeps 1 ends until the store is back" in caplog.text, within=60)
+        server.start()
+        assert job.get_result(60) == "done"
+        assert job.attempts == 1
         assert conductor.stop(timeout=30)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 
 from jobboard.backends.base import Backend
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.reasons import to_priority
 from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict, is_refusal
 from jobboard.backends.text import in_one_line
@@ -112,7 +113,7 @@ class Operating:
             raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
         if is_refusal(outcome, repeated):
             raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
-        with self._client.after_a_change():
+        with after_a_change():
             return self._handles.get(known)
 
     def purge(self, uuid: str) -> None:

@@ -9,11 +9,11 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard import telemetry
 from jobboard.backends.base import READS, Backend, Waiter
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.roles import ROLES, check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
@@ -42,7 +42,6 @@ class _Paged(Protocol):
 
 AnyPage = TypeVar("AnyPage", bound=_Paged)
 
-_UNKNOWN = "whether this request took effect is unknown, since its reply was lost"
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
 #: How many boards an error names.
 _MAX_NAMED = 20
@@ -210,17 +209,9 @@ class BackendClient:
     def _new_gatherer(self) -> ThreadGatherer:
         return ThreadGatherer(self.call_until_certain, self.backend.capabilities.largest_batch)
 
-    @contextmanager
-    def after_a_change(self) -> Iterator[None]:
-        """Let a read of the block that fails say that the change before it may have been made."""
-        try:
-            yield
-        except BoardUnavailable as error:
-            raise ReplyLost(f"{_UNKNOWN}: {error}") from error
-
     def is_gone(self, uuid: str) -> bool:
         """Return whether no job has this uuid, for a call whose earlier try may have removed it."""
-        with self.after_a_change():
+        with after_a_change():
             return self.call(self.backend.read, [uuid])[0] is None
 
     def _repeat(self, request: Callable[[], T], last: BoardUnavailable, only_asks: bool) -> T:
@@ -235,7 +226,7 @@ class BackendClient:
             delay = min(delay * 2, _MAX_RETRY_DELAY)
         if only_asks:
             raise BoardUnavailable(f"the store gave no answer: {last}") from last
-        raise ReplyLost(f"{_UNKNOWN}: {last}") from last
+        raise ReplyLost(f"whether this request took effect is unknown, since its reply was lost: {last}") from last
 
     def within(self, connection: Any) -> Backend:
         """Return the backend, inside a transaction of the user's if there is one."""

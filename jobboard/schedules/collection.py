@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import chain, islice, takewhile
 from typing import Any, Literal
 
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleStep
 from jobboard.client import BackendClient
 from jobboard.errors import AlreadyScheduled, MissingExtra, UnreadableSchedule
@@ -327,7 +328,7 @@ class Schedules:
             return step_with(stored, self._firing.progress_now(stored), tuple(postings), records, now)
 
         self._stored.change(id, decide)
-        with self._client.after_a_change():
+        with after_a_change():
             return [self._job_of(posting) for posting in postings]
 
     def _job_of(self, posting: NewJob) -> Job:

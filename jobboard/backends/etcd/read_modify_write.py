@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.expiry import Expiry, LostLeases, is_over
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
@@ -64,10 +64,8 @@ class ReadModifyWrite:
             read. The writer forgets a job as soon as a change of it fails.
         """
         outcomes: dict[int, Outcome] = {}
-        try:
+        with after_a_change(lambda: outcomes):
             self._change_all(items, uuid_of, decide, fence_of, outcomes)
-        except BoardUnavailable as error:
-            raise reply_lost_if(bool(outcomes), error) from error
         return [outcomes[at] for at in range(len(items))]
 
     def _change_all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.etcd.cache import LruCache
 from jobboard.backends.etcd.codec import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
 from jobboard.backends.etcd.connection import Connection, Deadline
@@ -16,7 +16,6 @@ from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, kvs_of, modified_at, put, scan
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
-from jobboard.errors import BoardUnavailable
 
 #: The event slot of a step's announcements; its postings use the first ones.
 _ANNOUNCED = 99
@@ -41,11 +40,9 @@ class Schedules(ScheduleStore):
 
     def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
         verdicts: list[Verdict] = []
-        for step in steps:
-            try:
+        with after_a_change(lambda: Verdict.DONE in verdicts):
+            for step in steps:
                 verdicts.append(self._step(step))
-            except BoardUnavailable as error:
-                raise reply_lost_if(Verdict.DONE in verdicts, error) from error
         return verdicts
 
     def _step(self, step: ScheduleStep) -> Verdict:

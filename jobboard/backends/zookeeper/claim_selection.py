@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claiming import Claimer
@@ -70,11 +70,9 @@ class ClaimSelection:
         if self._width > 1 and time.monotonic() - self._lost_at > CALM_SECONDS:
             self._width = 1
         found: list[StoredJob] = []
-        try:
+        # After a lost reply, those that are claimed by now are found again by their claim id.
+        with after_a_change(lambda: found):
             self._find(claim, names, limit, found)
-        except BoardUnavailable as error:
-            # Those that are claimed by now are found again by their claim id.
-            raise reply_lost_if(bool(found), error) from error
         found.sort(key=lambda job: (-job.priority, job.sequence))
         return [job.copy() for job in found]
 

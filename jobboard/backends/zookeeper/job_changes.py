@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -27,7 +27,6 @@ from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite, Step, Write
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
-from jobboard.errors import BoardUnavailable
 
 Answer = TypeVar("Answer")
 
@@ -104,11 +103,9 @@ class JobChanges:
     def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
         """Restores one by one: whether a key is free can't be told from the job alone."""
         restored: list[TrashOutcome] = []
-        for uuid in uuids:
-            try:
+        with after_a_change(lambda: TrashOutcome.DONE in restored):
+            for uuid in uuids:
                 restored += self._jobs.edit([_step(uuid, self._restore, by=by)])
-            except BoardUnavailable as error:
-                raise reply_lost_if(TrashOutcome.DONE in restored, error) from error
         return restored
 
     def _restore(self, job: StoredJob | None, now: float, by: str | None) -> Transition[TrashOutcome]:

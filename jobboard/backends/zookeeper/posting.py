@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 
 from jobboard.backends import lifecycle
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.zookeeper.clock import Clock
@@ -92,10 +92,8 @@ class Poster:
                     self._create_buckets(changed)
                 plan = self.certain_plan(rows)
                 continue
-            try:
+            with after_a_change():
                 return self._posted(steps)
-            except BoardUnavailable as error:
-                raise reply_lost_if(True, error) from error
         raise BoardUnavailable("others post under the same keys faster than this client can")
 
     def _posted(self, steps: Sequence[_Step]) -> list[Posted]:

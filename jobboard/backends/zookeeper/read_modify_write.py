@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.lifecycle import holds
 from jobboard.backends.rows import Fence
 from jobboard.backends.zookeeper.clock import Clock
@@ -151,27 +151,29 @@ class ReadModifyWrite:
         :param use_held: decide on the jobs that this client holds as it remembers them, if that leads to a write; the
             write fails if a job has changed since.
         """
-        answers: dict[int, Answer] = {}
-        pending = list(enumerate(steps))
-        began = False
-        gone: set[str] = set()
+        done: dict[int, _Decided[Answer]] = {}
         try:
-            for _ in range(MAX_RETRIES):
-                if not pending:
-                    break
-                first, later = _first_of_each(pending)
-                for done in self._write(self._decide_all(first, use_held), gone):
-                    began = began or done.write is not Write.NOTHING
-                    answers[done.place] = done.answer
-                use_held = False
-                pending = [(place, step) for place, step in first if place not in answers] + later
-            else:
-                raise BoardUnavailable("others change the same jobs faster than this client can")
-        except BoardUnavailable as error:
-            for _, (uuid, _) in pending:
-                self._held.pop(uuid)
-            raise reply_lost_if(began, error) from error
-        return [answers[place] for place in range(len(steps))]
+            with after_a_change(lambda: any(one.write is not Write.NOTHING for one in done.values())):
+                self._edit_all(steps, use_held, done)
+        except BoardUnavailable:
+            for place, (uuid, _) in enumerate(steps):
+                if place not in done:
+                    self._held.pop(uuid)
+            raise
+        return [done[place].answer for place in range(len(steps))]
+
+    def _edit_all(self, steps: Sequence[Step[Answer]], use_held: bool, done: dict[int, _Decided[Answer]]) -> None:
+        """Put what is done at the place of its step, as soon as it is certain."""
+        pending = list(enumerate(steps))
+        gone: set[str] = set()
+        for _ in range(MAX_RETRIES):
+            if not pending:
+                return
+            first, later = _first_of_each(pending)
+            done |= {one.place: one for one in self._write(self._decide_all(first, use_held), gone)}
+            use_held = False
+            pending = [(place, step) for place, step in first if place not in done] + later
+        raise BoardUnavailable("others change the same jobs faster than this client can")
 
     def _decide_all(self, steps: Sequence[tuple[int, Step[Answer]]], use_held: bool) -> list[_Decided[Answer]]:
         jobs: dict[str, StoredJob | None] = {}
@@ -221,14 +223,12 @@ class ReadModifyWrite:
         """Send all transactions before the first answer is awaited, and return what they have done."""
         sent: list[tuple[list[_Decided[Answer]], SentTransaction]] = []
         done: list[_Decided[Answer]] = []
-        try:
+        # One transaction with all of it takes effect as a whole, or not at all.
+        with after_a_change(lambda: sent and len(sent[0][0]) < len(changed)):
             for part_and_transaction in self._send(changed, gone):
                 sent.append(part_and_transaction)
             for part, transaction in sent:
                 done += self._finish(part, transaction, gone)
-        except BoardUnavailable as error:
-            is_whole = len(sent) == 1 and len(sent[0][0]) == len(changed)
-            raise reply_lost_if(bool(sent) and not is_whole, error) from error
         return done
 
     def _remember(self, done: Sequence[_Decided[Answer]]) -> None:

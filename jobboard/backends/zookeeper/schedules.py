@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from jobboard.backends.errors import reply_lost_if
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import shortened
@@ -53,10 +53,8 @@ class Schedules(ScheduleStore):
             if not pending:
                 return [verdicts[place] for place in range(len(steps))]
             first, later = _first_of_each(pending)
-            try:
+            with after_a_change(lambda: Verdict.DONE in verdicts.values()):
                 conflicts = self._take_all(first, plan, verdicts)
-            except BoardUnavailable as error:
-                raise reply_lost_if(Verdict.DONE in verdicts.values(), error) from error
             pending = conflicts + later
             if conflicts:
                 plan = self._poster.certain_plan
@@ -69,7 +67,7 @@ class Schedules(ScheduleStore):
         """
         sent: list[tuple[_Step, SentTransaction]] = []
         conflicts: list[_Step] = []
-        try:
+        with after_a_change(lambda: sent):
             deletions, found = self._read_counted([step.id for _, step in steps])
             for (place, step), stored in zip(steps, found, strict=True):
                 verdict = _verdict(step, stored)
@@ -77,16 +75,13 @@ class Schedules(ScheduleStore):
                     sent.append(((place, step), self._send(step, stored, deletions, plan)))
                 else:
                     verdicts[place] = verdict
-        except BoardUnavailable as error:
-            raise reply_lost_if(bool(sent), error) from error
-        for (place, step), transaction in sent:
-            try:
-                self._transactions.finish(transaction)
-                verdicts[place] = Verdict.DONE
-            except Conflict:
-                conflicts.append((place, step))
-            except BoardUnavailable as error:
-                raise reply_lost_if(len(sent) > 1, error) from error
+        with after_a_change(lambda: len(sent) > 1):
+            for (place, step), transaction in sent:
+                try:
+                    self._transactions.finish(transaction)
+                    verdicts[place] = Verdict.DONE
+                except Conflict:
+                    conflicts.append((place, step))
         return conflicts
 
     def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> SentTransaction:

@@ -6,13 +6,13 @@ differential test holds these statements to ``jobboard.backends.lifecycle``.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import psycopg
 from sqlalchemy import text
 
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import (
     ClaimAnswer,
     ClaimRequest,
@@ -34,7 +34,7 @@ from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNC
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import NEXT_TOKEN
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
 #: What the claim says itself is not read back.
@@ -261,20 +261,9 @@ class PostgresqlClaimedJobs(ClaimedJobs):
     def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, ClaimAnswer]:
         if not ends:
             return {}
-        with _after_a_change(was_any_consumed):
+        with after_a_change(lambda: was_any_consumed):
             verdicts = super().consume(ends)
         return {end.fence.uuid: verdict for end, verdict in zip(ends, verdicts, strict=True)}
-
-
-@contextlib.contextmanager
-def _after_a_change(was_changed: bool) -> Iterator[None]:
-    """What fails in this block fails after a part of the batch was committed, if ``was_changed``."""
-    try:
-        yield
-    except BoardUnavailable as error:
-        if was_changed:
-            raise ReplyLost(str(error)) from error
-        raise
 
 
 def _claimed(row: Row, claim: ClaimRequest) -> JobRow:
