@@ -22,15 +22,15 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def crew(start: Start, uri: str, board: JobBoard) -> subprocess.Popen[str]:
     """Two conductors that are at work."""
-    process = conductors(start, uri)
+    process = conductors(start, uri, "--processes", "2")
     eventually(lambda: len(board.entities()) == 2, 60)
     return process
 
 
-def conductors(start: Start, uri: str, handlers: str = "harnesses.crew_work:handlers") -> subprocess.Popen[str]:
-    return start(
-        "--board", uri, "--name", "crew", "conductor", handlers, "--processes", "2", "--expiry", "1", "--drain", "30"
-    )
+def conductors(
+    start: Start, uri: str, *options: str, handlers: str = "harnesses.crew_work:handlers"
+) -> subprocess.Popen[str]:
+    return start("--board", uri, "--name", "crew", "conductor", handlers, *options, "--expiry", "1", "--drain", "30")
 
 
 def post_step(board: JobBoard, tmp_path: Path, seconds: float) -> Job:
@@ -112,7 +112,7 @@ def test_one_that_can_not_be_started_is_tried_again_and_the_others_go_on(
 def test_who_starts_it_may_ignore_the_ends_of_children(start: Start, uri: str, board: JobBoard) -> None:
     ignored = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        process = conductors(start, uri)
+        process = conductors(start, uri, "--processes", "2")
     finally:
         signal.signal(signal.SIGCHLD, ignored)
     eventually(lambda: len(board.entities()) == 2, 60)
@@ -140,8 +140,39 @@ def test_sigusr1_prints_the_slots_of_all(crew: subprocess.Popen[str], board: Job
 
 
 def test_what_can_never_start_is_not_started_again(start: Start, uri: str) -> None:
-    process = conductors(start, uri, "nowhere.at.all:handlers")
+    process = conductors(start, uri, "--processes", "2", handlers="nowhere.at.all:handlers")
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 2
     assert "there is no module 'nowhere'" in text
     assert "another one starts" not in text
+
+
+def test_one_that_has_run_its_jobs_makes_room_for_a_new_process(
+    start: Start, uri: str, board: JobBoard, tmp_path: Path
+) -> None:
+    process = conductors(start, uri, "--max-jobs", "1", "--with-scheduler")
+    pids: list[int] = []
+    for _ in range(3):
+        # Until the one before has left, it may claim another job.
+        eventually(lambda: len(board.entities()) == 2 and pids_of(board).isdisjoint(pids), 60)
+        pids.append(board.post("step", details={"diary": str(tmp_path / "diary")}).get_result(60))
+    assert len(set(pids)) == 3
+    process.send_signal(signal.SIGTERM)
+    text = process.communicate(timeout=90)[0]
+    assert process.returncode == 0
+    assert f"conductor process {pids[0]} has run its --max-jobs" in text
+    assert "another one starts in" not in text
+    assert board.entities() == []
+
+
+def test_one_that_has_run_its_jobs_finishes_the_others_also_at_a_stop(
+    start: Start, uri: str, board: JobBoard, tmp_path: Path
+) -> None:
+    process = conductors(start, uri, "--max-jobs", "1", "--concurrency", "2")
+    eventually(lambda: len(board.entities()) == 1, 60)
+    long = post_step(board, tmp_path, 3.0)
+    assert board.post("step", details={"diary": str(tmp_path / "diary")}).wait(30)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(90) == 0
+    assert long.state is JobState.COMPLETE
+    assert long.record.attempts == 1

@@ -82,8 +82,9 @@ def test_it_starts_anew_when_its_code_changes(board: JobBoard, tmp_path: Path) -
         conductor.communicate()
 
 
-def test_it_is_for_one_process(tmp_path: Path) -> None:
-    done = process("conductor", "mine:handlers", "--reload", "--processes", "2", cwd=tmp_path)
+@pytest.mark.parametrize("option", ["--processes", "--max-jobs"])
+def test_it_is_for_one_process(tmp_path: Path, option: str) -> None:
+    done = process("conductor", "mine:handlers", "--reload", option, "2", cwd=tmp_path)
     assert (done.returncode, "--reload is for one process" in done.stderr) == (2, True)
 
 

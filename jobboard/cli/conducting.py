@@ -19,7 +19,7 @@ from jobboard.cli.health import health_options, health_routes, metrics_routes
 from jobboard.cli.logs import log_options, log_to_stderr
 from jobboard.cli.reloading import Reloader
 from jobboard.cli.session import Function, Session, command, pass_session
-from jobboard.cli.supervising import ChildProcess, Supervisor
+from jobboard.cli.supervising import EXIT_MAX_JOBS, ChildProcess, Supervisor
 from jobboard.cli.values import SPAN
 from jobboard.validation import check_delay
 
@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 #: The exit status of a conductor that stopped itself (EX_TEMPFAIL of sysexits): a supervisor starts it again.
 EXIT_STUCK = 75
+#: Seconds between two looks at how many jobs have been run.
+_MAX_JOBS_POLL = 0.5
 
 
 def _label_option(default: str) -> Callable[[Function], Function]:
@@ -61,6 +63,13 @@ def _label_option(default: str) -> Callable[[Function], Function]:
     envvar="JOBBOARD_PROCESSES",
     show_default=True,
     help="How many conductors to run, each in a process that is started again if it ends.",
+)
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1),
+    default=None,
+    envvar="JOBBOARD_MAX_JOBS",
+    help="Start a new process after so many jobs, for handlers that leak memory.",
 )
 @click.option(
     "--executor",
@@ -130,6 +139,7 @@ def conductor(
     label: str,
     drain: float,
     processes: int,
+    max_jobs: int | None,
     with_scheduler: bool,
     converter: str | None,
     until_eof: bool,
@@ -146,7 +156,7 @@ def conductor(
     """
     check_delay(drain, "--drain")
     log_to_stderr(log_level, log_format)
-    child = _supervised(processes, {"--until-eof": until_eof, "--reload": reload})
+    child = _supervised(processes, max_jobs, {"--until-eof": until_eof, "--reload": reload})
     number = 0 if child is None else child.number
     reloader = Reloader() if reload else None
     with reloader.waiting_for_repair() if reloader else nullcontext():
@@ -179,11 +189,20 @@ def conductor(
             reloader.watch(drain_and_stop)
         session.output.say(f"{worker.who} works on board {session.name!r}")
         sys.stdout.flush()
-        worker.wait()
-    if not worker.healthy:
+        has_run_enough = _stop_after(worker, max_jobs)
+    if has_run_enough or not worker.healthy:
         if clock is not None:
             clock.stop()
-        raise SystemExit(EXIT_STUCK)
+        raise SystemExit(EXIT_MAX_JOBS if has_run_enough else EXIT_STUCK)
+
+
+def _stop_after(worker: jobboard.Conductor, max_jobs: int | None) -> bool:
+    """Return when it has stopped: whether it was stopped here, after so many jobs, with no limit to its drain."""
+    while not worker.wait(None if max_jobs is None else _MAX_JOBS_POLL):
+        if max_jobs is not None and worker.handled >= max_jobs:
+            worker.stop()
+            return True
+    return False
 
 
 def _serve_health(host: str, port: int | None, board: JobBoard, lives: Callable[[], bool], number: int = 0) -> None:
@@ -222,16 +241,16 @@ def _until_a_signal(
         yield
 
 
-def _supervised(processes: int, single: Mapping[str, bool]) -> ChildProcess | None:
+def _supervised(processes: int, max_jobs: int | None, single: Mapping[str, bool]) -> ChildProcess | None:
     """Return in each of the processes; in the one above them, exit when they have ended.
 
     :param single: the options that are for one process only, and which of them are given.
     """
-    if processes == 1:
+    if processes == 1 and max_jobs is None:
         return None
     for option, is_given in single.items():
         if is_given:
-            raise click.UsageError(f"{option} is for one process")
+            raise click.UsageError(f"{option} is for one process, and not for --processes or --max-jobs")
     return Supervisor(processes).run()
 
 

@@ -23,6 +23,8 @@ _LONG_LIFE = 60.0
 _MAX_SHORT_LIVES = 10
 #: The exit status of wrong usage: no further start can help.
 _USAGE = 2
+#: The exit status of a process that has run as many jobs as it may. No user sees it.
+EXIT_MAX_JOBS = 80
 #: Seconds between two looks at the clock.
 _POLL = 1.0
 
@@ -72,8 +74,8 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 class Supervisor:
     """The process above the conductors; it opens no board and imports no handlers.
 
-    A process that ends without being told to is started again, later each time that it did not live long. SIGTERM,
-    SIGINT and SIGHUP are handed on, as is SIGUSR1.
+    A process that ends without being told to is started again, later each time that it did not live long; at once if
+    it ended by ``EXIT_MAX_JOBS``. SIGTERM, SIGINT and SIGHUP are handed on, as is SIGUSR1.
     """
 
     def __init__(self, number: int) -> None:
@@ -168,6 +170,11 @@ class Supervisor:
                 if not self._told:
                     os.close(process.pipe)
                 code = os.waitstatus_to_exitcode(status)
+                if code == EXIT_MAX_JOBS:
+                    # It is due at once: what it had to start with is unchanged, and so it works.
+                    process.short_lives = 0
+                    logger.info("conductor process %d has run its --max-jobs", pid)
+                    continue
                 how = f"status {code}" if code >= 0 else f"signal {-code}"
                 self._ended(process, f"conductor process {pid} ended with {how}", code)
 

@@ -119,6 +119,12 @@ class Conductor:
         run = self._run
         return not self._stopped_itself and (run is None or run.health()["healthy"])
 
+    @property
+    def handled(self) -> int:
+        """How many of its handlers have ended since its start, whatever their outcome; 0 when it is stopped."""
+        run = self._run
+        return 0 if run is None else run.handled
+
     def describe(self) -> str:
         """Return the state of each slot and the stack of each thread, as text for a log; without any variables."""
         run = self._run

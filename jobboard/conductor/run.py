@@ -114,6 +114,10 @@ class ConductorRun:
     def stopping(self) -> bool:
         return self._stopping
 
+    @property
+    def handled(self) -> int:
+        return self._slots.ended
+
     def health(self) -> dict[str, Any]:
         """Return what operators see of its state."""
         fault, refused = self._executor.fault, self._stuck.refused

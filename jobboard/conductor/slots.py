@@ -30,6 +30,8 @@ class Slots:
         self._waiting: deque[Execution] = deque()
         self._taken = 0
         self._claims = 0
+        #: How many handlers have ended.
+        self.ended = 0
         self._stuck = 0
         self._lost = 0
         self._closed = False
@@ -158,6 +160,7 @@ class Slots:
         """A handler has ended; return the waiting executions that have a slot now."""
         with self._lock:
             self._taken -= 1
+            self.ended += 1
             self._running.remove(execution)
             started = self._start_waiting() if self._waiting else []
             self._notify_freed()
