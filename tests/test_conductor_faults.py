@@ -234,13 +234,15 @@ class TestHandlersFaults:
 class TestTheStoresFaults:
     def test_a_claim_whose_answer_is_lost_for_good_comes_back(self, handlers: Handlers) -> None:
         """Without an expiry nobody else would ever take it back."""
-        with lossy_board() as (board, backend), conducting(board, handlers, expiry=math.inf):
+        with lossy_board() as (board, backend):
+            # Before the conductor starts: its first claim may find nothing otherwise, and loses nothing then.
+            job = board.post("echo", details={"n": 1})
             backend.lose("claim_next", "reply")
             backend.lose("claimed_under", "request", times=1000)
-            job = board.post("echo", details={"n": 1})
-            assert job.wait(10)
-            assert (job.result, job.attempts) == ({"n": 1}, 1)
-            assert EventKind.ABANDONED in [line.kind for line in job.history]
+            with conducting(board, handlers, expiry=math.inf):
+                assert job.wait(10)
+                assert (job.result, job.attempts) == ({"n": 1}, 1)
+                assert EventKind.ABANDONED in [line.kind for line in job.history]
 
     @pytest.mark.parametrize("primitive", ["claim_next", "extend", "consume", "abandon", "trash", "waiter", "listen"])
     def test_it_outlives_an_absence_of_the_store(self, handlers: Handlers, primitive: str) -> None:
