@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,35 +19,10 @@ from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.backends.zookeeper.handler import Handler
 from jobboard.testing import eventually
+from jobboard.testing.interrupting import interrupted_after
 
 #: What is interrupted, and what shows that every lock is free.
 Calls = tuple[Callable[[], object], Callable[[], object]]
-
-
-def interrupted_after(step: int, act: Callable[[], object]) -> bool:
-    """Act, and be interrupted at one of the points where Python runs signals' handlers.
-
-    :param step: so many calls of C functions have ended, or calls of Python's functions begun.
-
-    :returns: False if it ended before.
-    """
-    steps = 0
-
-    def count(_frame: FrameType, event: str, _function: object) -> None:
-        nonlocal steps
-        steps += event in ("c_return", "call")
-        if steps == step:
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    sys.setprofile(count)
-    try:
-        act()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.setprofile(None)
-    return False
 
 
 @contextmanager
@@ -104,20 +77,48 @@ def sqlite_file() -> Iterator[Calls]:
 
 
 @contextmanager
+def sqlite_file_that_is_closed() -> Iterator[Calls]:
+    with TemporaryDirectory() as folder:
+        opened: list[SqliteDatabase] = []
+
+        def open_and_write() -> None:
+            opened.append(SqliteDatabase(Path(folder, "jobs.db"), "board", "OFF", 5.0, 5.0))
+            with opened[-1].write():
+                pass
+
+        def close_last() -> None:
+            opened[-1].close()
+
+        open_and_write()
+        yield close_last, open_and_write
+        for database in opened:
+            database.close()
+
+
+@contextmanager
 def zookeeper_result() -> Iterator[Calls]:
     result = Handler().async_result()
     yield lambda: result.wait(0.0), lambda: result.unlink(print)
 
 
-@pytest.mark.parametrize("make", [sql_pool, sqlite_file, etcd_pool, etcd_worker, zookeeper_result])
+@pytest.mark.parametrize(
+    "make", [sql_pool, sqlite_file, sqlite_file_that_is_closed, etcd_pool, etcd_worker, zookeeper_result]
+)
 def test_an_interrupt_leaves_no_lock_taken(make: Callable[[], AbstractContextManager[Calls]]) -> None:
     step = 1
+    passed: list[None] = []
+
     with make() as (act, check):
+
+        def pass_check() -> None:
+            check()
+            passed.append(None)
+
         while interrupted_after(step, act):
-            checking = threading.Thread(target=check, daemon=True)
+            checking = threading.Thread(target=pass_check, daemon=True)
             checking.start()
             checking.join(30)
-            assert not checking.is_alive(), f"after the interrupt at step {step}"
+            assert len(passed) == step, f"after the interrupt at step {step}"
             step += 1
     assert step > 3
 

@@ -17,7 +17,7 @@ from jobboard.backends.etcd.errors import LeaseExists, LeaseNotFound
 from jobboard.backends.etcd.events import pack_events
 from jobboard.backends.etcd.txn import Txn, delete, put
 from jobboard.backends.etcd.worker import Worker
-from jobboard.backends.timelimit import seconds_left
+from jobboard.backends.locks import take_lock
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.etcd")
@@ -103,12 +103,14 @@ class Leases:
 
     @contextlib.contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
-        if not self._asking.acquire(timeout=seconds_left(self._http.timeout)):
-            raise BoardUnavailable("etcd does not reply to the request for a lease that another thread has sent")
+        taken: list[bool] = []
         try:
+            if not take_lock(self._asking, taken, self._http.timeout):
+                raise BoardUnavailable("etcd does not reply to the request for a lease that another thread has sent")
             yield
         finally:
-            self._asking.release()
+            if True in taken:
+                self._asking.release()
 
     def for_records(self, retention: float, count: int) -> int:
         """Return a lease that deletes ``count`` records after so many seconds; 0 if they stay for ever."""

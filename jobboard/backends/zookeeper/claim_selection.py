@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -59,8 +60,8 @@ class ClaimSelection:
         self._crowded_at = -CALM_SECONDS
         #: Jobs as they were read ahead; if one has changed since, the transaction fails.
         self._ahead: dict[str, _Known] = {}
-        #: Jobs that a thread of this client is about to claim.
-        self._busy: set[str] = set()
+        #: Jobs that each thread of this client is about to claim.
+        self._busy: dict[int, list[str]] = {}
         #: The path of the job of the last lost race.
         self._distrusted = ""
         #: How many claims were lost to others.
@@ -107,13 +108,15 @@ class ClaimSelection:
         if ready is None:
             data = self._catch_up(names, wanted)
             self._upkeep.expire_and_promote()
-        chosen = self._choose(names, wanted)
+        thread = threading.get_ident()
         try:
+            chosen = self._choose(names, wanted, thread)
             if not chosen:
                 return 0 if ready is None else None
             return len(chosen) if self._claim(chosen, data, claim, ready, found) else None
         finally:
-            self._busy.difference_update(item.uuid for item in chosen)
+            # One call of a function in C: what a signal's handler raises comes before it or after it.
+            self._busy.pop(thread, None)
 
     def _is_alone(self) -> bool:
         with self._listing.lock:
@@ -135,19 +138,18 @@ class ClaimSelection:
         found = self._change_log.refresh([self._layout.job(uuid) for uuid in uuids])
         return {uuid: (data, deletions) for uuid, data in zip(uuids, found, strict=True) if data is not None}
 
-    def _choose(self, names: frozenset[str] | None, wanted: int) -> list[Item]:
+    def _choose(self, names: frozenset[str] | None, wanted: int, thread: int) -> list[Item]:
         """Choose the best jobs, or some of the best few; no other thread of this client chooses the same."""
         with self._listing.lock:
+            busy = set[str]().union(*self._busy.values())
             items = [
-                item
-                for item in self._listing.ready(names, self._width * wanted + len(self._busy))
-                if item.uuid not in self._busy
+                item for item in self._listing.ready(names, self._width * wanted + len(busy)) if item.uuid not in busy
             ]
             if self._width > 1 and len(items) > wanted:
                 start = random.randrange(len(items) - wanted + 1)
                 items = items[start:]
             chosen = items[:wanted]
-            self._busy.update(item.uuid for item in chosen)
+            self._busy[thread] = [item.uuid for item in chosen]
             return chosen
 
     def _claim(

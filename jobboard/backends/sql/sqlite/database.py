@@ -19,6 +19,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from jobboard.backends.locks import take_lock
 from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.dialect import Dialect
@@ -104,10 +105,12 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         for handle in (self._writer, self._reader):
             # Not for ever: the traceback of an interrupt may keep the block that has the lock, until it is forgotten.
-            if handle.lock.acquire(timeout=MIN_QUEUE_TIMEOUT):
-                try:
+            taken: list[bool] = []
+            try:
+                if take_lock(handle.lock, taken, MIN_QUEUE_TIMEOUT):
                     handle.close()
-                finally:
+            finally:
+                if True in taken:
                     handle.lock.release()
 
     @contextlib.contextmanager
@@ -147,16 +150,8 @@ class SqliteDatabase(Database):
             self.process_notifier.notify(self.board_name, transaction.notifies)
 
     def _queue(self, lock: threading.Lock, taken: list[bool], longest: float) -> None:
-        """Wait until no other thread of this process writes, or reads.
-
-        :param taken: has True once the lock is this thread's, whatever a signal's handler raises: one call of a
-            function in C takes it and notes that, and no handler runs in between.
-        """
-        # Most often it is free, and then there is no time to reckon.
-        taken.extend(map(lock.acquire, [False]))
-        if True not in taken:
-            taken.extend(map(lock.acquire, [True], [seconds_left(longest)]))
-        if True not in taken:
+        """Wait until no other thread of this process writes, or reads."""
+        if not take_lock(lock, taken, longest):
             raise locked(self.path)
 
     def _lock_file(self, cursor: sqlite3.Cursor) -> None:

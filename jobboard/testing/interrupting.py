@@ -1,0 +1,33 @@
+"""What a signal's handler raises, at any point of a call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+
+def interrupted_after(step: int, act: Callable[[], object], within: str = "") -> bool:
+    """Act, and be interrupted at one of the points where Python runs signals' handlers.
+
+    :param step: so many calls of C functions have ended, or calls of Python's functions begun.
+    :param within: counts only those in modules whose path ends so.
+    :returns: False if it ended before.
+    """
+    steps = 0
+
+    def count(frame: FrameType, event: str, _function: object) -> None:
+        nonlocal steps
+        steps += event in ("c_return", "call") and frame.f_code.co_filename.endswith(within)
+        if steps == step:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(count)
+    try:
+        act()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
