@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers.base import HOST
 from servers.durable_stores import server_of
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, fetch
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, Posting, fetch
 from jobboard.testing import eventually
 
 #: What lets a client notice a server that is away sooner than by default.
@@ -140,3 +141,28 @@ def test_a_board_that_is_younger_than_the_copy_shares_nothing_with_another(
     assert list(young.iterjobs()) == [posted]
     hears_of_posts(young, heard)
     assert next(new_board("young").iterjobs()) == posted
+
+
+#: What writes a database to its output, and what loads that while clients live.
+_DUMP = {
+    "postgresql": ("pg_dump --clean {uri}", "psql --quiet --single-transaction {uri}"),
+    "mariadb": ("mariadb-dump {options}", "mariadb {options}"),
+}
+
+
+@pytest.mark.parametrize("store", _DUMP, indirect=True)
+def test_listeners_go_on_after_a_dump_was_loaded_under_them(
+    store: str, server: Any, new_board: Callable[[], JobBoard]
+) -> None:
+    board = new_board()
+    options = f"--no-defaults --ssl=0 --host={HOST} --port={server.port} --user=root jobs"
+    dump, load = (command.format(uri=server.uri, options=options).split() for command in _DUMP[store])
+    copy = subprocess.run(dump, check=True, stdout=subprocess.PIPE).stdout
+    heard: list[str | None] = []
+    board.subscribe(lambda event: heard.append(event.uuid), ["POSTED"])
+    # So many that the journal does not come as far again while this test waits.
+    board.post_many([Posting("resize")] * 10_000)
+    hears_of_posts(board, heard)
+    subprocess.run(load, input=copy, check=True, stdout=subprocess.DEVNULL)
+    assert list(board.iterjobs()) == []
+    hears_of_posts(board, heard)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,46 @@ def test_a_post_of_this_process_wakes_without_the_watching_thread(
         seen = threads.submit(until_ready, waiter)
         post(backend)
         seen.result(DEADLINE)
+
+
+def test_whoever_enters_when_the_thread_is_about_to_end_starts_the_only_one(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_notifier, "IDLE_TTL", 0.01)
+    entered: list[Waiter] = []
+    close = SqliteChangePoller.close
+
+    def enter_and_close(poller: SqliteChangePoller) -> None:
+        if not entered:
+            entered.append(backend.waiter(None))
+        close(poller)
+
+    monkeypatch.setattr(SqliteChangePoller, "close", enter_and_close)
+    backend.waiter(None).close()
+    eventually(lambda: entered)
+    eventually(lambda: len(own_threads()) == 1)
+    entered[0].close()
+
+
+def test_listeners_hear_of_posts_after_a_backup_was_written_into_the_file(path: Path, backend: SqliteBackend) -> None:
+    with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(":memory:")) as copy:
+        file.backup(copy)
+        # So many that the journal does not come as far again while this test waits.
+        for _ in range(10):
+            backend.post([posting() for _ in range(1000)])
+        heard: list[str | None] = []
+        unlisten = backend.listen(lambda event: heard.append(event.uuid), EVERY)
+        last = post(backend).uuid
+        eventually(lambda: last in heard)
+        copy.backup(file)
+    posted: set[str | None] = set()
+
+    def is_heard() -> bool:
+        posted.add(post(backend).uuid)
+        return not posted.isdisjoint(heard)
+
+    eventually(is_heard)
+    unlisten()
 
 
 def test_a_post_by_another_backend_of_this_process_wakes_too(

@@ -156,6 +156,8 @@ class ChangeNotifier:
                 self._notify_waiters()
             if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):
                 self._interrupted.set()
+            elif self._is_blind:
+                return
             elif self._users:
                 poller.wait(self._interrupted, bool(self._listeners), self._wants_common())
                 if poller.was_notified:
@@ -167,6 +169,9 @@ class ChangeNotifier:
     def _is_wanted(self) -> bool:
         """Whether to go on; once this is False, the next one who enters starts another thread."""
         with self._lock:
+            if self._thread is not threading.current_thread():
+                # Somebody entered, and started another one, after this one was not wanted any more.
+                return False
             if not self._closed and (self._users or time.monotonic() - self._left_at < IDLE_TTL):
                 return True
             self._thread = None
@@ -212,18 +217,20 @@ class ChangeNotifier:
             if not self._listeners:
                 return True
             last = self._last_event
-        rows, last, is_end = poller.events(last, self._wants_common)
+        rows, read, is_end = poller.events(last, self._wants_common)
+        # If the end was passed, the data may be those of a backup: another poller follows them.
+        self._is_blind = read < last
         with self._telling:
             # A conductor listens to what is rare, and reads the lines of all its own claims: those are left out first.
             wanted = {kind.value for listener in self._listeners for kind in listener.kinds}
-            self._last_event = max(self._last_event, last)
+            self._last_event = max(self._last_event, read)
             for row in rows:
                 if row[1] in wanted and row[6] == self._database.board:
                     self._tell(row)
             return is_end
 
     def _follow_shorter_journal(self, poller: ChangePoller) -> None:
-        """Go on at the journal's end if that was passed: a replica that lacked its last lines may be the server now."""
+        """Go on at the journal's end if that was passed: a replica or a backup may not have had its last lines."""
         [(last,)] = poller.rows(event_statements.LAST_EVENT)
         with self._telling:
             self._last_event = min(self._last_event, last)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from jobboard.backends.sql.event_statements import EVENTS, MAX_EVENTS
+from jobboard.backends.sql.event_statements import EVENTS, LAST_EVENT, MAX_EVENTS
 from jobboard.backends.sql.process_notifier import ProcessNotifier
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
@@ -56,12 +56,13 @@ class ChangePoller(abc.ABC):
         """Ask often again, since somebody new listens; called from other threads."""
 
     def events(self, after: int, wants_common: Callable[[], bool]) -> Lines:
-        """Return lines of the journal that were not returned yet.
+        """Return lines of the journal that were not returned yet, up to a number before ``after`` if its end is there.
 
         :param wants_common: as for :meth:`wait`; until it returns True, lines of ``COMMON_KINDS`` may be left out.
         """
         rows = self.rows(EVENTS, last=after)
-        return Lines(rows, rows[-1][0] if rows else after, len(rows) < MAX_EVENTS)
+        last = rows[-1][0] if rows else min(after, self.rows(LAST_EVENT)[0][0])
+        return Lines(rows, last, len(rows) < MAX_EVENTS)
 
     @abc.abstractmethod
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:

@@ -53,11 +53,13 @@ def _lines(those: Any, most: int | None = None) -> Statement:
 
 EVENTS = _lines(journal.c.id > p("last"), MAX_EVENTS)
 MAX_SKIMMED = 10_000
-#: PostgreSQL's: the numbers of the next lines, those of them that are rare, and whether somebody may wait for one.
+#: PostgreSQL's: the numbers of the next lines, those of them that are rare, whether somebody may wait for one, and the
+#: number of the last line.
 SKIM = Statement(
     text(f"""
 SELECT array_agg(id), array_agg(id) FILTER (WHERE kind NOT IN {_listed(COMMON_KINDS)}),
-    bool_or(kind NOT IN {_listed(UNAWAITED_KINDS)})
+    bool_or(kind NOT IN {_listed(UNAWAITED_KINDS)}),
+    (SELECT coalesce(max(id), 0) FROM jobboard_journal)
 FROM (SELECT id, kind FROM jobboard_journal WHERE id > :last ORDER BY id LIMIT {MAX_SKIMMED}) AS lines
 """)  # nosec B608 # made of this module's constants only
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jobboard.backends.sql.database import Lines
-from jobboard.backends.sql.event_statements import EVENTS, EVENTS_OF, MAX_EVENTS, MAX_SKIMMED, SKIM
+from jobboard.backends.sql.event_statements import EVENTS, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
@@ -32,10 +32,15 @@ class JournalReader:
         self._missed: dict[int, float] = {}
 
     def read(self, after: int) -> Lines:
-        """Return the lines after the number ``after``, and earlier ones that were missing."""
+        """Return the lines after the number ``after``, and earlier ones that were missing.
+
+        They go up to a number before ``after`` if the journal's end is there.
+        """
         last = self._start(after)
         rows = self._ask(EVENTS, last=last)
         late = self._late()
+        if not rows:
+            return self._at_end(late, last, self._ask(LAST_EVENT)[0][0])
         return Lines([*late, *rows], self._pass(last, [row[0] for row in rows]), len(rows) < MAX_EVENTS)
 
     def skim(self, after: int, may_skim: Callable[[], bool]) -> tuple[Lines, bool]:
@@ -45,16 +50,21 @@ class JournalReader:
             to listen to its kind, or everything is read.
         """
         last = self._start(after)
-        [(numbers, rare, is_any_awaited)] = self._ask(SKIM, last=last)
+        [(numbers, rare, is_any_awaited, end)] = self._ask(SKIM, last=last)
         if not may_skim():
             return self.read(after), False
         rows = self._ask(EVENTS_OF, ids=self._list_of(rare)) if rare else []
         late = self._late()
-        numbers = numbers or []
+        if not numbers:
+            return self._at_end(late, last, end), False
         return Lines([*late, *rows], self._pass(last, numbers), len(numbers) < MAX_SKIMMED), bool(is_any_awaited)
 
     def _start(self, after: int) -> int:
         return after if self._last is None else max(after, self._last)
+
+    def _at_end(self, late: list[Row], last: int, end: int) -> Lines:
+        self._last = min(last, end)
+        return Lines(late, self._last, True)
 
     def _pass(self, last: int, numbers: Sequence[int]) -> int:
         """Note that these lines were read, and which are missing between them; return the last number."""
