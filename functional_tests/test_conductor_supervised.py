@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,3 +177,21 @@ def test_one_that_has_run_its_jobs_finishes_the_others_also_at_a_stop(
     assert process.wait(90) == 0
     assert long.state is JobState.COMPLETE
     assert long.record.attempts == 1
+
+
+def test_one_that_has_run_its_jobs_when_all_are_told_to_stop_ends_well() -> None:
+    ends_at_a_stop = """
+import sys, threading
+from jobboard.cli.supervising import EXIT_MAX_JOBS, Supervisor
+child, told = Supervisor(1).run(), threading.Event()
+with child.stop_when_told(told.set, None):
+    print("works", flush=True)
+    told.wait()
+sys.exit(EXIT_MAX_JOBS)
+"""
+    process = subprocess.Popen([sys.executable, "-c", ends_at_a_stop], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "works\n"
+    process.terminate()
+    assert process.communicate(timeout=60)[0] == ""
+    assert process.returncode == 0

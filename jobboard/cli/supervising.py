@@ -171,7 +171,7 @@ class Supervisor:
                     os.close(process.pipe)
                 code = os.waitstatus_to_exitcode(status)
                 if code == EXIT_MAX_JOBS:
-                    # It is due at once: what it had to start with is unchanged, and so it works.
+                    # `start_at` is over already, so another one starts at once.
                     process.short_lives = 0
                     logger.info("conductor process %d has run its --max-jobs", pid)
                     continue
