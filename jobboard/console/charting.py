@@ -69,21 +69,20 @@ def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     return lines
 
 
-def known_since(sampler: Sampler, span: Span) -> int | None:
-    """Return the first moment of this time of which anything is known; None if nothing is."""
-    return min((bucket.at for bucket in buckets_of(sampler, span, time.time())), default=None)
+def table(sampler: Sampler, span: Span, name: str) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the same in a dozen rows or so, the newest first: gauges at their largest, counts as sums.
 
-
-def table(sampler: Sampler, span: Span, name: str) -> list[dict[str, Any]]:
-    """Return the same in a dozen rows or so, the newest first: gauges at their largest, counts as sums."""
+    And the first moment of this time of which anything is known; None if nothing is.
+    """
+    buckets = buckets_of(sampler, span, time.time())
     groups: dict[int, list[Bucket]] = {}
-    for bucket in buckets_of(sampler, span, time.time()):
+    for bucket in buckets:
         groups.setdefault(bucket.at // span.row * span.row, []).append(bucket)
     rows = []
     for at in sorted(groups, reverse=True):
         figures = _sum(groups[at], name)
         rows.append({"at": at} | {field: getattr(figures, field) for field in GAUGES + COUNTS})
-    return rows
+    return rows, min((bucket.at for bucket in buckets), default=None)
 
 
 def last_hour(sampler: Sampler) -> Bucket:

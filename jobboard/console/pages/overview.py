@@ -6,7 +6,7 @@ import time
 
 from starlette.responses import JSONResponse, Response
 
-from jobboard.console.charting import SPANS, chart, known_since, span_named, table
+from jobboard.console.charting import SPANS, chart, span_named, table
 from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import View
@@ -30,7 +30,7 @@ def show(view: View) -> Response:
     sampler = sampler_of(view)
     status = sampler.status(_FIRST_LOOK)
     span, name = span_named(view.query("span")), view.query("name")
-    rows = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
+    rows, since = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
     worst = status["findings"][:_MAX_ROWS]
     findings = [finding | {"link": _link(view, finding["kind"], finding["about"])} for finding in worst]
     return view.render(
@@ -44,7 +44,7 @@ def show(view: View) -> Response:
         span=span,
         name=name,
         rows=rows,
-        since=known_since(sampler, SPANS[span]),
+        since=since,
         now=time.time(),
         is_holder=sampler.is_holder,
     )
