@@ -28,7 +28,7 @@ def step(id: str, after: str | None, version: str | None, next_at: float | None 
 def test_a_step_posts_tells_and_moves_on_once(backend: SqliteBackend, tmp_path: Path) -> None:
     fired = posting(key="nightly", if_exists=IfExists.KEEP)
     told = ScheduleEvent(EventKind.POSTED, fired.uuid, "resize", "nightly", "late")
-    first = step("nightly", None, "a", 7.0, postings=(fired,), announcements=(told,))
+    first = step("nightly", None, "a", 7.0, postings=(fired,), events=(told,))
     assert backend.schedules.step([first]) == [Verdict.DONE]
     assert backend.schedules.step([first]) == [Verdict.REPEATED]
     assert (backend.count(), backend.schedules.read(["nightly", "none"])) == (1, [first.row, None])

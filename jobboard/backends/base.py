@@ -238,8 +238,8 @@ class Backend(abc.ABC):
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         """Try to own one job, and return it as it stands then; None if there is none.
 
-        It is granted if and only if the entry returned has this claim's ``claim_id``. The claim is an attempt and gets
-        a larger token. A paused or delayed job is not granted. A repeat finds its own claim id.
+        It is claimed if and only if the row returned has this claim's ``claim_id``. The claim is an attempt and gets
+        a larger token. A paused or delayed job is not claimed. A repeat finds its own claim id.
         """
 
     @abc.abstractmethod
@@ -280,8 +280,8 @@ class Backend(abc.ABC):
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         """Set each job aside with its reason, each atomically: DONE, REPEATED or LOST.
 
-        With a hold it is fenced; without one any live job goes, and LOST means that there is none. A repeat finds the
-        job in the trash, under the same token.
+        With a fence only under that claim; without one any live job goes, and LOST means that there is none. A repeat
+        finds the job in the trash, under the same token.
         """
 
     @abc.abstractmethod
@@ -306,7 +306,7 @@ class Backend(abc.ABC):
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        """Return the next entries in claim order (without history), beginning where ``cursor`` says; None is the head.
+        """Return the next jobs in claim order (without history), beginning where ``cursor`` says; None is the head.
 
         What stays on the board throughout an iteration, with its priority, is seen exactly once.
         """

@@ -27,7 +27,7 @@ class ScheduleStore(abc.ABC):
 
     @abc.abstractmethod
     def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        """Take each step, atomically with its postings and announcements: DONE, REPEATED or LOST.
+        """Take each step, atomically with its postings and events: DONE, REPEATED or LOST.
 
         LOST: the stored version is not ``after``, and nothing was changed. A repeat finds its own version (or, for a
         deletion, no schedule), posts nothing and tells nothing: REPEATED.

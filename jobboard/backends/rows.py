@@ -166,7 +166,7 @@ class Abandonment:
 
 @dataclass(frozen=True, slots=True)
 class Trashing:
-    """Into the trash; ``hold`` None is an operator's, whoever holds the job. ``by`` is who the history names."""
+    """Into the trash; ``fence`` None is an operator's, whoever has claimed the job. ``by`` is who the history names."""
 
     uuid: str
     fence: Fence | None
@@ -230,7 +230,7 @@ def is_refusal(answer: Verdict | CancelOutcome | TrashOutcome, repeated: bool) -
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some entries in claim order, and where the next page begins; ``cursor`` None is the end."""
+    """Some jobs in claim order, and where the next page begins; ``cursor`` None is the end."""
 
     rows: list[JobRow]
     cursor: object | None
@@ -344,7 +344,7 @@ class ScheduleEvent:
 class ScheduleStep:
     """One schedule's step from one stored version to the next, with all that must happen in that same moment.
 
-    ``after``: the stored version that it steps on from; None: there must be no schedule of this id. ``entry`` None
+    ``after``: the stored version that it steps on from; None: there must be no schedule of this id. ``row`` None
     deletes the schedule. ``postings`` are posted, in their order, by the rules of ``post``; none of them may be
     ``IfExists.RAISE``, so that nothing about a posting can hold up the step.
     """
@@ -353,7 +353,7 @@ class ScheduleStep:
     after: str | None
     row: ScheduleRow | None
     postings: tuple[NewJob, ...] = ()
-    announcements: tuple[ScheduleEvent, ...] = ()
+    events: tuple[ScheduleEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Schedules(ScheduleStore):
             return Verdict.LOST
         self._jobs.post(step.postings)
         self._put_schedule(stored, step.row)
-        for told in step.announcements:
+        for told in step.events:
             event = JobEvent(told.kind, told.uuid, told.name, told.who, None, moment(now), told.reason)
             self._store.tell(event)
         return Verdict.DONE

@@ -58,7 +58,7 @@ def _step_parts(step: ScheduleStep) -> list[Any]:
         None if row is None else row.version,
         None if row is None or row.next_at is None else micros(row.next_at),
         [posting_parts(new) for new in step.postings],
-        [[event.kind.value, event.uuid, event.name, event.who, event.reason] for event in step.announcements],
+        [[event.kind.value, event.uuid, event.name, event.who, event.reason] for event in step.events],
     ]
 
 

@@ -70,7 +70,7 @@ class _Steps:
             [
                 journal_event(event.kind, event.uuid, event.name, event.who, event.reason)
                 for step in taken
-                for event in step.announcements
+                for event in step.events
             ],
         )
         return verdicts

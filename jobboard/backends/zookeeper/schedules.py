@@ -107,7 +107,7 @@ class Schedules(ScheduleStore):
             transaction.change.schedules.append((step.id, True, step.row.next_at))
         if step.postings:
             self._poster.add_postings(transaction, plan(step.postings))
-        for event in step.announcements:
+        for event in step.events:
             reason = shortened(event.reason, MAX_EVENT_REASON)
             transaction.change.told.append((event.kind, event.uuid, event.name, event.who, None, reason))
         return self._transactions.send(transaction)
