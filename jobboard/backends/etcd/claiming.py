@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from jobboard.backends import lifecycle
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.errors import LeaseNotFound
@@ -226,13 +227,11 @@ class Claiming:
         return combined([together, *parts], event_ops(keys, events))
 
     def _records_at(self, orders: Sequence[bytes]) -> dict[bytes, KeyValue]:
-        """Read the records of jobs that are claimed by now; if that fails, raise what leaves their state open."""
+        """Read the records of jobs that are claimed by now."""
         if not orders:
             return {}
-        try:
+        with after_a_change():
             found = self._connection.read([get(self._keys.live + order) for order in orders])
-        except BoardUnavailable as error:
-            raise ReplyLost(f"the jobs were claimed, but can't be read: {error}") from None
         return {order: part.first for order, part in zip(orders, found, strict=True) if part.first is not None}
 
     def _claim_each(self, pairs: Sequence[_Pair]) -> list[JobRow]:

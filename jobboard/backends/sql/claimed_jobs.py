@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from jobboard.backends import lifecycle
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
@@ -14,7 +15,6 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
 from jobboard.backends.transition import Transition
-from jobboard.errors import BoardUnavailable, ReplyLost
 
 #: How often an extension tries again to lock a row that others have locked, and after how many seconds.
 MAX_RETRIES, RETRY_DELAY = 50, 0.02
@@ -37,19 +37,15 @@ class ClaimedJobs:
         """
         verdicts: list[ClaimAnswer] = [Verdict.LOST] * len(renewals)
         left: Sequence[int] = range(len(renewals))
-        for _ in range(MAX_RETRIES):
-            try:
+        with after_a_change(lambda: len(left) < len(renewals)):
+            for _ in range(MAX_RETRIES):
                 answers = self._extend([renewals[at] for at in left])
-            except BoardUnavailable as error:
-                if len(left) < len(renewals):
-                    raise ReplyLost(str(error)) from error
-                raise
-            for at, (verdict, _) in zip(left, answers, strict=True):
-                verdicts[at] = verdict
-            left = [at for at, (_, is_locked) in zip(left, answers, strict=True) if is_locked]
-            if not left:
-                break
-            time.sleep(RETRY_DELAY)
+                for at, (verdict, _) in zip(left, answers, strict=True):
+                    verdicts[at] = verdict
+                left = [at for at, (_, is_locked) in zip(left, answers, strict=True) if is_locked]
+                if not left:
+                    break
+                time.sleep(RETRY_DELAY)
         return verdicts
 
     def _extend(self, renewals: Sequence[Extension]) -> list[tuple[ClaimAnswer, bool]]:
