@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,6 +19,19 @@ class Note(NamedTuple):
     at: float
     token: int | None = None
     reason: str | None = None
+
+
+def is_among(
+    notes: Iterable[tuple[str, str | None, float, int | None, str | None]],
+    kinds: Collection[EventKind],
+    token: int | None,
+    who: str | None,
+) -> bool:
+    """Whether one of these notes tells of such a change: under this token, if given, and by this owner, if given."""
+    return any(
+        kind in kinds and token in (None, its_token) and who in (None, its_who)
+        for kind, its_who, _, its_token, _ in notes
+    )
 
 
 @dataclass(slots=True)

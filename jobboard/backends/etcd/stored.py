@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
@@ -28,7 +28,7 @@ from jobboard.backends.etcd.keys import order_of
 from jobboard.backends.etcd.txn import Compare, KeyValue
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import shortened
-from jobboard.backends.transition import Note, Transition
+from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.states import LIVE, JobState
 from jobboard.validation import moment
@@ -196,13 +196,8 @@ class StoredJob(JobRow):
             if kind in _KNOWN_KINDS
         ]
 
-    def has_note(self, kinds: Collection[EventKind], token: int | None = None, who: str | None = None) -> bool:
-        """Whether the history has such a change: under this token, if given, and by this owner, if given."""
-        wanted = {kind.value for kind in kinds}
-        return any(
-            kind in wanted and token in (None, its_token) and who in (None, its_who)
-            for kind, its_who, _, its_token, _ in self.notes
-        )
+    def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
+        return is_among(self.notes, kinds, token, who)
 
     def add_history(self, notes: Iterable[Note]) -> None:
         self.notes = (*self.notes, *map(_line_of, notes))[-HISTORY_LENGTH:]

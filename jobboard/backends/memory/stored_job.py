@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 from jobboard.backends.rows import JobRow, NewJob
-from jobboard.backends.transition import Note
+from jobboard.backends.transition import Note, is_among
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.validation import moment
 
@@ -47,11 +47,7 @@ class StoredJob(JobRow):
         return [HistoryEntry(kind, who, moment(at), token, reason) for kind, who, at, token, reason in self.notes]
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
-        """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
-        return any(
-            kind in kinds and token in (None, its_token) and who in (None, its_who)
-            for kind, its_who, _, its_token, _ in self.notes
-        )
+        return is_among(self.notes, kinds, token, who)
 
 
 def sequence_of(place: int) -> int:

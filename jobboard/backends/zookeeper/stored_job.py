@@ -13,7 +13,7 @@ from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.text import shortened
-from jobboard.backends.transition import Note, Transition
+from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.backends.zookeeper.codec import (
     BYTES,
     COUNT,
@@ -175,10 +175,7 @@ class StoredJob(JobRow):
         return self.state is JobState.COMPLETE and (self.until or 0.0) + RETRY_WINDOW <= now
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
-        return any(
-            kind in kinds and token in (None, its_token) and who in (None, its_who)
-            for kind, its_who, _, its_token, _ in self.lines
-        )
+        return is_among(self.lines, kinds, token, who)
 
     def history_entries(self) -> list[HistoryEntry]:
         return [HistoryEntry(kind, who, moment(at / 1000), token, why) for kind, who, at, token, why in self.lines]
