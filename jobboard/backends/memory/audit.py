@@ -38,7 +38,7 @@ def _misplacements_of(store: MemoryStore, row: StoredJob) -> Iterator[str]:
     """Which indexes do not lead to a row as it is."""
     if store.by_sequence.get(row.sequence) is not row:
         yield "its sequence leads to another job, or nowhere"
-    if row.index is not None and (row.index is not _index_of(store, row) or not row.index.has(row.place, row.name)):
+    if row.index is not None and (row.index is not store.index_of(row.state) or not row.index.has(row.place, row.name)):
         yield f"it is {row.state}, but not listed as such"
     if not _has_its_timer(store, row):
         yield "its timer is missing, or set for another moment"
@@ -85,10 +85,6 @@ def _endings(store: MemoryStore) -> list[tuple[str, PriorityIndex[int] | None, l
     return [("completed", store.complete, store.retained), ("remembered", None, store.remembered)]
 
 
-def _index_of(store: MemoryStore, row: StoredJob) -> PriorityIndex[int]:
-    return next(index for state, index in store.indexes() if state is row.state)
-
-
 def _repair(store: MemoryStore, now: float) -> None:
     """Make every row agree with itself, and then the indexes with the rows."""
     rows = sorted(store.rows.values(), key=lambda row: row.sequence)
@@ -125,7 +121,7 @@ def _enter_anew(store: MemoryStore, row: StoredJob, is_remembered: bool) -> None
     row.rank()
     if row.key is not None and (row.name, row.key) in store.keys:
         row.key = None
-    store.move(row, None if is_remembered else _index_of(store, row))
+    store.move(row, None if is_remembered else store.index_of(row.state))
 
 
 def _repair_endings(heap: list[tuple[float, int]], rows: list[StoredJob], at: float) -> None:
