@@ -51,6 +51,9 @@ from jobboard.stats import BoardStats
 #: repeated request finds what the first one did. Readers don't see such a job.
 RETRY_WINDOW = 60.0
 
+#: For how many seconds a participant that is gone is listed.
+ENTITY_TTL = 86_400.0
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.etcd.codec import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.txn import KeyValue, Txn, delete, modified_at, put, scan_prefix
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
-
-_DAY = 86_400.0
 
 
 class Participants(EntityStore):
@@ -35,9 +34,9 @@ class Participants(EntityStore):
         return [replace(entity, expires_in=_seconds_left(entity, now)) for entity in entities]
 
     def tidy(self, limit: int) -> int:
-        """Forget participants that have been gone for a day; completed records go with their leases."""
+        """Forget participants whose time to be listed is over; completed records go with their leases."""
         stored, now = self._stored(), self._connection.now()
-        gone = [kv for kv in stored if _seconds_left(_entity_of(kv), now) <= -_DAY][:limit]
+        gone = [kv for kv in stored if _seconds_left(_entity_of(kv), now) <= -ENTITY_TTL][:limit]
         for kv in gone:
             self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
         return len(gone)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from jobboard.backends import roles
+from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import time_left
 from jobboard.backends.rows import AuditFinding
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
-
-_DAY = 86_400.0
 
 
 class Maintenance(roles.Maintenance):
@@ -44,7 +43,7 @@ class Maintenance(roles.Maintenance):
             now = self._begin()
             count = self._store.forget(limit, now)
             entities = self._store.entities
-            gone = [key for key, entity in entities.items() if time_left(entity, now) <= -_DAY][: limit - count]
+            gone = [key for key, entity in entities.items() if time_left(entity, now) <= -ENTITY_TTL][: limit - count]
             for key in gone:
                 del entities[key]
             return count + len(gone)

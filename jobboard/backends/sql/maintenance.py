@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
+from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.rows import AuditFinding, JobRow, TrashOutcome, Verdict
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.audit import audit
@@ -22,9 +23,6 @@ from jobboard.backends.sql.transitions import (
     write_events,
 )
 from jobboard.events import EventKind
-
-#: Seconds after which a participant that is gone is forgotten.
-ENTITY_TTL = 86_400.0
 
 
 class Maintenance(roles.Maintenance):

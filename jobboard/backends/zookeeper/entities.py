@@ -8,6 +8,7 @@ from typing import Any
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
+from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.clock import Clock
@@ -18,8 +19,6 @@ from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.errors import BoardUnavailable
-
-DAY = 86_400.0
 
 
 class Entities(EntityStore):
@@ -90,8 +89,8 @@ class Entities(EntityStore):
         return replace(entity, expires_in=min(entity.expires_in, seen - now, -0.001))
 
     def forget(self, limit: int) -> int:
-        """Delete up to ``limit`` entities that have been gone for a day; returns how many it were."""
-        gone = [name for name, entity in self._read() if entity.expires_in <= -DAY][: max(0, limit)]
+        """Delete up to ``limit`` entities whose time to be listed is over; returns how many it were."""
+        gone = [name for name, entity in self._read() if entity.expires_in <= -ENTITY_TTL][: max(0, limit)]
         for name in gone:
             self._connection.delete(f"{self._layout.entities}/{name}")
         return len(gone)
