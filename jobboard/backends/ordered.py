@@ -168,6 +168,27 @@ class PriorityIndex(Generic[K]):
         return min(heads, default=None)
 
 
+def next_ready(
+    ready: PriorityIndex[Any],
+    timers: PriorityIndex[tuple[float, int]],
+    names: frozenset[str] | None,
+    paused: Collection[str | None],
+    now: float,
+) -> float | None:
+    """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight.
+
+    :param ready: the jobs that can be claimed now.
+    :param timers: those that may be later, by the moment.
+    :param paused: the paused names, and None among them if the whole board is.
+    """
+    if None in paused:
+        return None
+    if ready.first(names, paused) is not None:
+        return now
+    first = timers.first(names, paused)
+    return None if first is None else first[0]
+
+
 def walk(orders: list[SortedKeys[K]], after: K | None = None) -> Iterator[K]:
     """Iterate over the keys of several orders in one ascending order, beginning above ``after``."""
     parts = [iter(order) if after is None else order.after(after) for order in orders]

@@ -12,7 +12,7 @@ from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.lifecycle import CLAIMED, COMPLETE, DELAYED, UNCLAIMED, expire_or_promote
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.stored_job import StoredJob
-from jobboard.backends.ordered import PriorityIndex, SortedKeys
+from jobboard.backends.ordered import PriorityIndex, SortedKeys, next_ready
 from jobboard.backends.rows import BookRow, EntityRow, ScheduleRow
 from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.backends.waiter import ConditionWaiter
@@ -215,12 +215,7 @@ class MemoryStore:
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
-        if None in self.paused:
-            return None
-        if self.unclaimed.first(names, self.paused) is not None:
-            return now
-        first = self.timers.first(names, self.paused)
-        return None if first is None else first[0]
+        return next_ready(self.unclaimed, self.timers, names, self.paused, now)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.ordered import PriorityIndex, walk
+from jobboard.backends.ordered import PriorityIndex, next_ready, walk
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.schedule_index import ScheduleIndex
@@ -189,12 +189,7 @@ class Listing:
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
-        if None in self.paused:
-            return None
-        if self.indexes[JobState.UNCLAIMED].first(names, self.paused) is not None:
-            return now
-        first = self.timers.first(names, self.paused)
-        return None if first is None else first[0]
+        return next_ready(self.indexes[JobState.UNCLAIMED], self.timers, names, self.paused, now)
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""
