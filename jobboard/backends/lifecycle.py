@@ -231,7 +231,7 @@ def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0
         return _changed(row, now, Verdict.DONE, _cancelled(row, now, fence.who, fence.token, end.reason))
     note = Note(EventKind.ABANDONED, fence.who, now, fence.token, end.reason)
     if end.counted and is_used_up(row):
-        row.reason = used_up(row, end.reason)
+        row.reason = used_up(row.max_attempts, end.reason)
         return _changed(row, now, Verdict.DONE, note, _trashed(row, now, fence.who, fence.token))
     row.attempts -= not end.counted
     _requeue(row, now, now + slack + end.delay if end.delay > 0 else end.run_at)
@@ -285,7 +285,7 @@ def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
     if row.cancel_asked:
         return _changed(row, now, None, note, _cancelled(row, now, None, token))
     if is_used_up(row):
-        row.reason = row.last_error = used_up(row, row.reason)
+        row.reason = row.last_error = used_up(row.max_attempts, row.reason)
         return _changed(row, now, None, note, _trashed(row, now, None, token))
     _requeue(row, now)
     return _changed(row, now, None, note)

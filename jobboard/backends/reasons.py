@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from jobboard.backends.rows import JobRow
 from jobboard.states import JobPriority
 
 
-def used_up(row: JobRow, reason: str | None) -> str:
-    """Say why a job goes to the trash by itself."""
-    said = f"all {row.max_attempts} attempts are used up"
+def used_up(max_attempts: int | None, reason: str | None) -> str:
+    """Say why a job goes to the trash by itself, and the reason of the last attempt."""
+    said = f"all {max_attempts} attempts are used up"
     return f"{said}; the last: {reason}" if reason else said
 
 

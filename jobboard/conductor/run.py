@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jobboard.backends.reasons import used_up
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
 from jobboard.board.renewer import LeaseRenewer, interval_for
@@ -280,7 +281,7 @@ class ConductorRun:
         most = execution.max_attempts
         if execution.snapshot.attempts > most:
             # The last attempt's end would have trashed the job.
-            reason = f"all {most} attempts are used up; the last: its owner died, or lost the claim"
+            reason = used_up(most, "its owner died, or lost the claim")
             self._end_without_run(execution, Failed(reason, final=True))
             return False
         if self._claimer.stopping:
