@@ -402,4 +402,4 @@ def _lost(row: JobRow | None, uuid: str) -> ClaimAnswer:
     """Return how the job of a claim stands that does not hold; its uuid may lead to another job by now."""
     if row is None or row.uuid != uuid:
         return Verdict.LOST
-    return Lost(row.state, row.owner if row.state is CLAIMED else None)
+    return Lost(row.state, row.claimed_by)

@@ -47,6 +47,11 @@ class JobRow:
     history: tuple[HistoryEntry, ...] = ()
 
     @property
+    def claimed_by(self) -> str | None:
+        """Who has claimed the job now; the ``owner`` of a completed one is its last."""
+        return self.owner if self.state is JobState.CLAIMED else None
+
+    @property
     def waited(self) -> float | None:
         """For how many seconds a claimed job waited for its first claim, by the store's clock; None after that."""
         return max(0.0, self.last_modified - max(self.created_on, self.run_at or 0.0)) if self.attempts == 1 else None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import BookPart, BookRow, BookSave, Fence, SaveOutcome
+from jobboard.board.claim_errors import loss_seen
 from jobboard.board.handles import JobHandles
 from jobboard.book_format import (
     MAX_CHANGES,
@@ -91,13 +92,8 @@ class Books:
         row = None
         with contextlib.suppress(BoardUnavailable):
             row = self._client.call(self._backend.read, [fence.uuid])[0]
-        state = None if row is None else row.state
-        claim = f"the claim of {fence.who!r} on job {fence.uuid} (token {fence.token})"
-        return ClaimLost(
-            f"{book!r} was not saved: {claim} does not hold any more; the job is {state or 'gone'}",
-            owner=None if row is None else row.owner,
-            state=state,
-        )
+        lost = loss_seen(fence, row)
+        return ClaimLost(f"{book!r} was not saved: {lost}", owner=lost.owner, state=lost.state)
 
     def _check(self, book: LogBook, count: int, changed: list[StoredEntry], removed: list[str]) -> None:
         """Check what is written as its readers will."""

@@ -26,6 +26,11 @@ def loss_of(fence: Fence, answer: ClaimAnswer) -> ClaimLost | None:
     return _claim_lost(fence) if answer is Verdict.LOST else None
 
 
+def loss_seen(fence: Fence, row: JobRow | None) -> ClaimLost:
+    """Return why a claim does not hold, by its job as it was read since; None: it is gone, or could not be read."""
+    return _claim_lost(fence) if row is None else _claim_lost(fence, row.state, row.claimed_by)
+
+
 def _claim_lost(fence: Fence, state: JobState | None = None, owner: str | None = None) -> ClaimLost:
     by = f" by {owner!r}" if owner is not None else ""
     now = f"; the job is {state}{by}" if state is not None else ""
@@ -35,11 +40,10 @@ def _claim_lost(fence: Fence, state: JobState | None = None, owner: str | None =
 
 def refusal_of(row: JobRow) -> UnclaimableJob:
     """Return why a job can't be claimed as it is."""
-    owner = row.owner if row.state is JobState.CLAIMED else None
-    if owner is not None:
-        why = f"claimed by {owner!r}"
+    if row.claimed_by is not None:
+        why = f"claimed by {row.claimed_by!r}"
     elif row.state is JobState.UNCLAIMED:
         why = "paused, or the whole board is; resume() lets it go"
     else:
         why = "delayed" if row.state is JobState.DELAYED else str(row.state)
-    return UnclaimableJob(f"job {row.uuid} is {why}", owner=owner, state=row.state)
+    return UnclaimableJob(f"job {row.uuid} is {why}", owner=row.claimed_by, state=row.state)

@@ -58,8 +58,7 @@ class Watching:
 
         :raises NotFound: there is no such job.
         """
-        row = self._handles.reader.row(self._handles.uuid_of(job))
-        return row.owner if row.state is JobState.CLAIMED else None
+        return self._handles.reader.row(self._handles.uuid_of(job)).claimed_by
 
     @property
     def job_count(self) -> int:

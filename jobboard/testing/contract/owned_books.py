@@ -93,6 +93,10 @@ class OwnedBookCases(Case):
         taken.named["atom"] = "late"
         with pytest.raises(ClaimLost):
             other.save_book(taken, hold=owner)
+        board.consume(claim_one(board, "bob"), "bob")
+        with pytest.raises(ClaimLost) as lost:
+            other.save_book(taken, hold=owner)
+        assert (lost.value.owner, lost.value.state) == (None, JobState.COMPLETE)
         assert board.load_book(book.uuid).named == {"atom": "SUCCESS"}
         assert board.audit() == []
 
