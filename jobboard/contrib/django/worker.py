@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import django
 from django.apps import apps
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
 from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
 from jobboard.conductor.outcome import plain_copy
@@ -55,16 +56,28 @@ def run_task(job: RunningJob) -> Any:
     if not apps.ready:
         # A worker process of its own has only imported this module.
         django.setup()
-    close_old_connections()
-    try:
-        return _run(job)
-    except _NO_FAILURES:
-        raise
-    except BaseException as error:
-        _note(job, error)
-        raise
-    finally:
+    with _fresh_connections():
+        try:
+            return _run(job)
+        except _NO_FAILURES:
+            raise
+        except BaseException as error:
+            _note(job, error)
+            raise
+
+
+@contextmanager
+def _fresh_connections() -> Iterator[None]:
+    """Close the connections that are of no use any more, before and after; none within a transaction of the caller."""
+    # A test runs tasks in its own thread and transaction, and Django would close that connection, too.
+    in_transaction = any(connection.in_atomic_block for connection in connections.all(initialized_only=True))
+    if not in_transaction:
         close_old_connections()
+    try:
+        yield
+    finally:
+        if not in_transaction:
+            close_old_connections()
 
 
 def _run(job: RunningJob) -> Any:
