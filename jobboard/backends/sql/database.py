@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,6 +14,7 @@ from jobboard.backends.sql.process_notifier import ProcessNotifier
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
+from jobboard.errors import BoardUnavailable
 
 
 class Lines(NamedTuple):
@@ -90,7 +92,7 @@ class Transactions(abc.ABC):
 
 
 class Database(Transactions):
-    """An open database as one board sees it."""
+    """An open database as one board sees it; it belongs to the process that has opened it."""
 
     process_notifier: ProcessNotifier
     #: The number of this board in the database.
@@ -99,10 +101,18 @@ class Database(Transactions):
     #: What no other installation has.
     identity: str
 
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
     @property
-    @abc.abstractmethod
     def usable(self) -> bool:
         """Whether this process opened it; connections must not cross a fork."""
+        return self._pid == os.getpid()
+
+    def check_process(self) -> None:
+        """Raise :class:`~jobboard.errors.BoardUnavailable` if another process opened it."""
+        if not self.usable:
+            raise BoardUnavailable("the board was opened by another process; call connect() in this one")
 
     @property
     def reachable(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -46,11 +45,11 @@ class ServerDatabase(Database):
     def __init__(
         self, driver: Driver, board_name: str, *, pool_size: int, migrate: bool, timeout: float, reply_timeout: float
     ) -> None:
+        super().__init__()
         self.board_name = board_name
         self.driver = driver
         self._reconnect = min(RECONNECT_TIMEOUT, reply_timeout)
         self.process_notifier = process_notifier_of(f"{driver.where} {driver.dialect.table_names.fingerprint}")
-        self._pid = os.getpid()
         self._pool = ConnectionPool(self._connect_anew, driver.is_alive, driver.end, pool_size)
         self._commit_notifier = CommitNotifier(driver)
         self._has_failed = False
@@ -62,17 +61,13 @@ class ServerDatabase(Database):
         self._pool.adopt(connection)
 
     @property
-    def usable(self) -> bool:
-        return self._pid == os.getpid()
-
-    @property
     def reachable(self) -> bool:
         """Whether the last request got a connection that did not break."""
         return not self._has_failed
 
     def join(self, connection: Any) -> UserTransaction:
         """Return this database as the user's transaction sees it."""
-        self._check_process()
+        self.check_process()
         return UserTransaction(self, self.driver.user_connections, connection, self.channel)
 
     def _connect_anew(self) -> Any:
@@ -84,7 +79,7 @@ class ServerDatabase(Database):
         return connection
 
     def change_poller(self) -> ChangePoller:
-        self._check_process()
+        self.check_process()
         connection = self._connect_anew()
         with self._asking(connection):
             return self.driver.change_poller(connection, self.channel, self._event_channel)
@@ -183,7 +178,7 @@ class ServerDatabase(Database):
     @contextlib.contextmanager
     def _borrow(self) -> Iterator[Any]:
         """A connection for the block; it is not used again if it broke, or if its state is unknown."""
-        self._check_process()
+        self.check_process()
         try:
             place = self._pool.take()
         except BoardUnavailable:
@@ -224,10 +219,6 @@ class ServerDatabase(Database):
         except self.driver.error as error:
             self._roll_back(cursor, error)
             raise self.driver.explain_commit(error) from error
-
-    def _check_process(self) -> None:
-        if not self.usable:
-            raise BoardUnavailable("the board was opened by another process; call connect() in this one")
 
     # -- this board ------------------------------------------------------------------------------------------------
 

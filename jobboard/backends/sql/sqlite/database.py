@@ -58,6 +58,7 @@ class SqliteDatabase(Database):
     """
 
     def __init__(self, path: Path, board_name: str, synchronous: str, busy_timeout: float, timeout: float) -> None:
+        super().__init__()
         _check_directory(path)
         _check_names(path)
         self.board_name = board_name
@@ -65,7 +66,6 @@ class SqliteDatabase(Database):
         self.path = path
         self._notifications = NotificationSender(path)
         self._busy_timeout = busy_timeout
-        self._pid = os.getpid()
         self._engine = _engine_of(path, synchronous, timeout)
         deadline = time.monotonic() + timeout
         #: The schema's version before this opened it; None if there were no tables.
@@ -84,18 +84,14 @@ class SqliteDatabase(Database):
             self._writer.close()
             raise
 
-    @property
-    def usable(self) -> bool:
-        return self._pid == os.getpid()
-
     def join(self, connection: Any) -> UserTransaction:
         """Return this file as the user's transaction sees it."""
-        self._check_process()
+        self.check_process()
         kinds = [kind(self.path, DIALECT) for kind in (SqliteUserConnection, AdaptedAiosqliteConnection)]
         return UserTransaction(self, kinds, connection, "")
 
     def change_poller(self) -> ChangePoller:
-        self._check_process()
+        self.check_process()
         try:
             handle = ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False)
             return SqliteChangePoller(handle, self.path, DIALECT)
@@ -116,7 +112,7 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def write(self) -> Iterator[SqliteTransaction]:
         """One transaction that has the file's write lock from its beginning."""
-        self._check_process()
+        self.check_process()
         taken: list[bool] = []
         try:
             self._queue(self.process_notifier.writing, taken, max(self._busy_timeout, MIN_QUEUE_TIMEOUT))
@@ -172,7 +168,7 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
         """One transaction that reads one consistent state; it does not wait for writers, nor they for it."""
-        self._check_process()
+        self.check_process()
         taken: list[bool] = []
         try:
             self._queue(self._reader.lock, taken, READ_QUEUE_TIMEOUT)
@@ -195,10 +191,6 @@ class SqliteDatabase(Database):
             cursor.execute("COMMIT")
         except sqlite3.Error as error:
             raise explain_commit(error, self.path) from error
-
-    def _check_process(self) -> None:
-        if not self.usable:
-            raise BoardUnavailable("the board was opened by another process; call connect() in this one")
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
