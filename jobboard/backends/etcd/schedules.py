@@ -18,7 +18,7 @@ from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 
 #: The event slot of a step's events; its postings use the first ones.
-_ANNOUNCED = 99
+_EVENT_SLOT = 99
 
 #: Schedules of more bytes than this stand in the queue of moments without their body.
 _LARGE = 50_000
@@ -84,7 +84,7 @@ class Schedules(ScheduleStore):
         txn = self._posting.txn_of(self._posting.plan(step.postings, existing, now), existing, now, tries)
         txn.compares.append(modified_at(keys.schedule(step.id), revision))
         events = [Event(item.kind, item.uuid, item.name, item.who, None, now, item.reason) for item in step.events]
-        txn.then += [*self._steps_to(step, old), *event_ops(keys, events, _ANNOUNCED)]
+        txn.then += [*self._steps_to(step, old), *event_ops(keys, events, _EVENT_SLOT)]
         result = self._posting.send(txn)
         if result.succeeded and step.row is not None:
             self._seen.put(step.id, (step.row, result.revision))

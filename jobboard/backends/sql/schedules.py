@@ -46,8 +46,8 @@ class Schedules(ScheduleStore):
 
     def page(self, cursor: object | None, size: int) -> SchedulePage:
         with self._transactions.read() as transaction:
-            rows = _page(transaction, cursor, size)
-        return SchedulePage([ScheduleRow(*row) for row in rows], rows[-1][2::-2] if len(rows) == size else None)
+            rows = [ScheduleRow(*row) for row in _page(transaction, cursor, size)]
+        return SchedulePage(rows, (rows[-1].next_at, rows[-1].id) if len(rows) == size else None)
 
 
 class _Steps:
@@ -104,10 +104,10 @@ def _statement_of(step: ScheduleStep) -> Statement:
 
 
 def _row_of(step: ScheduleStep) -> dict[str, Any]:
-    job = step.row
-    if job is None:
+    row = step.row
+    if row is None:
         return {"id": step.id}
-    return {"id": job.id, "version": job.version, "next_at": job.next_at, "body": job.body}
+    return {"id": row.id, "version": row.version, "next_at": row.next_at, "body": row.body}
 
 
 def _next_at(transaction: Transaction) -> float | None:
