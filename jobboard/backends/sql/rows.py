@@ -99,7 +99,7 @@ def columns_of(job: JobRow) -> dict[str, Any]:
         "owner": job.owner,
         "token": job.token,
         "claim_id": job.claim_id,
-        "due_at": job.run_at if job.state is JobState.DELAYED else job.expires_at,
+        "due_at": due_at_of(job),
         "run_at": job.run_at,
         "last_error": job.last_error,
         "reason": job.reason,
@@ -108,6 +108,11 @@ def columns_of(job: JobRow) -> dict[str, Any]:
         "result": job.result,
         "cancel_asked": int(job.cancel_asked),
     }
+
+
+def due_at_of(job: JobRow) -> float | None:
+    """Return the moment at which a job's delay or its claim is over."""
+    return job.run_at if job.state is JobState.DELAYED else job.expires_at
 
 
 def row_of(job: JobRow) -> Row:

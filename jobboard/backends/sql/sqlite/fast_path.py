@@ -20,7 +20,7 @@ from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_REA
 from jobboard.backends.sql.journal_statements import WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
-from jobboard.backends.sql.rows import row_of, stored_integer
+from jobboard.backends.sql.rows import due_at_of, row_of, stored_integer
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest, TakenRequest
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
@@ -30,7 +30,6 @@ from jobboard.backends.sql.tokens import next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_line
 from jobboard.backends.transition import Note
-from jobboard.states import JobState
 
 POST = """
 INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, body, max_attempts, state, due_at, run_at, created_on,
@@ -171,18 +170,16 @@ def _plain_of(job: JobRow) -> tuple[Any, ...]:
 def _given_of(job: JobRow) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST_MANY``."""
     return (
-        *_plain_of(job), job.key, stored_integer(job.max_attempts), CODES[job.state],
-        job.run_at if job.state is JobState.DELAYED else None, job.run_at,
+        *_plain_of(job), job.key, stored_integer(job.max_attempts), CODES[job.state], due_at_of(job), job.run_at,
     )  # fmt: skip
 
 
 def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST``."""
-    due_at = job.run_at if job.state is JobState.DELAYED else job.expires_at
     return (
         board, job.sequence or None, job.uuid, job.name, job.key, -job.priority, job.body,
-        stored_integer(job.max_attempts), CODES[job.state], due_at, job.run_at, job.created_on, job.last_modified,
-        job.attempts, job.owner, job.token, job.claim_id,
+        stored_integer(job.max_attempts), CODES[job.state], due_at_of(job), job.run_at, job.created_on,
+        job.last_modified, job.attempts, job.owner, job.token, job.claim_id,
     )  # fmt: skip
 
 
