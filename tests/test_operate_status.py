@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobboard import Conductor, Entity, Every, Handlers, JobBoard, Posting, Schedule, backend
+from jobboard import Conductor, Cron, Entity, Every, Handlers, JobBoard, Posting, Schedule, backend
 from jobboard.board import client_of
 from jobboard.client import BackendClient
 from jobboard.operate.durations import duration, seconds_of
@@ -17,6 +18,8 @@ from jobboard.operate.overview import MAX_NAMES, overview
 from jobboard.operate.reasons import kind_of_reason
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
+from jobboard.schedules import schedule as schedule_module
+from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
 
 #: Everything is too late at once.
@@ -140,6 +143,17 @@ def test_schedules(board: JobBoard) -> None:
     assert (view["active"], view["paused"], view["set_aside"], view["complete"]) == (1, 1, (), True)
     board.schedules.pause_all()
     assert found(board, NONE) == [("ATTENTION", "schedulers_paused", None)]
+
+
+def test_a_host_without_cronsim_sees_the_board(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    board.schedules.add(Schedule("nightly", Cron("0 3 * * *"), "a", paused=True))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "cronsim", None)
+        for cache in (schedule_module._known_trigger, cron_pattern.pattern_of):
+            cache.cache_clear()
+        view = status(board)["schedules"]
+    assert (view["active"], view["paused"], view["set_aside"]) == (0, 0, ())
+    assert status(board)["schedules"]["paused"] == 1
 
 
 def test_the_trash_by_reason(board: JobBoard) -> None:

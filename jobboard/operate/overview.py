@@ -10,6 +10,7 @@ from itertools import repeat
 from jobboard.backends.rows import JobRow, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
+from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.operate.participants import claims
 from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.schedules.pausing import PAUSE_ID
@@ -43,7 +44,7 @@ class NameOverview:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOverview:
-    """The schedules that were read.
+    """The schedules that were read; one that is not due, and needs a package that this host lacks, counts nowhere.
 
     :ivar overdue: the seconds since each schedule that is due was to fire, by id; a moment is normal.
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
@@ -178,11 +179,11 @@ def _state_of(row: ScheduleRow) -> str:
     if row.next_at is not None:
         return "active"
     # Here, because a board without schedules should not wait for the import of triggers and time zones.
-    from jobboard.schedules.schedule import unpack_schedule
+    from jobboard.schedules.transitions import readable_of
 
     try:
-        state = unpack_schedule(row.id, row.body).state
-    except ValueError:
+        return readable_of(row).state
+    except UnreadableSchedule:
         return "set aside"
-    # One that says it is active and is not in the order of what is due: another version could not decode it.
-    return "set aside" if state == "active" else state
+    except MissingExtra:
+        return "unknown"
