@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 import uuid as uuids
 from collections.abc import Iterator
-from typing import Any
 
 import msgpack
 import pytest
 from harnesses.fixtures import a_harness, a_server
+from harnesses.redis_hand import Hand
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
@@ -26,23 +25,6 @@ GARBAGE = [b"\xc1", b"\xdc\x00\x17", msgpack.packb(7), msgpack.packb([]), msgpac
 
 server = a_server(RedisServer)
 harness = a_harness(RedisHarness)
-
-
-class Hand:
-    """Somebody who writes into the keys of a board."""
-
-    def __init__(self, server: RedisServer, board: JobBoard) -> None:
-        self._client = server.client()
-        self._key = f"{{jobboard:{board.name}}}"
-
-    def key(self, kind: str) -> str:
-        return f"{self._key}:{kind}"
-
-    def __call__(self, command: str, kind: str, *arguments: object) -> Any:
-        return self._client.execute_command(command, self.key(kind), *arguments)
-
-    def close(self) -> None:
-        self._client.close()
 
 
 @pytest.fixture
@@ -310,74 +292,6 @@ def test_a_record_under_a_name_that_is_no_uuid_is_kept_apart(board: JobBoard, ha
     look_everywhere(board)
     assert is_mended(board)
     assert (hand("HGET", "unreadable", b"\xff"), board.job_count) == (b"\xc1", 0)
-
-
-# -- a newer format ----------------------------------------------------------------------------------------------------
-
-
-def renew(hand: Hand, *uuids: str) -> dict[str, bytes]:
-    """Write records as a later version might: with more fields behind those of today."""
-    for uuid in uuids:
-        stored = hand("HGET", "records", uuid)
-        unpacker = msgpack.Unpacker()
-        unpacker.feed(stored)
-        unpacker.unpack()
-        end = unpacker.tell()
-        hand(
-            "HSET", "records", uuid, b"\xdc\x00\x19" + stored[3:end] + msgpack.packb(["after"]) + b"\x07" + stored[end:]
-        )
-    return records_of(hand)
-
-
-def records_of(hand: Hand) -> dict[str, bytes]:
-    uuids = hand("HKEYS", "records")
-    return {uuid.decode(): hand("HGET", "records", uuid) for uuid in uuids}
-
-
-def test_a_job_of_a_newer_format_is_left_to_newer_readers(
-    board: JobBoard, hand: Hand, caplog: pytest.LogCaptureFixture
-) -> None:
-    new = board.post("resize", priority="high", key="new")
-    late, held = board.post("resize", delay=0.05), board.post("resize", priority="very_high")
-    [claimed] = board.claim_next("alice", expiry=0.05)
-    old = board.post("resize")
-    records = renew(hand, new.uuid, late.uuid, held.uuid)
-    orders = {name: hand("ZRANGE", name, 0, -1) for name in ("ready:resize", "delayed", "leases", "claimed:resize")}
-    eventually(lambda: board.stats() is not None and late.record.run_at is not None)
-    time.sleep(0.1)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            assert [job.uuid for job in board.claim_next("bob", limit=3, expiry=LONG)] in ([old.uuid], [])
-            assert list(board.wait(0.1)) == []
-            board._backend.maintenance.tidy(100)
-            assert board.audit(repair=True) == []
-    [warning] = [record for record in caplog.records if "newer jobboard" in record.message]
-    assert "left alone" in warning.message
-    for request in (
-        lambda: board.claim(new, "bob"),
-        lambda: board.cancel(new),
-        lambda: board.trash(new, "bob", force=True),
-        lambda: board.release(claimed, reason="gone"),
-    ):
-        with pytest.raises(BoardUnavailable, match="newer jobboard, and nothing was done"):
-            request()
-    assert board.find("resize", "new").state is JobState.UNCLAIMED
-    assert {uuid: value for uuid, value in records_of(hand).items() if uuid != old.uuid} == {
-        uuid: value for uuid, value in records.items() if uuid != old.uuid
-    }
-    for name, members in orders.items():
-        assert set(members) - {old.uuid.encode()} <= set(hand("ZRANGE", name, 0, -1))
-
-
-def test_jobs_of_a_newer_format_stand_in_nobodys_way(board: JobBoard, hand: Hand) -> None:
-    newer = board.post_many([Posting("resize", priority="high") for _ in range(300)])
-    older = board.post_many([Posting("resize") for _ in range(5)])
-    renew(hand, *(job.uuid for job in newer))
-    assert {job.uuid for job in board.wait(1)} >= {job.uuid for job in older}
-    assert board.claim_next("alice", limit=2) == older[:2]
-    assert board.claim_next("alice", limit=9) == older[2:]
-    assert board.claim_next("alice") == []
-    assert (board.job_count, hand("ZCARD", "ready:resize")) == (305, 300)
 
 
 # -- logbooks ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,26 @@
+"""What somebody does by hand in the keys of a board on Redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from servers.redis_servers import RedisServer
+
+from jobboard import JobBoard
+
+
+class Hand:
+    """Somebody who writes into the keys of a board."""
+
+    def __init__(self, server: RedisServer, board: JobBoard) -> None:
+        self._client = server.client()
+        self._key = f"{{jobboard:{board.name}}}"
+
+    def key(self, kind: str) -> str:
+        return f"{self._key}:{kind}"
+
+    def __call__(self, command: str, kind: str, *arguments: object) -> Any:
+        return self._client.execute_command(command, self.key(kind), *arguments)
+
+    def close(self) -> None:
+        self._client.close()
