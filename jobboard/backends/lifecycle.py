@@ -50,11 +50,6 @@ Row = TypeVar("Row", bound=JobRow)
 #: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
 DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
 
-#: What the history of a job says after an end that a repeat must find.
-ABANDON_NOTES = (EventKind.ABANDONED, EventKind.CANCELLED)
-TRASH_NOTES = (EventKind.TRASHED,)
-RELEASE_NOTES = (EventKind.RELEASED,)
-
 
 # -- conditions --------------------------------------------------------------------------------------------------------
 
@@ -176,9 +171,7 @@ def claim(
     row.token, row.owner, row.claim_id = token, request.who, request.claim_id
     row.expires_at = end_of_claim(request.expiry, now + slack)
     row.progress = None
-    row.last_modified = now
-    told = (Note(EventKind.CLAIMED, request.who, now, token),)
-    return Transition(True, told, told)
+    return _changed(row, now, True, Note(EventKind.CLAIMED, request.who, now, token))
 
 
 def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
@@ -225,7 +218,7 @@ def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0
     """Put a job back; into the trash if its attempts are used up, off the board if its cancel was asked for."""
     fence = end.fence
     if row is None or not holds(row, fence):
-        return _repeated_or_lost(row, fence, ABANDON_NOTES)
+        return _repeated_or_lost(row, fence, (EventKind.ABANDONED, EventKind.CANCELLED))
     _explain(row, end.reason, end.error, failed=end.counted)
     if row.cancel_asked:
         return _changed(row, now, Verdict.DONE, _cancelled(row, now, fence.who, fence.token, end.reason))
@@ -244,7 +237,7 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
     if fence is not None:
         who = fence.who
         if not holds(row, fence):
-            return _repeated_or_lost(row, fence, TRASH_NOTES)
+            return _repeated_or_lost(row, fence, (EventKind.TRASHED,))
     if row is None or row.state not in LIVE:
         is_there = row is not None and row.state is TRASHED
         return Transition(Verdict.REPEATED if is_there else _lost(row, end.uuid))
@@ -256,7 +249,7 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
 def release(row: JobRow | None, token: int, reason: str, now: float) -> Transition[Verdict]:
     """Break the claim that has this token, whoever holds it; attempts stay."""
     if row is None or row.state is not CLAIMED or row.token != token:
-        is_known = row is not None and row.has_note(RELEASE_NOTES, token)
+        is_known = row is not None and row.has_note((EventKind.RELEASED,), token)
         return Transition(Verdict.REPEATED if is_known else Verdict.LOST)
     row.reason = reason
     note = Note(EventKind.RELEASED, row.owner, now, token, reason)
