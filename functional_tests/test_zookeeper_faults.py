@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import threading
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,10 +16,12 @@ from harnesses.mutations import MUTATIONS, photo_of
 from harnesses.zookeeper_harness import ZooKeeperHarness, is_mutation
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
+from servers.base import HOST
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting, fetch
+from jobboard.backends.zookeeper.handler import ResultCondition
 from jobboard.board import client_of
 from jobboard.testing import eventually
 
@@ -262,6 +267,52 @@ def test_a_request_interrupted_before_it_is_sent_delays_no_other(
         board.post("resize")
     board.post("resize")
     assert len(board.claim_next("alice", limit=3)) == board.job_count > 0
+
+
+@pytest.fixture
+def signalled() -> Iterator[None]:
+    """A program that raises from the handler of a signal."""
+
+    def raise_error(_number: int, _frame: object) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGUSR1, raise_error)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+class OutOfTime(Exception):
+    """What it raises."""
+
+
+@pytest.mark.usefixtures("signalled")
+def test_what_a_signals_handler_raises_is_not_taken_for_an_answer(
+    harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    with monkeypatch.context() as patch, pytest.raises(OutOfTime):
+        patch.setattr(ResultCondition, "wait", lambda *_: signal.raise_signal(signal.SIGUSR1))
+        board.post("resize")
+    board.post("resize")
+    assert len(board.claim_next("alice", limit=3)) == board.job_count > 0
+
+
+@pytest.mark.usefixtures("signalled")
+@pytest.mark.parametrize("error", [OutOfTime, KeyboardInterrupt])
+def test_a_connect_that_is_interrupted_leaves_no_client(error: type[BaseException]) -> None:
+    number = signal.SIGUSR1 if error is OutOfTime else signal.SIGINT
+    before = set(threading.enumerate())
+
+    def interrupt_who_connects(listener: socket.socket) -> None:
+        with listener.accept()[0]:
+            os.kill(os.getpid(), number)
+
+    with socket.create_server((HOST, 0)) as listener:
+        threading.Thread(target=interrupt_who_connects, args=[listener], daemon=True).start()
+        board = fetch("interrupted", f"zookeeper://{HOST}:{listener.getsockname()[1]}")
+        with pytest.raises(error):
+            board.connect(60.0)
+    eventually(lambda: set(threading.enumerate()) <= before)
 
 
 # -- no more threads ---------------------------------------------------------------------------------------------------

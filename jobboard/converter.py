@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 from uuid import UUID
 
+from jobboard.interrupts import is_of_signal_handler
 from jobboard.validation import check_text
 
 T = TypeVar("T")
@@ -109,6 +110,8 @@ class Converter:
         try:
             return {_TYPE: form.name, _VALUE: form.encode(value)}
         except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             raise TypeError(f"its converter {form.name!r} raised {type(error).__name__}") from None
 
     def from_plain(self, value: dict[str, Any]) -> Any:
@@ -119,7 +122,9 @@ class Converter:
             return value
         try:
             return form.decode(value[_VALUE])
-        except Exception:
+        except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             # Whoever looks at the board must be able to see it all the same.
             return value
 

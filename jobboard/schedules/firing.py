@@ -14,6 +14,7 @@ from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import MissingExtra
+from jobboard.interrupts import is_of_signal_handler
 from jobboard.schedules.pausing import PAUSE_ID, pause_in
 from jobboard.schedules.planning import Plan, plan
 from jobboard.schedules.progress import Progress
@@ -174,6 +175,8 @@ class Firing:
             most = self.most_of(schedule) if schedule.coalesce == "all" else 2
             return _Planned(schedule.id, (stored, plan(schedule, stored.progress, now, most)))
         except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             # A trigger may be anybody's code: whatever it raises must not stop the other schedules.
             return _Planned(schedule.id, _set_aside(stored, error, now))
 
@@ -187,6 +190,8 @@ class Firing:
         try:
             step = step_of(stored, planned, now, self._client.largest_details)
         except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             return _set_aside(stored, error, now)
         if planned.progress.buffered is not None:
             made.waiting.update(dict.fromkeys(planned.progress.live, step.id))

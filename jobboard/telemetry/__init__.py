@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
+from jobboard.interrupts import is_of_signal_handler
+
 __all__ = ["Recorder", "RunningJob", "add"]
 
 #: Bytes of the names and values of a trace; a ``traceparent`` has 55.
@@ -144,7 +146,9 @@ def tell(hook: str, *arguments: object) -> None:
     for method in _hooks.get(hook, ()):
         try:
             method(*arguments)
-        except Exception:
+        except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             logger.exception("a recorder failed in %s", hook)
 
 
@@ -154,7 +158,9 @@ def trace_of_post(board: str, name: str) -> dict[str, str] | None:
     for trace_of in _hooks.get("trace_of_post", ()):
         try:
             trace.update(trace_of(board, name))
-        except Exception:
+        except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             logger.exception("a recorder failed in trace_of_post")
     texts = [text for item in trace.items() for text in item]
     if not all(isinstance(text, str) for text in texts) or sum(len(text.encode()) for text in texts) > MAX_TRACE:

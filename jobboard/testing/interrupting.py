@@ -7,11 +7,14 @@ from collections.abc import Callable
 from types import FrameType
 
 
-def interrupted_after(step: int, act: Callable[[], object], within: str = "") -> bool:
+def interrupted_after(
+    step: int, act: Callable[[], object], within: str = "", error: type[BaseException] = KeyboardInterrupt
+) -> bool:
     """Act, and be interrupted at one of the points where Python runs signals' handlers.
 
     :param step: so many calls of C functions have ended, or calls of Python's functions begun.
     :param within: counts only those in modules whose path ends so.
+    :param error: what the handler raises.
     :returns: False if it ended before.
     """
     steps = 0
@@ -21,12 +24,12 @@ def interrupted_after(step: int, act: Callable[[], object], within: str = "") ->
         steps += event in ("c_return", "call") and frame.f_code.co_filename.endswith(within)
         if steps == step:
             sys.setprofile(None)
-            raise KeyboardInterrupt
+            raise error
 
     sys.setprofile(count)
     try:
         act()
-    except KeyboardInterrupt:
+    except error:
         return True
     finally:
         sys.setprofile(None)

@@ -11,7 +11,7 @@ from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Post
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import columns_of, job_of
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import Transaction, Undone
 from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, journal_line, save
 from jobboard.backends.transition import Transition
 
@@ -38,7 +38,7 @@ class Posting:
             return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by)) for job in found))
 
 
-class KeyTakenError(Exception):
+class KeyTakenError(Undone):
     """A key of a batch is taken, so that nothing of the batch was posted."""
 
     def __init__(self, answers: list[Posted]) -> None:

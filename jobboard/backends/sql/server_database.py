@@ -17,10 +17,10 @@ from jobboard.backends.sql.migration import bring_to_our_version, check_version
 from jobboard.backends.sql.process_notifier import process_notifier_of
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import Transaction, Undone
 from jobboard.backends.sql.user_transaction import UserTransaction
 from jobboard.backends.timelimit import time_limit
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, JobBoardError
 
 T = TypeVar("T", bound=Transaction)
 
@@ -48,6 +48,8 @@ class ServerDatabase(Database):
         super().__init__()
         self.board_name = board_name
         self.driver = driver
+        #: After these the connection is in order; another one may have come amid a reply.
+        self._known_errors = (driver.error, JobBoardError, Undone)
         self._reconnect = min(RECONNECT_TIMEOUT, reply_timeout)
         self.process_notifier = process_notifier_of(f"{driver.where} {driver.dialect.table_names.fingerprint}")
         self._pool = ConnectionPool(self._connect_anew, driver.is_alive, driver.end, pool_size)
@@ -122,7 +124,7 @@ class ServerDatabase(Database):
             transaction = begin(cursor)
             try:
                 yield transaction
-            except Exception as error:
+            except self._known_errors as error:
                 self._roll_back(cursor, error)
                 raise
             self._commit(cursor, transaction)
@@ -170,7 +172,7 @@ class ServerDatabase(Database):
             now, status = self.driver.begin_read(cursor, self.board)
             try:
                 yield self.driver.transaction(cursor, self.driver.dialect, self.board, now, status)
-            except Exception as error:
+            except self._known_errors as error:
                 self._roll_back(cursor, error)
                 raise
             cursor.execute("COMMIT")
@@ -189,11 +191,11 @@ class ServerDatabase(Database):
         except self.driver.error as error:
             self._return_or_discard(place)
             raise self.driver.explain(error) from error
-        except Exception:
+        except self._known_errors:
             self._return_or_discard(place)
             raise
         except BaseException:
-            # The thread was interrupted, so the connection's state is unknown.
+            # A signal's handler raised it, maybe amid a reply, the rest of which would be taken for the next one.
             self._pool.discard(place)
             raise
         self._has_failed = False

@@ -11,7 +11,11 @@ from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Returning, Statement
 
 
-class LongPath(Exception):
+class Undone(Exception):
+    """Undoes a transaction, and says nothing against its connection."""
+
+
+class LongPath(Undone):
     """Undoes what a fast path has done in a transaction, since it met something unusual."""
 
 

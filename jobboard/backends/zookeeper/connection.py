@@ -21,6 +21,7 @@ from jobboard.backends.zookeeper.handler import Handler
 from jobboard.backends.zookeeper.kazoo_internals import KazooInternals, Pending
 from jobboard.backends.zookeeper.requests import Multi, MultiRead, fault_in
 from jobboard.errors import BoardUnavailable, TooLarge
+from jobboard.interrupts import is_of_signal_handler
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -96,8 +97,10 @@ class Connection:
             client.start_async().wait(timeout)
             if client.connected:
                 return
-        except Exception as error:
+        except BaseException as error:
             self._stop(internals, keep_session=True)
+            if not isinstance(error, Exception) or is_of_signal_handler(error):
+                raise
             raise unreachable(self.where, str(error) or type(error).__name__) from None
         why = "it refuses this user and password" if client.client_state == "AUTH_FAILED" else "no connection"
         self._stop(internals, keep_session=True)
@@ -236,6 +239,8 @@ class Connection:
         except BoardUnavailable:
             raise
         except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             raise from_kazoo(self.where, error) from None
 
     def write(self, request: Multi) -> list[Any]:

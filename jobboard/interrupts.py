@@ -1,0 +1,23 @@
+"""Tells what a signal's handler raised from what failed when the signal came."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from functools import partial
+from types import CodeType
+
+
+def is_of_signal_handler(error: BaseException) -> bool:
+    """Whether the handler of a signal raised this: then nothing is known of the code that it interrupted."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code_of(handler: object) -> CodeType | None:
+    while isinstance(handler, partial):
+        handler = handler.func
+    if not hasattr(handler, "__code__"):
+        # An object that can be called.
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004
+    return getattr(handler, "__code__", None)
