@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,9 @@ class BoardStats:
     trashed: int = 0
     names: dict[str, NameStats] = field(default_factory=dict)
     oldest_unclaimed: float | None = None
+
+    @classmethod
+    def of(cls, names: Mapping[str, NameStats], oldest_unclaimed: float | None) -> BoardStats:
+        """Return the numbers of a board, which are the sums of those of its names; these are sorted."""
+        totals = {each.name: sum(getattr(stats, each.name) for stats in names.values()) for each in fields(NameStats)}
+        return cls(**totals, names=dict(sorted(names.items())), oldest_unclaimed=oldest_unclaimed)

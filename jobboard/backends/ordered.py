@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
@@ -166,6 +167,12 @@ class PriorityIndex(Generic[K]):
         """Return the lowest key of these names, or None."""
         heads = [head for order in self.orders(names, without) if (head := order.first()) is not None]
         return min(heads, default=None)
+
+
+def numbers_by_name(indexes: Sequence[PriorityIndex[Any]]) -> dict[str, list[int]]:
+    """Return for each name how many of its keys are in each of these indexes."""
+    counts = [Counter({name: len(order) for name, order in index.by_name.items()}) for index in indexes]
+    return {name: [count[name] for count in counts] for name in set().union(*counts)}
 
 
 def next_ready(

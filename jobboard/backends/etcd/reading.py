@@ -162,12 +162,11 @@ class Reading:
     def _stats_of(self, count: dict[tuple[bytes, str], int], claims: Found, heads: Sequence[Found]) -> BoardStats:
         counted = [(decoded(name), _LETTERS[letter], number) for (name, letter), number in count.items() if number]
         counted += [(_name_of(kv), "claimed", 1) for kv in claims.kvs]
-        total, by_name = Counter[str](), defaultdict[str, Counter[str]](Counter)
+        by_name = defaultdict[str, Counter[str]](Counter)
         for name, state, number in counted:
-            total[state] += number
             by_name[name][state] += number
-        names = {name: NameStats(**by_name[name]) for name in sorted(by_name)}
-        return BoardStats(**total, names=names, oldest_unclaimed=self._oldest_age(heads))
+        names = {name: NameStats(**numbers) for name, numbers in by_name.items()}
+        return BoardStats.of(names, self._oldest_age(heads))
 
     def _oldest_age(self, heads: Sequence[Found]) -> float | None:
         hints = [Hint.of(kv.value) for kv in kvs_of(heads)]

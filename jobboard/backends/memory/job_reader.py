@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import islice
 
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.stored_job import first_of_each_priority, sequence_of
-from jobboard.backends.ordered import walk
+from jobboard.backends.ordered import numbers_by_name, walk
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState
@@ -56,20 +55,9 @@ class JobReader:
         with self._lock:
             now = self._begin()
             store = self._store
-            return BoardStats(
-                delayed=len(store.delayed),
-                unclaimed=len(store.unclaimed),
-                claimed=len(store.claimed),
-                trashed=len(store.trashed),
-                names=self._stats_by_name(),
-                oldest_unclaimed=self._age_of_oldest(now),
-            )
-
-    def _stats_by_name(self) -> dict[str, NameStats]:
-        store = self._store
-        parts = (store.delayed, store.unclaimed, store.claimed, store.trashed)
-        counts = [Counter({name: len(order) for name, order in index.by_name.items()}) for index in parts]
-        return {name: NameStats(*(count[name] for count in counts)) for name in sorted(set().union(*counts))}
+            numbers = numbers_by_name([store.delayed, store.unclaimed, store.claimed, store.trashed])
+            names = {name: NameStats(*each) for name, each in numbers.items()}
+            return BoardStats.of(names, self._age_of_oldest(now))
 
     def _age_of_oldest(self, now: float) -> float | None:
         """Look at the head of each priority; sequences grow with time."""

@@ -208,14 +208,7 @@ class Jobs:
     def stats(self) -> BoardStats:
         _, counts, age = self._client.call_until_current("stats")
         names = {text_of(name): NameStats(*numbers) for name, numbers in zip(counts[::2], counts[1::2], strict=True)}
-        return BoardStats(
-            delayed=sum(stats.delayed for stats in names.values()),
-            unclaimed=sum(stats.unclaimed for stats in names.values()),
-            claimed=sum(stats.claimed for stats in names.values()),
-            trashed=sum(stats.trashed for stats in names.values()),
-            names=dict(sorted(names.items())),
-            oldest_unclaimed=None if age < 0 else age / 1e6,
-        )
+        return BoardStats.of(names, None if age < 0 else age / 1e6)
 
     def count(self) -> int:
         return int(self._client.call_until_current("count")[1])

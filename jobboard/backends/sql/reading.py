@@ -83,16 +83,10 @@ class Reading:
             oldest = transaction.row(job_statements.OLDEST_UNCLAIMED)
             now = transaction.now
         names: dict[str, dict[str, int]] = {}
-        totals: dict[str, int] = {}
         for name, code, number in numbers:
-            state = STATES[code].value.lower()
-            names.setdefault(name, {})[state] = number
-            totals[state] = totals.get(state, 0) + number
-        return BoardStats(
-            **totals,
-            names={name: NameStats(**found) for name, found in names.items()},
-            oldest_unclaimed=None if oldest is None or oldest[0] is None else max(0.0, now - oldest[0]),
-        )
+            names.setdefault(name, {})[STATES[code].value.lower()] = number
+        age = None if oldest is None or oldest[0] is None else max(0.0, now - oldest[0])
+        return BoardStats.of({name: NameStats(**found) for name, found in names.items()}, age)
 
     def count(self) -> int:
         with self._up_to_date() as transaction:

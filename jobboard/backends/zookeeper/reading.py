@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
+from jobboard.backends.ordered import numbers_by_name
 from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.clock import Clock
@@ -138,20 +138,12 @@ class BoardReader:
     def stats(self) -> BoardStats:
         now = self._upkeep.catch_up()
         with self._listing.lock:
-            delayed, unclaimed, claimed, trashed = (len(self._listing.indexes[state]) for state in _COUNTED)
-            names = self._stats_by_name()
+            numbers = numbers_by_name([self._listing.indexes[state] for state in _COUNTED])
             oldest = min(self._listing.heads(), key=lambda item: item.sequence, default=None)
         # Only the job's znode knows when it was posted.
         (job,) = [None] if oldest is None else self._jobs.current([oldest.uuid])
         age = None if job is None else max(0.0, now - job.created_on)
-        return BoardStats(delayed, unclaimed, claimed, trashed, names, age)
-
-    def _stats_by_name(self) -> dict[str, NameStats]:
-        counts = [
-            Counter({name: len(order) for name, order in self._listing.indexes[state].by_name.items()})
-            for state in _COUNTED
-        ]
-        return {name: NameStats(*(count[name] for count in counts)) for name in sorted(set().union(*counts))}
+        return BoardStats.of({name: NameStats(*each) for name, each in numbers.items()}, age)
 
     def count(self) -> int:
         self._upkeep.catch_up()
