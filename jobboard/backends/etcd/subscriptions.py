@@ -197,7 +197,7 @@ class EtcdWaiter(ConditionWaiter):
 
     def clock_changed(self) -> None:
         """Sleep anew, since more is known of the server's time."""
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
 
     def close(self) -> None:
