@@ -54,6 +54,16 @@ def test_a_store_that_is_silent_until_the_claim_is_over_loses_it(board: JobBoard
         assert (keeper.held, keeper.unrenewed) == ([], [])
 
 
+def test_a_claim_that_is_over_by_the_clock_is_held_no_more(board: JobBoard) -> None:
+    """Also before the keeper's thread has noticed, as after a pause of the whole process."""
+    job = board.post("resize")
+    with board.keep("alice", LONG) as keeper:
+        board.claim(job, "alice")
+        assert keeper.held == [job]
+        keeper._renewer.held()[0].held_until = time.monotonic()
+        assert keeper.held == []
+
+
 def test_a_claim_for_less_than_the_keepers_expiry_is_renewed_in_time(board: JobBoard) -> None:
     job = board.post("resize")
     with board.keep("alice", LONG) as keeper:

@@ -78,11 +78,11 @@ class Keeper:
         if self._stopped.is_set():
             raise ValueError("this keeper was stopped; call keep() again")
         earlier = self._handles.held(self._who)
-        self._client.keepers.add(self._who, self)
-        if earlier:
-            self.claimed(earlier)
-            self._renewer.renew_within(0.0)
         try:
+            self._client.keepers.add(self._who, self)
+            if earlier:
+                self.claimed(earlier)
+                self._renewer.renew_within(0.0)
             self._renewer.start()
         except BaseException:
             # There may be no more threads; what this board claims later must not be left to a keeper without one.
@@ -113,8 +113,9 @@ class Keeper:
 
     @property
     def held(self) -> list[Job]:
-        """The jobs whose claims are kept now."""
-        return [claim.job for claim in self._renewer.held()]
+        """The jobs whose claims are kept now, as far as this machine's monotonic clock tells."""
+        now = time.monotonic()
+        return [claim.job for claim in self._renewer.held() if claim.held_until > now]
 
     @property
     def unrenewed(self) -> list[Job]:
