@@ -43,6 +43,13 @@ def fork_and_post(board: JobBoard) -> int:
     os._exit(0)
 
 
+def test_a_child_of_an_open_board_can_open_it_anew_and_its_parent_goes_on(uri: str) -> None:
+    with fetch("forks", uri) as board:
+        ends = [os.waitpid(fork_and_post(board), 0)[1] for _ in range(2)]
+        board.post("of the parent")
+        assert (ends, board.job_count) == ([0, 0], 3)
+
+
 def test_a_child_forked_while_a_thread_connects_and_closes_can_post(uri: str) -> None:
     board, is_over = fetch("forks", uri), threading.Event()
 

@@ -12,7 +12,7 @@ import pytest
 from helpers.forks import FORKS, in_child
 from helpers.sql_seam import backend_of, claimed, consumption, opened, post, run_sql
 
-from jobboard import JobBoard
+from jobboard import JobBoard, fetch
 from jobboard.backends.rows import Verdict
 from jobboard.backends.sql import SqliteBackend
 from jobboard.errors import BoardUnavailable
@@ -56,6 +56,23 @@ def test_a_child_leaves_its_parents_connections_alone(path: Path, work: Callable
         assert backend.consume([consumption(row)]) == [Verdict.DONE]
         post(backend)
     assert run_sql(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+@FORKS
+def test_an_open_board_is_closed_in_a_child_until_that_opens_it(path: Path) -> None:
+    def work() -> None:
+        assert not board.connected
+        with pytest.raises(BoardUnavailable, match="was opened by another process"):
+            board.post("resize")
+        board.connect()
+        assert board.connected
+        board.post("resize")
+        board.close()
+
+    with fetch("work", f"sqlite:///{path}") as board:
+        assert in_child(work) == 0
+        board.post("resize")
+        assert board.job_count == 2
 
 
 @FORKS
