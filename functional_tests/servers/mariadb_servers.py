@@ -1,8 +1,9 @@
-"""MariaDB servers of the tests' own."""
+"""MariaDB servers of the tests' own; those of MySQL if ``JOBBOARD_MYSQLD`` names its program, for the contract."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pymysql
 
 from servers.base import HOST, RunningServer, free_port, program
 from servers.new_data import put_new_data
+
+_MYSQLD = os.environ.get("JOBBOARD_MYSQLD")
 
 
 def _own_temporary(folder: Path) -> Path:
@@ -22,9 +25,12 @@ def _own_temporary(folder: Path) -> Path:
 
 def _make_data(folder: Path) -> None:
     temporary = _own_temporary(folder.parent)
-    make = [program("mariadb-install-db", "mariadb-server"), "--no-defaults", "--user=root"]
-    make += [f"--datadir={folder}", f"--tmpdir={temporary}"]
-    make += ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    given = ["--no-defaults", "--user=root", f"--datadir={folder}", f"--tmpdir={temporary}"]
+    if _MYSQLD is not None:
+        make = [_MYSQLD, *given, "--initialize-insecure"]
+    else:
+        make = [program("mariadb-install-db", "mariadb-server"), *given]
+        make += ["--auth-root-authentication-method=normal", "--skip-test-db"]
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -50,10 +56,11 @@ class MariadbServer(RunningServer):
             "innodb-flush-log-at-trx-commit": "2",
             "innodb-buffer-pool-size": "64M",
             "max-connections": "200",
+            **({"mysqlx": "OFF"} if _MYSQLD else {}),
             **(options or {}),
         }
         given = [f"--{name}={value}" for name, value in settings.items()]
-        self.command = [program("mariadbd", "mariadb-server"), "--no-defaults", *given]
+        self.command = [_MYSQLD or program("mariadbd", "mariadb-server"), "--no-defaults", *given]
         self._is_made = False
 
     @property

@@ -47,14 +47,16 @@ SELECT @jobboard_now,
 """
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.
-    # A process that is frozen in a transaction would keep its jobs locked; only MariaDB can end that.
     # Whatever the server or the user is set to: a commit ends the transaction, and not the connection too; a SELECT
     # returns all that it finds, and is never refused for how much it might read.
     "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10, completion_type = 0,"
-    " sql_select_limit = 18446744073709551615, sql_big_selects = 1 /*M!100300 , idle_transaction_timeout = 10 */",
+    " sql_select_limit = 18446744073709551615, sql_big_selects = 1",
     # Locks of gaps between rows would make posts wait.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
+# A process that is frozen in a transaction would keep its jobs locked. MySQL knows no time limit for that, and so ends
+# also connections that wait for their next call.
+_END_FROZEN_ON_MARIADB, _END_FROZEN_ON_MYSQL = "SET idle_transaction_timeout = 10", "SET wait_timeout = 30"
 _BEGIN = ("START TRANSACTION READ WRITE",)
 _BEGIN_READ = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -83,7 +85,7 @@ class MysqlDriver(Driver):
         if connection.charset != CHARSET:
             # An engine's.
             connection.set_character_set(CHARSET)
-        say(connection.cursor(), *_SET_UP)
+        say(connection.cursor(), *_SET_UP, _END_FROZEN_ON_MARIADB if is_mariadb(connection) else _END_FROZEN_ON_MYSQL)
 
     def is_alive(self, connection: Any) -> bool:
         if not connection.open or connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
