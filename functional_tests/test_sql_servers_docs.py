@@ -125,7 +125,22 @@ def _hold_a_book(board: JobBoard) -> tuple[LogBook, Any]:
     return book, _hold(board, 1)[0]
 
 
-#: How it is asked, and the most round trips on PostgreSQL and MariaDB that its page says.
+def _post_with_keys(board: JobBoard, **options: Any) -> list[Any]:
+    return board.post_many([Posting("resize", key=str(n), **options) for n in range(2)])
+
+
+def _lose(board: JobBoard) -> list[Any]:
+    jobs = _hold(board, 1)
+    board.release(jobs[0], reason="the case")
+    return jobs
+
+
+def _post_beside_a_pause(board: JobBoard) -> None:
+    board.pause("crop")
+    board.post("resize")
+
+
+#: How it is asked, and the round trips on PostgreSQL and MariaDB that its page says.
 ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object], int, int]] = {
     "post": (lambda board: None, lambda board, _: board.post("resize"), 1, 1),
     "post with a key": (lambda board: None, lambda board, _: board.post("resize", key="k"), 1, 5),
@@ -153,7 +168,7 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     ),
     "consume": (lambda board: _hold(board, 1), lambda board, jobs: board.consume(jobs[0], "alice"), 1, 1),
     "consume of 10": (lambda board: _hold(board, 10), lambda board, jobs: board.consume_many(jobs, "alice"), 1, 1),
-    "claim": (lambda board: board.post("resize"), lambda board, job: board.claim(job, "alice"), 5, 5),
+    "claim": (lambda board: board.post("resize"), lambda board, job: board.claim(job, "alice"), 5, 3),
     "extend": (lambda board: _hold(board, 1), lambda board, jobs: board.extend(jobs[0], "alice"), 6, 3),
     "extend of 10": (lambda board: _hold(board, 10), lambda board, jobs: board.extend_many(jobs, "alice"), 6, 3),
     "abandon": (lambda board: _hold(board, 1), lambda board, jobs: board.abandon(jobs[0], "alice"), 5, 3),
@@ -167,6 +182,15 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "destroy_book": (_hold_a_book, lambda board, held: board.destroy_book(held[0].uuid), 4, 4),
     "job_count": (lambda board: None, lambda board, _: board.job_count, 3, 3),
     "stats": (lambda board: None, lambda board, _: board.stats(), 4, 4),
+    "a page of a state": (
+        lambda board: board.post("resize"), lambda board, _: next(board.iterjobs(only_unclaimed=True)), 4, 4,
+    ),
+    "post of two that replace": (_post_with_keys, lambda board, _: _post_with_keys(board, if_exists="replace"), 13, 7),
+    "consume of a lost claim": (_lose, lambda board, jobs: board.consume_many(jobs, "alice"), 4, 5),
+    "claim_next of a name beside a pause": (
+        _post_beside_a_pause, lambda board, _: board.claim_next("alice", names=["resize"]), 7, 6,
+    ),
+    "claim_next beside a pause": (_post_beside_a_pause, lambda board, _: board.claim_next("alice"), 9, 8),
 }  # fmt: skip
 
 
@@ -174,12 +198,12 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
 _GOODBYES = (b"X\0\0\0\4", b"\1\0\0\0\1")
 
 
-def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_takes_as_many_round_trips_as_the_page_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_notifier, "STOP_TIMEOUT", PATIENCE)
     taken = {}
     with Proxy((HOST, site.server.port)) as proxy:
         board = fetch("round trips", site.server.uri.replace(str(site.server.port), str(proxy.port)))
-        for what, (prepare, act, *most) in ROUND_TRIPS.items():
+        for what, (prepare, act, *said) in ROUND_TRIPS.items():
             board.connect()
             prepared = prepare(board)
             board._client._tidied_at = math.inf
@@ -190,7 +214,7 @@ def test_a_request_takes_no_more_round_trips_than_the_page_says(site: Site, monk
             proxy.matters = lambda request, trips=trips: request not in _GOODBYES and bool(trips.add(proxy.replied))  # type: ignore[misc]
             act(board, prepared)
             proxy.matters = lambda _request: True
-            if len(trips) > most[0 if site.is_postgresql else 1]:
+            if len(trips) != said[0 if site.is_postgresql else 1]:
                 taken[what] = len(trips)
             for job in board.iterjobs():
                 board.trash(job, "the next case", force=True)
