@@ -114,12 +114,12 @@ class RedisClient:
 
     def _run(self, name: str, arguments: Sequence[Argument], *, changes: bool) -> list[Any]:
         script = self._scripts[name]
-        request: list[Command] = [("EVALSHA", script.sha, "1", self.key, *arguments)]
         wait = self._wait if changes and not self.writes_through else None
         if wait is None:
-            reply: list[Any] = self.send(request, script)[0]
+            reply: list[Any] = self.send([("EVALSHA", script.sha, "1", self.key, *arguments)], script)[0]
             return reply
-        reply, reached = self.send([*request, wait], script, self._durability.milliseconds / 1000)
+        request = ("EVALSHA", script.sha, "2", self.key, f"{self.key}:waited", *arguments)
+        reply, reached = self.send([request, wait], script, self._durability.milliseconds / 1000)
         if not self._durability.is_reached(reached):
             self._search_anew()
             raise ReplyLost(

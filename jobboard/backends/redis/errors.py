@@ -30,6 +30,8 @@ _HINTS = {
     "MISCONF": "it can't write to its disk",
     "NOREPLICAS": "too few replicas are connected (min-replicas-to-write)",
     "The user executing the script": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
+    # The same, from Redis 8 on.
+    "ACL failure in script": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
     "BUSY": "a script has been running for too long there",
 }
 
