@@ -45,6 +45,10 @@ class EventKind(str, enum.Enum):
         return self.value
 
 
+#: Most of a healthy board's events, which would drive the others out: told only to those who ask for them.
+FREQUENT = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
+
+
 @dataclass(frozen=True, slots=True)
 class JobEvent:
     """One change on the board; a hint, at most once and in order per job. The board is the truth.

@@ -14,7 +14,7 @@ from jobboard.cli.output import shown
 from jobboard.cli.selecting import selected, selectors
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
-from jobboard.events import EventKind, JobEvent
+from jobboard.events import FREQUENT, EventKind, JobEvent
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import entity_view, event_view, export_of, owners, paused_texts, row_of, stats, view_of
@@ -30,8 +30,6 @@ COLUMNS = (
     *_JOB_COLUMNS, "sequence", "run_at", "expires_at", "last_modified", "max_attempts", "token", "reason", "last_error",
     "cancel_asked", "progress", "schedule_id", "fire_time", "book_name",
 )  # fmt: skip
-#: Events that are told only if they are asked for: a healthy board has most of them.
-_FREQUENT = {EventKind.EXTENDED, EventKind.CHECKPOINTED}
 _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "quiet", "names")
 
 
@@ -185,7 +183,7 @@ def watch(
     events: queue.SimpleQueue[JobEvent] = queue.SimpleQueue()
     board = session.board()
     uuid = None if job is None else find_job(board, job).uuid
-    board.subscribe(events.put, [EventKind(kind.upper()) for kind in kinds] or set(EventKind) - _FREQUENT)
+    board.subscribe(events.put, [EventKind(kind.upper()) for kind in kinds] or set(EventKind) - FREQUENT)
     deadline = None if seconds is None else time.monotonic() + seconds
     session.output.hint(f"watching board {session.name!r}; Ctrl-C ends it")
     while deadline is None or time.monotonic() < deadline:

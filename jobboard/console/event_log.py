@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from jobboard.board import JobBoard
-from jobboard.events import EventKind, JobEvent
+from jobboard.events import FREQUENT, EventKind, JobEvent
 
 #: So many events are kept, and of each so much of its reason.
 MAX_EVENTS, _MAX_REASON = 1000, 300
 #: Seconds after which a log that nobody reads stops listening.
 _IDLE_TTL = 300.0
-#: They would drive the others out.
-_LEFT_OUT = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
+#: Which kinds are kept.
+KINDS = [kind for kind in EventKind if kind not in FREQUENT]
 
 
 class EventLog:
@@ -41,7 +41,7 @@ class EventLog:
             if self._unsubscribe is None:
                 self._events.clear()
                 self.total = 0
-                self._unsubscribe = self._board.subscribe(self._add, frozenset(EventKind) - _LEFT_OUT)
+                self._unsubscribe = self._board.subscribe(self._add, KINDS)
             return list(reversed(self._events))
 
     def _add(self, event: JobEvent) -> None:

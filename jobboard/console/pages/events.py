@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from jobboard.console.event_log import MAX_EVENTS, EventLog
+from jobboard.console.event_log import KINDS, MAX_EVENTS, EventLog
 from jobboard.console.pages import Page
 from jobboard.console.view import View
-from jobboard.events import EventKind
 
 _MAX_SHOWN = 200
 
@@ -19,9 +18,8 @@ def show(view: View) -> Response:
     kind, name = view.query("kind").upper(), view.query("name")
     events = log.read()
     fitting = [event for event in events if kind in ("", event.kind) and name in (event.name or "")]
-    kinds = [each for each in EventKind if each not in (EventKind.EXTENDED, EventKind.CHECKPOINTED)]
     return view.render(
-        "events.html", events=fitting[:_MAX_SHOWN], total=log.total, kept=MAX_EVENTS, kinds=kinds, kind=kind, name=name
+        "events.html", events=fitting[:_MAX_SHOWN], total=log.total, kept=MAX_EVENTS, kinds=KINDS, kind=kind, name=name
     )
 
 
