@@ -53,7 +53,7 @@ def configured(conf: Mapping[str, Any], driver: str = "board") -> Configured:
         for key in ("username", "password", "host", "hostname", "port"):
             given.pop(key, None)
     if uri is not None:
-        return Configured(_namespace(given, str(uri)), str(uri), given)
+        return Configured(_namespace(given), str(uri), given)
     store = kind.partition("+")[2]
     if store not in _STORES:
         raise ValueError(
@@ -65,7 +65,7 @@ def configured(conf: Mapping[str, Any], driver: str = "board") -> Configured:
     return _STORES[store](given)
 
 
-def _namespace(given: dict[str, Any], uri: str) -> str:
+def _namespace(given: dict[str, Any]) -> str:
     """Take out what TaskFlow's boards share or don't share jobs by; their name is no part of it."""
     ttl = given.pop("ttl", None)
     if ttl is not None:
@@ -94,7 +94,7 @@ def _redis(given: dict[str, Any]) -> Configured:
         _host(given, 0)
     else:
         uri = f"redis{'s' if tls else ''}://{_login(given)}{_host(given, 6379)}/{int(database)}"
-    return Configured(_namespace(given, uri), uri, given)
+    return Configured(_namespace(given), uri, given)
 
 
 def _sentinel_options(conf: Mapping[str, Any], tls: bool) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _etcd(given: dict[str, Any]) -> Configured:
     tls = str(given.pop("protocol", "http")) == "https"
     _keep_tls("etcd", given, tls)
     uri = f"etcd{'s' if tls else ''}://{_login(given)}{_host(given, 2379)}"
-    return Configured(_namespace(given, uri), uri, given)
+    return Configured(_namespace(given), uri, given)
 
 
 def _keep_tls(store: str, given: dict[str, Any], tls: bool) -> None:
