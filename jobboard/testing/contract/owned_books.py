@@ -13,7 +13,6 @@ from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
-from jobboard.testing.harness import Harness
 
 LARGE = "x" * 300_000
 
@@ -116,7 +115,7 @@ class OwnedBookCases(Case):
         assert other.load_book(book.uuid).entries == [{"n": 1}]
 
     def test_an_owned_book_goes_with_its_jobs_record(
-        self, harness: Harness, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
+        self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         free, owned, begun = LogBook("free"), LogBook("owned", owned=True), LogBook("begun", owned=True)
         begun.append(n=1)
@@ -145,11 +144,15 @@ class OwnedBookCases(Case):
         assert client_of(other).sweep_books() == 0
         assert (other.load_book(free.uuid).name, names_of(other), board.audit()) == ("free", {"free"}, [])
 
-    def test_a_book_that_waits_for_its_job_is_not_swept(self, board: JobBoard, lossy: LossyBackend) -> None:
-        board.post("resize", LogBook("other", owned=True), uuid=(uuid := "00000000-0000-4000-8000-000000000007"))
-        board.cancel(uuid)
+    def test_a_book_that_waits_for_its_job_or_has_it_is_not_swept(
+        self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        board.cancel(board.post("resize", LogBook("waits", owned=True)))
         for _ in range(2):
             assert client_of(board).sweep_books() == 0
+        board.post("resize", LogBook("has it", owned=True))
+        monkeypatch.setattr("jobboard.client.book_sweeper.ORPHAN_AGE", -LONG)
+        assert (client_of(board).sweep_books(), names_of(board)) == (1, {"has it"})
 
     def test_books_are_listed_page_by_page_and_destroyed_whole(
         self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
