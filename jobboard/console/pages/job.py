@@ -67,7 +67,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
         holder=_holder_of_key(view, job),
         carried=_carried(view, job) if view.may("details") else None,
-        progress=_progress(view, job),
+        progress=_progress(job),
         steps=_steps(job),
     )
 
@@ -104,7 +104,7 @@ def _json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False)
 
 
-def _progress(view: View, job: Job) -> tuple[float, float | None] | None:
+def _progress(job: Job) -> tuple[float, float | None] | None:
     """Return how much is done, and of how much."""
     report = job.record.progress
     if job.record.state is not JobState.CLAIMED or not isinstance(report, dict):
