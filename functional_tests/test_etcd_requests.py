@@ -93,6 +93,17 @@ def test_post_and_every_end_is_one_request_and_a_claim_two(server: EtcdServer, b
     assert count(lambda: board.claim_next("alice", expiry=LONG)) == ONE
 
 
+def test_what_others_have_posted_takes_one_request_more(
+    server: EtcdServer, harness: EtcdHarness, board: JobBoard
+) -> None:
+    others = harness.board(board.name)
+    count = Requests(server).of
+    first, second = others.post("resize"), others.post("resize")
+    assert count(lambda: board.find_owner(first.uuid)) == TWO
+    assert count(lambda: board.claim(second.uuid, "alice", LONG)) == {"Txn": 3}
+    assert count(lambda: board.consume(second.uuid, "alice")) == ONE
+
+
 def test_a_batch_is_no_more_requests_than_one_job(server: EtcdServer, board: JobBoard) -> None:
     size = board.capabilities.largest_batch
     postings = [Posting("resize", details={"n": n}, key=str(n)) for n in range(size)]

@@ -1,0 +1,115 @@
+"""How many round trips the operations of a ZooKeeper board take, as its page says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from harnesses.fixtures import a_harness_behind, a_proxy, a_server
+from harnesses.zookeeper_harness import ZooKeeperHarness
+from servers.proxy import Proxy
+from servers.zookeeper_servers import ZooKeeperServer
+
+from jobboard import Entity, Job, JobBoard, LogBook, Posting
+from jobboard.testing import Harness
+
+LONG = 600.0
+#: What a session sends by itself.
+PING = bytes.fromhex("00000008fffffffe0000000b")
+
+server = a_server(ZooKeeperServer)
+proxy = a_proxy()
+behind = a_harness_behind(ZooKeeperHarness)
+
+
+def _hold(board: JobBoard, count: int = 1) -> list[Job]:
+    board.post_many([Posting("resize") for _ in range(count)])
+    return board.claim_next("alice", limit=count, expiry=LONG)
+
+
+def _read_ahead(board: JobBoard) -> None:
+    """Let the client read the next jobs that it will claim."""
+    board.post_many([Posting("resize") for _ in range(4)])
+    board.claim_next("alice", expiry=LONG)
+
+
+def _trashed(board: JobBoard) -> Job:
+    [job] = _hold(board)
+    board.trash(job, "alice")
+    return job
+
+
+def _listed(board: JobBoard) -> Job:
+    board.post("resize")
+    return next(board.iterjobs(only_unclaimed=True))
+
+
+def _saved(board: JobBoard) -> LogBook:
+    book = LogBook("journal")
+    board.save_book(book)
+    book.named["entry"] = 1
+    board.save_book(book)
+    book.named["entry"] = 2
+    return book
+
+
+def _freed_key(board: JobBoard) -> None:
+    """Leave the part of the keys behind, in which the next one is."""
+    board.cancel(board.post("resize", key="k"))
+
+
+#: What comes before, how it is asked, and the round trips.
+ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object], int]] = {
+    "post": (lambda board: None, lambda board, _: board.post("resize"), 1),
+    "post of 100": (lambda board: None, lambda board, _: board.post_many([Posting("resize")] * 100), 1),
+    "post with a key": (_freed_key, lambda board, _: board.post("resize", key="k"), 2),
+    "post that replaces": (
+        lambda board: board.post("resize", key="r", if_exists="keep"),
+        lambda board, _: board.post("resize", key="r", if_exists="replace"), 3,
+    ),
+    "cancel": (lambda board: board.post("resize"), lambda board, job: board.cancel(job), 2),
+    "claim of a listed job": (_listed, lambda board, job: board.claim(job, "alice", LONG), 1),
+    "claim_next": (_read_ahead, lambda board, _: board.claim_next("alice", expiry=LONG), 1),
+    "extend": (_hold, lambda board, jobs: board.extend(jobs[0], "alice", LONG), 1),
+    "consume": (_hold, lambda board, jobs: board.consume(jobs[0], "alice"), 1),
+    "consume of 20": (lambda board: _hold(board, 20), lambda board, jobs: board.consume_many(jobs, "alice"), 1),
+    "checkpoint": (_hold, lambda board, jobs: board.checkpoint(jobs[0], "alice", 7), 1),
+    "abandon": (_hold, lambda board, jobs: board.abandon(jobs[0], "alice"), 1),
+    "trash": (_hold, lambda board, jobs: board.trash(jobs[0], "alice"), 1),
+    "purge": (_trashed, lambda board, job: board.purge(job.uuid), 2),
+    # These read the job before or after: one for the record, one for the history.
+    "release": (_hold, lambda board, jobs: board.release(jobs[0], reason="stuck"), 1 + 2),
+    "restore": (_trashed, lambda board, job: board.restore(job.uuid), 2 + 2),
+    "get": (lambda board: board.post("resize"), lambda board, job: board.get(job.uuid), 2),
+    "find": (lambda board: board.post("resize", key="f"), lambda board, job: board.find("resize", "f"), 2),
+    "pause": (lambda board: board.resume("crop"), lambda board, _: board.pause("crop"), 2),
+    "resume": (lambda board: board.pause("crop"), lambda board, _: board.resume("crop"), 2),
+    "a page": (lambda board: board.post("resize"), lambda board, _: next(board.iterjobs()), 2),
+    "stats": (lambda board: board.post("resize"), lambda board, _: board.stats(), 2),
+    "job_count": (lambda board: None, lambda board, _: board.job_count, 1),
+    "paused": (lambda board: None, lambda board, _: board.paused(), 1),
+    "register": (lambda board: None, lambda board, _: board.register_entity(Entity("conductor", "mill")), 1),
+    "save_book": (_saved, lambda board, book: board.save_book(book), 2),
+    "load_book": (_saved, lambda board, book: board.load_book(book.uuid), 3),
+    "destroy_book": (_saved, lambda board, book: board.destroy_book(book.uuid), 4),
+    "books": (_saved, lambda board, _: list(board.books()), 10),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ROUND_TRIPS)
+def test_a_request_takes_as_many_round_trips_as_the_page_says(what: str, proxy: Proxy, behind: Harness) -> None:
+    prepare, act, said = ROUND_TRIPS[what]
+    board = behind.board()
+    # Once for what is done once, such as the first look.
+    _hold(board)
+    act(board, prepare(board))
+    for job in board.iterjobs():
+        board.trash(job, "the next one", force=True)
+    prepared = prepare(board)
+    trips: set[int] = set()
+    # What is sent in several parts, without an answer between them, is one.
+    proxy.matters = lambda request: request != PING and bool(trips.add(proxy.replied))
+    act(board, prepared)
+    proxy.matters = lambda _request: True
+    assert len(trips) == said
