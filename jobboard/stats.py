@@ -31,4 +31,6 @@ class BoardStats:
     def of(cls, names: Mapping[str, NameStats], oldest_unclaimed: float | None) -> BoardStats:
         """Return the numbers of a board, which are the sums of those of its names; these are sorted."""
         totals = {each.name: sum(getattr(stats, each.name) for stats in names.values()) for each in fields(NameStats)}
-        return cls(**totals, names=dict(sorted(names.items())), oldest_unclaimed=oldest_unclaimed)
+        # A damaged row may have bytes for a name, which don't compare with text.
+        by_name = dict(sorted(names.items(), key=lambda item: str(item[0])))
+        return cls(**totals, names=by_name, oldest_unclaimed=oldest_unclaimed)
