@@ -7,7 +7,7 @@ import threading
 import msgpack
 import pytest
 from harnesses.etcd_harness import EtcdHarness
-from harnesses.fixtures import a_harness, a_server
+from harnesses.fixtures import a_board, a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, ClaimLost, Job, JobBoard, JobState, UnclaimableJob
@@ -21,6 +21,7 @@ LONG = 600.0
 
 server = a_server(EtcdServer)
 harness = a_harness(EtcdHarness)
+board = a_board()
 
 
 def backend_of(board: JobBoard) -> EtcdBackend:
@@ -47,11 +48,6 @@ def renew(board: JobBoard, prefix: bytes) -> dict[bytes, bytes]:
 
 def content(board: JobBoard, prefix: bytes) -> dict[bytes, bytes]:
     return {kv.key: kv.value for kv in stored(board, prefix)}
-
-
-@pytest.fixture
-def board(harness: EtcdHarness) -> JobBoard:
-    return harness.board()
 
 
 def test_a_newer_record_is_left_alone_and_said_once(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pymysql
 import pytest
+from harnesses.fixtures import a_board
 from harnesses.sql_harness import MysqlHarness
 from servers.base import HOST
 from servers.mariadb_servers import MariadbServer
@@ -49,9 +50,7 @@ def harness(mariadb: MariadbServer) -> Any:
         yield harness
 
 
-@pytest.fixture
-def board(harness: Harness) -> JobBoard:
-    return harness.board()
+board = a_board()
 
 
 def _locked(mariadb: MariadbServer, job: Job) -> Any:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import time
 import uuid as uuids
-from collections.abc import Iterator
 
 import msgpack
 import pytest
-from harnesses.fixtures import a_harness, a_server
-from harnesses.redis_hand import Hand
+from harnesses.fixtures import a_board, a_harness, a_server
+from harnesses.redis_hand import Hand, a_hand
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
@@ -25,18 +24,8 @@ GARBAGE = [b"\xc1", b"\xdc\x00\x17", msgpack.packb(7), msgpack.packb([]), msgpac
 
 server = a_server(RedisServer)
 harness = a_harness(RedisHarness)
-
-
-@pytest.fixture
-def board(harness: RedisHarness) -> JobBoard:
-    return harness.board()
-
-
-@pytest.fixture
-def hand(server: RedisServer, board: JobBoard) -> Iterator[Hand]:
-    hand = Hand(server, board)
-    yield hand
-    hand.close()
+board = a_board()
+hand = a_hand()
 
 
 def is_mended(board: JobBoard) -> bool:

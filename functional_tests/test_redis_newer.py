@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 
 import msgpack
 import pytest
-from harnesses.fixtures import a_harness, a_server
-from harnesses.redis_hand import Hand
+from harnesses.fixtures import a_board, a_harness, a_server
+from harnesses.redis_hand import Hand, a_hand
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
@@ -20,18 +19,8 @@ LONG = 600.0
 
 server = a_server(RedisServer)
 harness = a_harness(RedisHarness)
-
-
-@pytest.fixture
-def board(harness: RedisHarness) -> JobBoard:
-    return harness.board()
-
-
-@pytest.fixture
-def hand(server: RedisServer, board: JobBoard) -> Iterator[Hand]:
-    hand = Hand(server, board)
-    yield hand
-    hand.close()
+board = a_board()
+hand = a_hand()
 
 
 def renew(hand: Hand, *uuids: str) -> dict[str, bytes]:

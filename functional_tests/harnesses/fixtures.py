@@ -9,6 +9,7 @@ import pytest
 from servers.base import HOST
 from servers.proxy import Proxy
 
+from jobboard import JobBoard
 from jobboard.testing import Harness
 
 
@@ -32,6 +33,16 @@ def a_harness(make: Callable[[str], Harness]) -> Any:
             yield harness
 
     return harness
+
+
+def a_board() -> Any:
+    """Return a fixture: a board of the suite's ``harness``."""
+
+    @pytest.fixture
+    def board(harness: Harness) -> JobBoard:
+        return harness.board()
+
+    return board
 
 
 def a_proxy() -> Any:

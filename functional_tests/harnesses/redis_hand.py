@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from servers.redis_servers import RedisServer
 
 from jobboard import JobBoard
@@ -24,3 +26,15 @@ class Hand:
 
     def close(self) -> None:
         self._client.close()
+
+
+def a_hand() -> Any:
+    """Return a fixture: somebody who writes into the keys of the suite's ``board``."""
+
+    @pytest.fixture
+    def hand(server: RedisServer, board: JobBoard) -> Iterator[Hand]:
+        hand = Hand(server, board)
+        yield hand
+        hand.close()
+
+    return hand
