@@ -198,8 +198,11 @@ def conductor(
 
 def _stop_after(worker: jobboard.Conductor, max_jobs: int | None) -> bool:
     """Return when it has stopped: whether it was stopped here, after so many jobs, with no limit to its drain."""
-    while not worker.wait(None if max_jobs is None else _MAX_JOBS_POLL):
-        if max_jobs is not None and worker.handled >= max_jobs:
+    if max_jobs is None:
+        worker.wait()
+        return False
+    while not worker.wait(_MAX_JOBS_POLL):
+        if worker.handled >= max_jobs:
             worker.stop()
             return True
     return False
