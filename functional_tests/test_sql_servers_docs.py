@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from harnesses.sql_site import Site
@@ -16,7 +17,11 @@ from servers.proxy import Proxy
 
 from jobboard import JobBoard, LogBook, Posting, backend, fetch
 from jobboard.backends.sql import commit_notifier
-from jobboard.board import client_of
+from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.event_statements import LAST_EVENT
+from jobboard.backends.sql.postgresql import change_poller
+from jobboard.board import client_of, register
+from jobboard.entity import Entity
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -135,6 +140,19 @@ def _lose(board: JobBoard) -> list[Any]:
     return jobs
 
 
+def _at_the_end_of_the_journal(board: JobBoard) -> tuple[ChangePoller, int]:
+    board.post("resize")
+    poller = board._backend.database.change_poller()
+    [(last,)] = poller.rows(LAST_EVENT)
+    return poller, last
+
+
+def _look(at: tuple[ChangePoller, int]) -> None:
+    poller, last = at
+    assert poller.events(last, lambda: True).rows == []
+    poller.close()
+
+
 def _post_beside_a_pause(board: JobBoard) -> None:
     board.pause("crop")
     board.post("resize")
@@ -190,6 +208,11 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "claim_next of a name beside a pause": (
         _post_beside_a_pause, lambda board, _: board.claim_next("alice", names=["resize"]), 7, 6,
     ),
+    "a heartbeat": (
+        lambda board: None,
+        lambda board, _: register(board, Entity("conductor", "alice", {}, ttl=60.0), str(uuid4())), 4, 4,
+    ),
+    "a look at the journal that finds nothing new": (_at_the_end_of_the_journal, lambda board, at: _look(at), 1, 1),
     "claim_next beside a pause": (_post_beside_a_pause, lambda board, _: board.claim_next("alice"), 9, 8),
 }  # fmt: skip
 
@@ -200,6 +223,7 @@ _GOODBYES = (b"X\0\0\0\4", b"\1\0\0\0\1")
 
 def test_a_request_takes_as_many_round_trips_as_the_page_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_notifier, "STOP_TIMEOUT", PATIENCE)
+    monkeypatch.setattr(change_poller, "READ_DELAY", 0.0)
     taken = {}
     with Proxy((HOST, site.server.port)) as proxy:
         board = fetch("round trips", site.server.uri.replace(str(site.server.port), str(proxy.port)))

@@ -71,6 +71,7 @@ BOOK_PAGE = Statement(
     .limit(p("limit"))
 )
 BOOK_VERSION = Statement(select(books.c.version).where(_book).with_for_update())
+HAS_BOOK = Statement(select(books.c.uuid).where(_book))
 ADD_BOOK = Statement(insert(books).values(parameters("board", "uuid", "body", "version")))
 CHANGE_BOOK = Statement(update(books).where(_book).values(parameters("body", "version")))
 DESTROY_BOOK = Statement(delete(books).where(_book))

@@ -21,7 +21,7 @@ class Entities(EntityStore):
             )
             # A heartbeat; nobody waits for it.
             transaction.changed = False
-        return True
+            return orders is None or transaction.row(admin_statements.HAS_BOOK, uuid=orders) is not None
 
     def remove(self, kind: str, name: str) -> None:
         with self._transactions.write() as transaction:

@@ -37,10 +37,12 @@ class JournalReader:
         They go up to a number before ``after`` if the journal's end is there.
         """
         last = self._start(after)
-        rows = self._ask(EVENTS, last=last)
+        found = self._ask(EVENTS, last=last)
         late = self._late()
+        rows = [row for row in found if row[0] != last]
         if not rows:
-            return self._at_end(late, last, self._ask(LAST_EVENT)[0][0])
+            # Once the line that was read last is gone, the journal may end before it.
+            return self._at_end(late, last, last if found or not last else self._ask(LAST_EVENT)[0][0])
         return Lines([*late, *rows], self._pass(last, [row[0] for row in rows]), len(rows) < MAX_EVENTS)
 
     def skim(self, after: int, may_skim: Callable[[], bool]) -> tuple[Lines, bool]:

@@ -22,8 +22,8 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.errors import BoardUnavailable
 
 #: Seconds after which to look without being notified: whoever committed may have ended before it notified anybody.
-#: With the heartbeats, an idle conductor makes less than one request a second.
-LOOK_INTERVAL = 1.5
+#: With the heartbeats, an idle conductor makes less than one round trip a second.
+LOOK_INTERVAL = 2.0
 #: Seconds between two reads of the journal for listeners, since many processes may notify.
 READ_INTERVAL = 0.02
 #: Seconds after a notification in which the journal isn't read for listeners to rare events: who waits claims first.
