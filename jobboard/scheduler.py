@@ -99,8 +99,8 @@ class Scheduler:
 
     def run(self) -> None:
         """Post due jobs, and block until somebody calls :meth:`stop`."""
-        self.start()
         try:
+            self.start()
             while not self.wait(0.5):
                 # Waits in short steps, since a signal's handler runs only once the main thread does something.
                 pass

@@ -1,4 +1,4 @@
-"""What a signal's handler raises while a user's own code runs is not taken for a fault of that code."""
+"""What a signal's handler raises is not taken for a fault of the code that it interrupts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from jobboard import Converter, Every, Schedule, telemetry
+from jobboard import Converter, Every, Posting, Schedule, Scheduler, telemetry
+from jobboard.board import client_of
 from jobboard.interrupts import is_of_signal_handler
+from jobboard.operate.paging import page_of
+from jobboard.operate.selecting import Selection
 from jobboard.schedules import firing
 from jobboard.testing import clock_of, fire_due, memory_board
 
@@ -134,3 +137,27 @@ def test_it_is_not_taken_for_a_fault_of_a_recorder(hook: str) -> None:
                 board.post("resize")
         finally:
             remove()
+
+
+def test_it_is_not_taken_for_a_place_that_a_listing_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    with memory_board() as board:
+        board.post_many([Posting("resize"), Posting("resize")])
+        first = page_of(board, Selection(), size=1)
+        monkeypatch.setattr(client_of(board).backend, "page", come)
+        with pytest.raises(OutOfTime):
+            page_of(board, Selection(), after=first.next)
+
+
+def test_a_scheduler_that_is_interrupted_as_it_starts_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with memory_board() as board:
+        scheduler = Scheduler(board)
+        start = scheduler.start
+
+        def interrupted_start() -> None:
+            start()
+            come()
+
+        monkeypatch.setattr(scheduler, "start", interrupted_start)
+        with pytest.raises(OutOfTime):
+            scheduler.run()
+        assert scheduler.wait(0.0)

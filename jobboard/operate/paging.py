@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.board import client_of, handles_of
 from jobboard.errors import JobBoardError
+from jobboard.interrupts import is_of_signal_handler
 from jobboard.operate.bulk import Target, targets_of
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _reader(board: JobBoard, selection: Selection) -> Callable[[object | None, i
         except JobBoardError:
             raise
         except Exception as error:
-            if cursor is None:
+            if cursor is None or is_of_signal_handler(error):
                 raise
             # Places come from URLs; each store has a form of its own, and says in its own way that it is none.
             raise ValueError("there is no such place in this listing") from error

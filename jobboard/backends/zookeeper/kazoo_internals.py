@@ -42,6 +42,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped, NoNodeError, SessionExpiredError
 
 from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, Stat
+from jobboard.interrupts import is_of_signal_handler
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -145,6 +146,8 @@ class KazooInternals:
                 line.sendall(b"srvr")
                 return str(line.recv(8192).decode("utf-8", "replace"))
         except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             logger.debug("the server does not answer srvr: %s", error)
             return ""
 
