@@ -278,3 +278,20 @@ def test_markup_in_any_name_is_shown_as_text(board: JobBoard, console: Asking) -
             assert page.status_code in (200, 400, 404)
             assert MARKUP not in page.text
     assert [job.record.state for job in board.iterjobs()] == [JobState.CLAIMED]
+
+
+@pytest.mark.parametrize("text", [" x", "x ", "\u2028x", "\u00a0x"])
+def test_names_and_ids_may_begin_and_end_with_blanks(board: JobBoard, console: Asking, text: str) -> None:
+    schedule, worker = Schedule(text, Every(hours=1), text), Entity("conductor", text, {"names": [text]}, 600)
+    board.schedules.add(schedule)
+    board.register_entity(worker)
+    job = board.post(text)
+    board.post("x")
+    board.claim(job, text)
+    assert console.get("/b/shop/schedule", params={"id": text}).status_code == 200
+    assert console.post("/b/shop/conductors", {"action": "quiet", "name": text}).status_code == 200
+    assert quiet_ones(board) == {text}
+    assert job.uuid in console.get("/b/shop/conductors/release", params={"owner": text}).text
+    listed = console.get("/b/shop/jobs", params={"name": text}).text
+    assert job.uuid in listed
+    assert listed.count("/b/shop/jobs/") == listed.count(f"/b/shop/jobs/{job.uuid}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jobboard.console.view import View
 
 #: The parameters with a text that :class:`Selection` takes as it is, under the same name.
-_TEXTS = ("key", "key_prefix", "key_contains", "uuid", "owner", "reason", "kind", "schedule")
+_TEXTS = ("key", "key_prefix", "key_contains", "owner", "reason", "kind", "schedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,9 @@ def filters_of(view: View) -> Filters:
     """
     states = [state.lower() for state in view.request.query_params.getlist("state") if state]
     texts: dict[str, Any] = {name: text for name in _TEXTS if (text := view.query(name))}
-    name, older = view.query("name"), view.query("older")
+    if uuid := view.typed("uuid"):
+        texts["uuid"] = uuid
+    name, older = view.query("name"), view.typed("older")
     try:
         wanted = {JobState(state.upper()) for state in states} or LIVE
         selection = Selection(
@@ -68,13 +70,13 @@ def filters_of(view: View) -> Filters:
         )
     except (TypeError, ValueError) as error:
         raise HTTPException(400, f"the filters can't be read: {error}") from None
-    query = {"state": states, "name": name, **texts, "older": older, "detail": view.query("detail")}
+    query = {"state": states, "name": name, **texts, "older": older, "detail": view.typed("detail")}
     return Filters({name: value for name, value in query.items() if value}, selection)
 
 
 def _details_of(view: View) -> dict[str, str] | None:
     """Read ``detail=order.id=4711``, which is for those who may see details."""
-    text = view.query("detail")
+    text = view.typed("detail")
     if not text:
         return None
     view.require("details")

@@ -90,13 +90,17 @@ class View:
             raise HTTPException(403, f"you lack the right {right!r} here: to {RIGHTS[right]}")
 
     def query(self, name: str) -> str:
-        """Return a parameter of the URL, without blanks around it; the last one of several; "" if there is none."""
+        """Return a parameter of the URL as it is; the last one of several; "" if there is none."""
         values = self.request.query_params.getlist(name)
-        return values[-1].strip() if values else ""
+        return values[-1] if values else ""
+
+    def typed(self, name: str) -> str:
+        """Return a parameter that users type, without blanks around it. Names and ids may begin or end with one."""
+        return self.query(name).strip()
 
     def field(self, name: str) -> str:
         """Return a field of the POST likewise."""
-        return self.form.get(name, [""])[-1].strip()
+        return self.form.get(name, [""])[-1]
 
     def url(self, path: str = "", **query: Any) -> str:
         """Return a link below the board, such as ``view.url("jobs", state="trashed")``; leaves None and "" out."""

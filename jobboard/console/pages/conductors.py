@@ -33,7 +33,7 @@ def show(view: View) -> Response:
     entities = answers.get("entities", board.entities)
     told = answers.get("quiet", lambda: quiet_ones(board))
     owners = answers.get("owners", lambda: holdings(_claimed(board)), 5.0)
-    wanted = view.query("q").lower()
+    wanted = view.typed("q").lower()
     found = [_row(entity, told) for entity in entities if wanted in entity.name.lower()]
     found.sort(key=lambda row: (not row["stuck"], not row["alive"], row["kind"], row["name"]))
     known = {entity.name: entity.alive for entity in entities}
@@ -45,7 +45,7 @@ def show(view: View) -> Response:
         owners=shown[:_MAX_SHOWN],
         most=_MAX_CLAIMED,
         is_partial=sum(row["jobs"] for row in owners) == _MAX_CLAIMED,
-        q=view.query("q"),
+        q=view.typed("q"),
     )
 
 
@@ -61,7 +61,7 @@ def act(view: View) -> Response:
     set_quiet(board, [name], action == "quiet")
     answers_of(view).forget()
     view.acted("quiet", [name])
-    return RedirectResponse(view.url("conductors", q=view.query("q")), 303)
+    return RedirectResponse(view.url("conductors", q=view.typed("q")), 303)
 
 
 def show_release(view: View) -> Response:

@@ -27,8 +27,8 @@ _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
 
 def show(view: View) -> Response:
     """List the jobs that fit, or go to the one that was searched for."""
-    if view.query("q"):
-        return _search(view, view.query("q"))
+    if view.typed("q"):
+        return _search(view, view.typed("q"))
     filters = filters_of(view)
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]

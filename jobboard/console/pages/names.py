@@ -23,7 +23,7 @@ def show(view: View) -> Response:
     seen = sampler.status()
     paused = answers.get("paused", view.board.paused)
     hour = answers.get("last hour", lambda: last_hour(sampler), 5.0)
-    wanted = view.query("q")
+    wanted = view.typed("q")
     found = seen.get("names", {}) | {name: _NOTHING for name in paused if name and name not in seen.get("names", {})}
     rows: list[dict[str, Any]] = []
     for name, numbers in found.items():
@@ -47,18 +47,18 @@ _NOTHING = {"unclaimed": 0, "delayed": 0, "claimed": 0, "trashed": 0, "next_wait
 
 def act(view: View) -> Response:
     """Pause or resume a name, or the board; a pause of the board is asked for once more."""
-    action, name = view.field("action"), view.form.get("name", [""])[-1]
+    action, name = view.field("action"), view.field("name")
     if action not in ("pause", "resume"):
         raise HTTPException(400, "this form can pause and resume a name")
     view.require(action)
     if action == "pause" and not name and view.field("confirmed") != "yes":
         seen = sampler_of(view).newest or {}
-        return view.render("pause_board.html", q=view.query("q"), totals=seen.get("totals"))
+        return view.render("pause_board.html", q=view.typed("q"), totals=seen.get("totals"))
     change = view.board.pause if action == "pause" else view.board.resume
     change(checked(check_text, "name", name) if name else None)
     answers_of(view).forget()
     view.acted(action, [name or "the whole board"])
-    return RedirectResponse(view.url("names", q=view.query("q")), 303)
+    return RedirectResponse(view.url("names", q=view.typed("q")), 303)
 
 
 PAGES = (Page("names", show, act, title="Names", order=40),)

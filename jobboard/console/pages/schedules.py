@@ -28,7 +28,7 @@ _MAX_UPCOMING = 10
 
 def show(view: View) -> Response:
     """Show the schedules that are due first."""
-    wanted = view.query("q").lower()
+    wanted = view.typed("q").lower()
     rows = answers_of(view).get(("schedules", wanted), lambda: _found(view.board, wanted))
     unreadable = answers_of(view).get(
         "unreadable schedules", lambda: view.board.schedules.unreadable()[:_MAX_SHOWN], 5.0
@@ -38,14 +38,14 @@ def show(view: View) -> Response:
         rows=rows[:_MAX_SHOWN],
         has_more=len(rows) > _MAX_SHOWN,
         unreadable=unreadable,
-        q=view.query("q"),
+        q=view.typed("q"),
     )
 
 
 def act(view: View) -> Response:
     """Pause, resume or fire a schedule, and return to the page that it was asked from."""
     view.require("schedules")
-    id, action = checked(check_schedule_id, view.form.get("id", [""])[-1]), view.field("action")
+    id, action = checked(check_schedule_id, view.field("id")), view.field("action")
     schedules = view.board.schedules
     if action == "fire":
         job = schedules.fire_now(id)
@@ -61,7 +61,7 @@ def act(view: View) -> Response:
     view.acted("schedules", [id])
     if view.field("from") == "schedule":
         return RedirectResponse(view.url("schedule", id=id), 303)
-    return RedirectResponse(view.url("schedules", q=view.query("q")), 303)
+    return RedirectResponse(view.url("schedules", q=view.typed("q")), 303)
 
 
 def show_one(view: View) -> Response:
