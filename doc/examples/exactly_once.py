@@ -9,7 +9,7 @@ import jobboard
 engine = sa.create_engine(os.environ["DATABASE_URL"])  # postgresql+psycopg://app@db.example.org/bank
 metadata = sa.MetaData()
 accounts = sa.Table(
-    "accounts", metadata, sa.Column("name", sa.String(20), primary_key=True), sa.Column("amount", sa.Integer)
+    "accounts", metadata, sa.Column("number", sa.Integer, primary_key=True), sa.Column("amount", sa.Integer)
 )
 handlers = jobboard.Handlers()
 
@@ -18,20 +18,20 @@ handlers = jobboard.Handlers()
 def transfer(job: jobboard.RunningJob) -> None:
     details = job.details
     with engine.begin() as connection:
-        for name, sign in ((details["from"], -1), (details["to"], 1)):
+        for number, sign in ((details["from"], -1), (details["to"], 1)):
             change = accounts.c.amount + sign * details["amount"]
-            connection.execute(accounts.update().where(accounts.c.name == name).values(amount=change))
+            connection.execute(accounts.update().where(accounts.c.number == number).values(amount=change))
         job.complete("transferred", connection=connection)
 
 
 metadata.create_all(engine)
 with engine.begin() as connection:
-    connection.execute(accounts.insert(), [{"name": "alice", "amount": 10}, {"name": "bob", "amount": 0}])
+    alice, bob = (connection.execute(accounts.insert().values(amount=n)).inserted_primary_key[0] for n in (10, 0))
 
 with jobboard.backend("bank", os.environ["JOBBOARD_URI"]) as board:
     conductor = jobboard.Conductor("bank", board, handlers)
     conductor.start()
-    job = board.post("transfer", details={"from": "alice", "to": "bob", "amount": 7})
+    job = board.post("transfer", details={"from": alice, "to": bob, "amount": 7})
     assert job.wait(timeout=60)
     assert job.result == "transferred"
     conductor.stop()
