@@ -97,7 +97,7 @@ def _load(scheme: str) -> type[Backend]:
     try:
         found = load_plugin(_NAMESPACE, scheme)
     except LookupError as error:
-        raise UnknownBackend(f"no such backend; {error}; a URI is such as sqlite:///jobs.db") from None
+        raise UnknownBackend(f"backend {error}; a URI is such as sqlite:///jobs.db") from None
     if not (isinstance(found, type) and issubclass(found, Backend)):
         raise UnknownBackend(f"the entry point {scheme!r} is no Backend")
     return found

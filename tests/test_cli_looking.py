@@ -97,7 +97,7 @@ class TestFindingByKey:
             jobs.append(board.post("a", key="k"))
             board.trash(jobs[-1], "me", force=True)
         told = jobboard("show", "a:k", status=1)
-        assert "7 jobs that are not live have been 'a:k'" in told
+        assert "7 jobs that ended had the key 'a:k'" in told
         assert sum(job.uuid in told for job in jobs) == 5
 
 

@@ -76,7 +76,9 @@ class TestChanging:
         assert fire(board) == 0
         said = status(board)
         assert (said["schedules"]["all_paused"], said["schedules"]["active"]) == (True, 1)
-        assert "All schedulers are paused. See: schedule resume --all" in [found["text"] for found in said["findings"]]
+        assert "All schedulers are paused. See: jobboard schedule resume --all" in [
+            found["text"] for found in said["findings"]
+        ]
         assert "once" in jobboard("schedule", "ls")
         assert "jobboard:pause" not in jobboard("schedule", "ls")
         jobboard("check")

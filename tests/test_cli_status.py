@@ -78,3 +78,9 @@ def test_it_ends_after_a_while_with_the_verdict(jobboard: Run, board: JobBoard) 
     assert "10ms" in jobboard("status", "--watch", "--interval", "10ms", status=2)
     for interval in ("0", "1e10"):
         assert "--interval must be" in jobboard("status", "--watch", "--interval", interval, "--for", "0.02", status=2)
+
+
+def test_a_run_that_no_conductor_has_told_yet(jobboard: Run, board: JobBoard) -> None:
+    assert "oldest run  nothing runs\n" in jobboard("status")
+    board.claim(board.post("a"), "me")
+    assert "oldest run  none was told yet; conductors tell every 10 s\n" in jobboard("status")

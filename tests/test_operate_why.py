@@ -94,7 +94,7 @@ def test_a_claim_and_its_owner(board: JobBoard) -> None:
     board.cancel(job)
     assert kinds(job) == ["claimed", "cancel_asked"]
     assert f"cancel {job.uuid}" not in text(job)
-    assert f"trash {job.uuid}, or release {job.uuid}" in text(job)
+    assert f"jobboard trash {job.uuid}, or jobboard release {job.uuid}" in text(job)
 
 
 def test_a_dead_owner(board: JobBoard) -> None:

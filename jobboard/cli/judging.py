@@ -115,7 +115,7 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     return {
         "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",
-        "oldest run": _longest(conductors["longest"]),
+        "oldest run": _longest(conductors["longest"], any(name["claimed"] for name in view["names"].values())),
         "schedulers": f"{view['schedulers']['alive']} alive, {view['schedulers']['gone']} gone",
         "schedules": f"{schedules['active']} active, {schedules['paused']} paused, {schedules['finished']} finished, "
         f"{len(schedules['set_aside'])} set aside{more}",
@@ -123,8 +123,10 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _longest(run: dict[str, Any] | None) -> str:
-    return f"{run['name']} {run['uuid']} for {duration(run['seconds'])}" if run else "nothing runs"
+def _longest(run: dict[str, Any] | None, is_any_claimed: bool) -> str:
+    if run:
+        return f"{run['name']} {run['uuid']} for {duration(run['seconds'])}"
+    return "none was told yet; conductors tell every 10 s" if is_any_claimed else "nothing runs"
 
 
 def _say_more(output: Output, number: int) -> None:

@@ -68,5 +68,5 @@ def _find_by_key(board: JobBoard, text: str) -> Job:
         return board.get(found[0])
     if found:
         shown = ", ".join(found[:_MAX_SHOWN]) + (", ..." if len(found) > _MAX_SHOWN else "")
-        raise NotFound(f"{len(found)} jobs that are not live have been {text!r}; name one by its uuid: {shown}")
+        raise NotFound(f"{len(found)} jobs that ended had the key {text!r}; name one by its uuid: {shown}")
     raise NotFound(f"no job {text!r} (NAME:KEY) on board {board.name!r}, in its trash or remembered")

@@ -135,7 +135,7 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         text = f"No scheduler is alive; active schedules: {schedules.active}."
         yield Finding(Verdict.ATTENTION, "no_scheduler", None, text)
     if schedules.all_paused:
-        text = "All schedulers are paused. See: schedule resume --all"
+        text = "All schedulers are paused. See: jobboard schedule resume --all"
         yield Finding(Verdict.ATTENTION, "schedulers_paused", None, text)
         return
     late = {id: seconds for id, seconds in schedules.overdue.items() if seconds > limits.overdue}
@@ -146,7 +146,9 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(Verdict.ATTENTION if is_watched else Verdict.BAD, "overdue", latest, text)
     if aside := schedules.set_aside:
         number = f"{len(aside)} schedules are" if len(aside) > 1 else "1 schedule is"
-        yield Finding(Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: schedule ls")
+        yield Finding(
+            Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: jobboard schedule ls"
+        )
 
 
 def _of_trash(overview: Overview) -> Iterator[Finding]:

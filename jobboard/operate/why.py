@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MAX_AHEAD = 1000
 
 _CANCEL_ASKED = (
-    "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: trash {uuid}, or "
-    "release {uuid} for another attempt"
+    "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: "
+    "jobboard trash {uuid}, or jobboard release {uuid} for another attempt"
 )
 
 
@@ -45,7 +45,7 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
         return [Reason("complete", f"It is complete, consumed by {record.owner} at {_when(record.last_modified)}.")]
     if record.state is JobState.TRASHED:
         reason = record.reason or "no reason was given"
-        return [Reason("trashed", f"It is in the trash: {reason}. Bring it back with: restore {job.uuid}")]
+        return [Reason("trashed", f"It is in the trash: {reason}. Bring it back with: jobboard restore {job.uuid}")]
     return _why_claimed(board, job) if record.state is JobState.CLAIMED else _why_waiting(board, job)
 
 
@@ -72,13 +72,17 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
     since = next((line.at for line in reversed(record.history) if line.kind is EventKind.CLAIMED), None)
     claimed = f"It is claimed by {record.owner}{f' since {_when(since)}' if since else ''}"
     owner = next((entity for entity in board.entities() if entity.name == record.owner), None)
-    ask = f" Ask its owner to stop with: cancel {job.uuid}" if owner and owner.alive and not record.cancel_asked else ""
+    ask = (
+        f" Ask its owner to stop with: jobboard cancel {job.uuid}"
+        if owner and owner.alive and not record.cancel_asked
+        else ""
+    )
     reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).{ask}")]
     if owner is None:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
     elif not owner.alive:
         seen = f"was last seen at {_when(owner.last_seen)}" if owner.last_seen else "is gone"
-        text = f"That owner {seen}; the job comes back when its claim ends, or now with: release {job.uuid}"
+        text = f"That owner {seen}; the job comes back when its claim ends, or now with: jobboard release {job.uuid}"
         reasons.append(Reason("owner_gone", text))
     if record.cancel_asked:
         reasons.append(Reason("cancel_asked", _CANCEL_ASKED.format(uuid=job.uuid)))
@@ -88,9 +92,9 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
 def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
     paused, reasons = board.paused(), []
     if None in paused:
-        reasons.append(Reason("board_paused", "The whole board is paused. Go on with: resume"))
+        reasons.append(Reason("board_paused", "The whole board is paused. Go on with: jobboard resume"))
     if job.name in paused:
-        text = f"Jobs named {job.name!r} are paused. Go on with: resume {shlex.quote(job.name)}"
+        text = f"Jobs named {job.name!r} are paused. Go on with: jobboard resume {shlex.quote(job.name)}"
         reasons.append(Reason("name_paused", text))
     return reasons
 
@@ -112,7 +116,7 @@ def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
 def _why_quiet(handling: list[Entity], job: Job) -> Reason:
     who = handling[0].name
     text = f"All conductors with a handler for {job.name!r} are quiet ({len(handling)})"
-    return Reason("quiet", f"{text}; let one claim again with: quiet --off {shlex.quote(who)}")
+    return Reason("quiet", f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(who)}")
 
 
 def _why_stuck(able: list[Entity], refusing: list[Entity], job: Job) -> list[Reason]:
