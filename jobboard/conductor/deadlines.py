@@ -72,12 +72,5 @@ class Deadlines:
 def next_deadline(execution: Execution) -> float:
     """Return the earliest of an execution's deadlines that still matter."""
     if execution.outcome is not None:
-        return math.inf if execution.stuck_at is None else execution.stuck_at
-    soonest = execution.held_until
-    if execution.deadline is not None and execution.deadline < soonest:
-        soonest = execution.deadline
-    if execution.kill_at is not None and execution.kill_at < soonest:
-        soonest = execution.kill_at
-    if execution.start_by is not None and execution.start_by < soonest:
-        soonest = execution.start_by
-    return soonest
+        return execution.stuck_at
+    return min(execution.held_until, execution.deadline, execution.kill_at, execution.start_by)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -35,17 +36,17 @@ class ExecutionListener(Protocol):
 class Execution:
     """A claimed job, its handler, and what is known of both; the :class:`JobContext` of its running job.
 
-    All moments are of this machine's monotonic clock, in seconds.
+    All moments are of this machine's monotonic clock, in seconds; infinity stands for never.
     """
 
     #: When the handler times out; counts from its beginning.
-    deadline: float | None = None
+    deadline = math.inf
     #: When the claim ends, once a cancel was asked for and the handler goes on.
-    kill_at: float | None = None
-    #: When the claim ends if no slot is free before; None unless it waits for one.
-    start_by: float | None = None
+    kill_at = math.inf
+    #: When the claim ends if it waits for a slot and none is free before.
+    start_by = math.inf
     #: When the slot counts as stuck, once the claim is over.
-    stuck_at: float | None = None
+    stuck_at = math.inf
     stuck = False
     #: What the running job says: whether its claim is lost, and whether its cancel was asked for.
     lost = cancelled = False

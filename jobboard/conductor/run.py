@@ -301,7 +301,7 @@ class ConductorRun:
 
     def began(self, execution: Execution) -> None:
         job_started(execution)
-        if execution.deadline is not None:
+        if execution.deadline < math.inf:
             self._deadlines.watch(execution)
 
     def reported(self, execution: Execution) -> None:
@@ -317,7 +317,7 @@ class ConductorRun:
 
     def _submit(self, executions: Sequence[Execution]) -> None:
         if executions:
-            self._executor.submit_many(executions)
+            self._executor.submit(executions)
 
     def _decide(self, execution: Execution, outcome: Outcome) -> bool:
         """End the claim as the outcome says; False if there is an outcome already."""
@@ -366,13 +366,12 @@ class ConductorRun:
         if execution.outcome is not None:
             self._stuck.declare_stuck(execution)
             return
-        is_late = execution.start_by is not None and execution.start_by <= now
-        if is_late and self._slots.withdraw(execution):
+        if execution.start_by <= now and self._slots.withdraw(execution):
             self._decide(execution, Returned("no slot was free for it in time"))
             return
-        if execution.kill_at is not None and execution.kill_at <= now:
+        if execution.kill_at <= now:
             outcome: Outcome = Returned("it was cancelled, and its handler ignored that")
-        elif execution.deadline is not None and execution.deadline <= now:
+        elif execution.deadline <= now:
             outcome = Failed(f"timed out after {execution.handler.timeout:g} s")
         elif execution.held_until <= now:
             # No renewal got through in time. The store may still keep the claim, but that is not certain.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -36,7 +37,7 @@ class Slots:
         self._lost = 0
         self._closed = False
         self._idle = False
-        self._drain_until = float("inf")
+        self._drain_until = math.inf
 
     @property
     def taken(self) -> int:
@@ -109,7 +110,7 @@ class Slots:
             if self._waiting:
                 start_by = time.monotonic() + MAX_WAIT
                 for execution in self._waiting:
-                    execution.start_by = execution.start_by or start_by
+                    execution.start_by = min(execution.start_by, start_by)
             return started
 
     def start_waiting(self) -> list[Execution]:
@@ -124,7 +125,7 @@ class Slots:
         started: list[Execution] = []
         for _ in range(number):
             execution = self._waiting.popleft()
-            execution.start_by = None
+            execution.start_by = math.inf
             started.append(execution)
         self._taken += number
         self._running.add(started)
@@ -139,7 +140,7 @@ class Slots:
                 self._waiting.remove(execution)
             except ValueError:
                 return False
-            execution.start_by = None
+            execution.start_by = math.inf
             return True
 
     def withdraw_all(self) -> list[Execution]:
@@ -148,7 +149,7 @@ class Slots:
             withdrawn = list(self._waiting)
             self._waiting.clear()
             for execution in withdrawn:
-                execution.start_by = None
+                execution.start_by = math.inf
             return withdrawn
 
     def add_claim(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -66,7 +67,7 @@ class StuckSlots:
             if execution not in self._expected:
                 return
             self._expected.remove(execution)
-            execution.stuck_at = None
+            execution.stuck_at = math.inf
             execution.stuck = True
             self._stuck.append(execution)
             self._replace_and_count()

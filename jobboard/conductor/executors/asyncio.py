@@ -42,16 +42,13 @@ class AsyncioExecutor(Executor):
     def fault(self) -> str | None:
         return self._loop.fault
 
-    def submit(self, execution: Execution) -> None:
-        self.submit_many([execution])
-
-    def submit_many(self, executions: Sequence[Execution]) -> None:
+    def submit(self, executions: Sequence[Execution]) -> None:
         later = [execution for execution in executions if execution.handler.is_async]
         if later:
             with self._lock:
                 self._loop.submit(later)
         if len(later) < len(executions):
-            self._threads.submit_many([execution for execution in executions if not execution.handler.is_async])
+            self._threads.submit([execution for execution in executions if not execution.handler.is_async])
 
     def request_cancel(self, execution: Execution) -> None:
         self._loop_of(execution).cancel(execution)

@@ -42,8 +42,8 @@ class Executor(abc.ABC):
         """
 
     @abc.abstractmethod
-    def submit(self, execution: Execution) -> None:
-        """Run an execution in a free slot; returns at once."""
+    def submit(self, executions: Sequence[Execution]) -> None:
+        """Run executions, each in a free slot; returns at once."""
 
     def run_claimer(self, turns: Iterator[bool]) -> None:
         """Take the claimer's turns, one after the other, until there are no more; called once, after the start.
@@ -53,11 +53,6 @@ class Executor(abc.ABC):
             next turn. The turns may be taken in any threads.
         """
         threading.Thread(target=_exhaust, args=(turns,), name="jobboard-claimer", daemon=True).start()
-
-    def submit_many(self, executions: Sequence[Execution]) -> None:
-        """Run executions, each in a free slot; returns at once."""
-        for execution in executions:
-            self.submit(execution)
 
     @abc.abstractmethod
     def request_cancel(self, execution: Execution) -> None:

@@ -75,15 +75,12 @@ class ExecutorByHandler(Executor):
                 executor.stop(0.0)
             raise
 
-    def submit(self, execution: Execution) -> None:
-        self._of(execution).submit(execution)
-
-    def submit_many(self, executions: Sequence[Execution]) -> None:
+    def submit(self, executions: Sequence[Execution]) -> None:
         parts: dict[Executor, list[Execution]] = {}
         for execution in executions:
             parts.setdefault(self._of(execution), []).append(execution)
         for executor, part in parts.items():
-            executor.submit_many(part)
+            executor.submit(part)
 
     def request_cancel(self, execution: Execution) -> None:
         self._of(execution).request_cancel(execution)

@@ -95,10 +95,7 @@ class ProcessExecutor(Executor):
         with self._lock:
             self._workers.discard(worker)
 
-    def submit(self, execution: Execution) -> None:
-        self.submit_many([execution])
-
-    def submit_many(self, executions: Sequence[Execution]) -> None:
+    def submit(self, executions: Sequence[Execution]) -> None:
         self._queue.put(executions)
 
     def request_cancel(self, execution: Execution) -> None:

@@ -58,10 +58,7 @@ class ThreadExecutor(Executor):
             del self._threads[thread]
             raise
 
-    def submit(self, execution: Execution) -> None:
-        self.submit_many([execution])
-
-    def submit_many(self, executions: Sequence[Execution]) -> None:
+    def submit(self, executions: Sequence[Execution]) -> None:
         # A thread of a slot, which submits the next execution when one has ended, comes for it by itself.
         self._queue.put(executions, wake=threading.current_thread() not in self._threads)
 
