@@ -60,8 +60,7 @@ class Scheduler:
         self._firing = Firing(client_of(board))
         self._who = worker_id(check_text("who", "scheduler" if who is None else who))
         self._heartbeat = Heartbeat(board, "scheduler", self._who, _metadata, _HEARTBEAT_INTERVAL)
-        #: When the last round began.
-        self._turned_at = time.monotonic()
+        self._round_began_at = time.monotonic()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._woken = threading.Event()
@@ -69,7 +68,7 @@ class Scheduler:
         self._waiting: dict[str, str] = {}
         self._room_for: set[str] = set()
         self._left = 0
-        self._unsubscribe: list[Callable[[], None]] = []
+        self._unsubscribe: Callable[[], None] | None = None
         self._unsubscribe_ends: Callable[[], None] | None = None
 
     @property
@@ -82,7 +81,7 @@ class Scheduler:
         """False if it was started and not stopped, and no round began for a minute: its thread hangs or has died."""
         if self._thread is None or self._stopping.is_set():
             return True
-        return time.monotonic() - self._turned_at < _MAX_SILENCE
+        return time.monotonic() - self._round_began_at < _MAX_SILENCE
 
     def start(self) -> None:
         """Begin to post, in a thread of its own. Idempotent; waits for the end of a stop that is under way."""
@@ -91,7 +90,7 @@ class Scheduler:
                 if not self._stopping.is_set():
                     return
                 self._thread.join()
-            self._turned_at = time.monotonic()
+            self._round_began_at = time.monotonic()
             self._stopping.clear()
             thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
             thread.start()
@@ -147,7 +146,7 @@ class Scheduler:
         pause = _FIRST_RETRY_DELAY
         try:
             while not self._stopping.is_set():
-                self._turned_at = time.monotonic()
+                self._round_began_at = time.monotonic()
                 try:
                     self._listen()
                     self._sleep(self._round())
@@ -188,8 +187,8 @@ class Scheduler:
 
     def _listen(self) -> None:
         """Subscribe to other clients' changes of schedules."""
-        if not self._unsubscribe:
-            self._unsubscribe = [self._board.subscribe(self._wake, {EventKind.SCHEDULED})]
+        if self._unsubscribe is None:
+            self._unsubscribe = self._board.subscribe(self._wake, {EventKind.SCHEDULED})
 
     def _wake(self, event: JobEvent) -> None:
         self._woken.set()
@@ -214,9 +213,9 @@ class Scheduler:
             self._woken.set()
 
     def _leave(self) -> None:
-        for unsubscribe in [*self._unsubscribe, *filter(None, [self._unsubscribe_ends])]:
+        for unsubscribe in filter(None, (self._unsubscribe, self._unsubscribe_ends)):
             unsubscribe()
-        self._unsubscribe, self._unsubscribe_ends = [], None
+        self._unsubscribe = self._unsubscribe_ends = None
         self._heartbeat.leave()
 
     def __repr__(self) -> str:
