@@ -183,7 +183,7 @@ def _find_fault_in_mapping(
     return _first_fault(((f"{path}.{key}", item) for key, item in value.items()), depth, converter)
 
 
-def _first_fault(items: Any, depth: int, converter: Converter | None) -> tuple[str, str] | None:
+def _first_fault(items: Iterable[tuple[str, Any]], depth: int, converter: Converter | None) -> tuple[str, str] | None:
     for path, item in items:
         found = _find_fault(path, item, depth + 1, converter)
         if found:

@@ -23,7 +23,7 @@ _FIELDS = {
 }
 _WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _PLAIN = re.compile(r"(\*|\d+(-\d+)?)(/\d+)?")
-_MONTHS = re.compile(r"[a-z]{3}(-[a-z]{3})?")
+_NAMES = re.compile(r"[a-z]{3}(-[a-z]{3})?")
 _POSITION = re.compile(r"(1st|2nd|3rd|4th|5th|last) +([a-z]{3})")
 
 
@@ -76,7 +76,7 @@ def _numbers(name: str, text: str) -> str:
 
 def _month(text: str) -> str:
     terms = _terms(text)
-    return ",".join(term if _MONTHS.fullmatch(term) else _numbers("month", term) for term in terms)
+    return ",".join(term if _NAMES.fullmatch(term) else _numbers("month", term) for term in terms)
 
 
 def _day(text: str) -> tuple[str, str]:
@@ -129,7 +129,7 @@ def _week_numbers(term: str) -> range:
 
 def _week_range(term: str, values: str, to_the_end: bool) -> tuple[int, int]:
     first, _, last = values.partition("-")
-    if _MONTHS.fullmatch(term):
+    if _NAMES.fullmatch(term):
         return _number_of(first), _number_of(last or first)
     if not _PLAIN.fullmatch(term):
         raise ValueError(f"day_of_week: there is no equivalent of {term!r}")
