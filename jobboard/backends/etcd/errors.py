@@ -13,7 +13,6 @@ from urllib3.exceptions import (
     MaxRetryError,
     NewConnectionError,
     SSLError,
-    TimeoutError,
 )
 
 from jobboard.errors import BoardUnavailable, ReplyLost, TooLarge
@@ -126,9 +125,7 @@ def _is_unsent(error: requests.RequestException) -> bool:
         return True
     reason = error.args[0] if error.args else None
     cause = reason.reason if isinstance(reason, MaxRetryError) else reason
-    return isinstance(cause, NewConnectionError) or (
-        isinstance(cause, TimeoutError) and isinstance(error, requests.exceptions.ConnectTimeout)
-    )
+    return isinstance(cause, NewConnectionError)
 
 
 def _text(error: exceptions.Etcd3Exception) -> str:

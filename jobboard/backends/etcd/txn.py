@@ -178,13 +178,8 @@ def present(key: bytes) -> Compare:
     return {"key": b64(key), "target": "VERSION", "result": "GREATER", "version": "0"}
 
 
-def created_at(key: bytes, revision: int) -> Compare:
-    """Hold if the key was made in this revision; 0: if there is no such key."""
-    return {"key": b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": str(revision)}
-
-
 def absent(key: bytes) -> Compare:
-    return created_at(key, 0)
+    return {"key": b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
 
 
 def none_in(prefix: bytes) -> Compare:
