@@ -1,17 +1,8 @@
 -- include: expire_and_promote
 -- What operators ask about several jobs at once.
 
--- The first of these loaded jobs that has a newer format, and so must not be changed.
-local function first_newer(uuids)
-  for _, uuid in ipairs(uuids) do
-    if newer[uuid] then
-      return uuid
-    end
-  end
-end
-
--- Answer a request of items ({uuid, ...} each): NEWER and the uuid, if a job is of a newer format, or OK, and for each
--- item what `answer` returns.
+-- Answer a request of items ({uuid, ...} each): NEWER and the uuid, if a job is of a newer format and so must not be
+-- changed, or OK, and for each item what `answer` returns.
 local function answer_each(request, answer)
   expire_and_promote('50')
   local items, uuids, answers = cmsgpack.unpack(request), {}, {}
@@ -19,9 +10,10 @@ local function answer_each(request, answer)
     uuids[index] = item[1]
   end
   fetch(uuids)
-  local unknown = first_newer(uuids)
-  if unknown then
-    return {'NEWER', unknown}
+  for _, uuid in ipairs(uuids) do
+    if newer[uuid] then
+      return {'NEWER', uuid}
+    end
   end
   for index, item in ipairs(items) do
     answers[index] = answer(item)

@@ -112,7 +112,9 @@ class Jobs:
         raise endless("claimed_under")
 
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._claimed("extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals])
+        return self._claim_answers(
+            "extend", [[*fence_parts(one.fence), span(one.expiry), one.progress] for one in renewals]
+        )
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         kept = {retention: _kept(retention) for retention in {end.retention for end in ends}}
@@ -120,7 +122,7 @@ class Jobs:
         for end in ends:
             parts += fence_parts(end.fence)
             parts += (kept[end.retention], False if end.result is None else end.result)
-        return self._claimed("consume", parts)
+        return self._claim_answers("consume", parts)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         items = [
@@ -134,22 +136,22 @@ class Jobs:
             ]
             for end in ends
         ]
-        return self._claimed("abandon", items)
+        return self._claim_answers("abandon", items)
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         items = [
             [*([end.uuid, end.by, None] if end.fence is None else fence_parts(end.fence)), end.reason, end.error]
             for end in ends
         ]
-        return self._claimed("trash", items)
+        return self._claim_answers("trash", items)
 
     def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return _claim_answer(self._client.change("checkpoint", pack(fence_parts(fence)), state)[1])
 
-    def _claimed(self, script: str, items: Sequence[object]) -> list[ClaimAnswer]:
+    def _claim_answers(self, script: str, items: Sequence[object]) -> list[ClaimAnswer]:
         return [_claim_answer(answer) for answer in self._client.change_all(script, items)]
 
-    def _end(self, script: str, items: Sequence[object]) -> list[Verdict]:
+    def _verdicts(self, script: str, items: Sequence[object]) -> list[Verdict]:
         return [VERDICTS[answer] for answer in self._client.change_all(script, items)]
 
     # -- operators -------------------------------------------------------------------------------------------------
@@ -158,10 +160,10 @@ class Jobs:
         return VERDICTS[self._client.change("release", pack([uuid, min(token, MAX_TOKEN), reason]))[1]]
 
     def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._end("run_now", [[uuid, by] for uuid in uuids])
+        return self._verdicts("run_now", [[uuid, by] for uuid in uuids])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._end("reprioritize", [[uuid, priority, by, reason] for uuid in uuids])
+        return self._verdicts("reprioritize", [[uuid, priority, by, reason] for uuid in uuids])
 
     def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
         return [
@@ -169,7 +171,7 @@ class Jobs:
         ]
 
     def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("purge", uuids)]
+        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("purge", [[uuid] for uuid in uuids])]
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
