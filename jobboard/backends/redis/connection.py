@@ -48,9 +48,9 @@ _TIMEOUT_GRAIN = 0.01
 _LEAST_TIMEOUT = 0.001
 
 #: redis-py's classes, without their types.
-_TCP: Any = library.Connection
-_TLS: Any = library.SSLConnection
-_UNIX: Any = library.UnixDomainSocketConnection
+TCP: Any = library.Connection
+TLS: Any = library.SSLConnection
+UNIX: Any = library.UnixDomainSocketConnection
 
 #: What redis-py calls in the end, after two copies of the arguments that no request of a board needs.
 _pack_command: Any = hiredis.pack_command
@@ -63,7 +63,7 @@ class Network:
     """
 
     def __init__(self, tls: bool, settings: dict[str, Any]) -> None:
-        self._kind = _TLS if tls else _TCP
+        self._kind = TLS if tls else TCP
         self.settings = settings
         self.tls = tls
         #: How long one step of connecting may take, in seconds.
@@ -77,7 +77,7 @@ class Network:
 
 def unix_connection(path: str, settings: dict[str, Any]) -> Connection:
     """Return a connection to a Unix socket that is not connected yet."""
-    made: Connection = _UNIX(path=path, **settings)
+    made: Connection = UNIX(path=path, **settings)
     return made
 
 

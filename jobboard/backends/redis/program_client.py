@@ -10,19 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from redis import Redis, RedisCluster
-from redis import connection as library
 from redis.sentinel import SentinelConnectionPool
 
 from jobboard.backends.redis.addresses import own_settings
-from jobboard.backends.redis.connection import Host, Network
+from jobboard.backends.redis.connection import TCP, TLS, UNIX, Host, Network
 from jobboard.backends.redis.topology import Cluster, Sentinel, Standalone, Topology, UnixSocket
 
 _LOGIN = ("username", "password", "credential_provider", "client_name")
-
-#: redis-py's classes, without their types.
-_TCP: Any = library.Connection
-_TLS: Any = library.SSLConnection
-_UNIX: Any = library.UnixDomainSocketConnection
 
 
 def client(value: Any) -> Redis | RedisCluster:
@@ -40,7 +34,7 @@ def client(value: Any) -> Redis | RedisCluster:
         pool = value.connection_pool
         if isinstance(pool, SentinelConnectionPool) and not pool.is_master:
             raise ValueError("it reads from replicas; give the one of master_for()")
-        if not issubclass(pool.connection_class, (_TCP, _UNIX)):
+        if not issubclass(pool.connection_class, (TCP, UNIX)):
             raise TypeError(f"its connections are {pool.connection_class.__qualname__}s, which a board can't make")
     return value
 
@@ -55,7 +49,7 @@ def topology_of(client: Redis | RedisCluster, key: str, options: dict[str, Any])
         return _cluster_of(client, own, key)
     pool = client.connection_pool
     given = pool.connection_kwargs
-    if issubclass(pool.connection_class, _UNIX):
+    if issubclass(pool.connection_class, UNIX):
         return UnixSocket(given["path"], _settings_of(given, own))
     network = _network_of(given, own, tls=_is_tls(pool.connection_class))
     if not isinstance(pool, SentinelConnectionPool):
@@ -74,7 +68,7 @@ def _cluster_of(client: Any, own: Mapping[str, Any], key: str) -> Cluster:
 
 
 def _is_tls(kind: type | None) -> bool:
-    return kind is not None and issubclass(kind, _TLS)
+    return kind is not None and issubclass(kind, TLS)
 
 
 def _host_of(given: Mapping[str, Any]) -> Host:
