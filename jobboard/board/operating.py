@@ -53,7 +53,7 @@ class Operating:
         if is_refusal(verdict, repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
-    def run_now(self, job: Job | str) -> bool:
+    def run_now(self, job: JobHandle | str) -> bool:
         """Let a delayed job be claimable at once, ahead of its time; its attempts stay as they are. Atomic.
 
         :returns: False if it is not delayed; nothing was changed then.
@@ -66,7 +66,7 @@ class Operating:
         return verdict is Verdict.DONE or repeated
 
     def reprioritize(
-        self, job: Job | str, priority: JobPriority | str, who: str | None = None, *, reason: str | None = None
+        self, job: JobHandle | str, priority: JobPriority | str, who: str | None = None, *, reason: str | None = None
     ) -> bool:
         """Give a job that waits, delayed or not, another priority. Atomic.
 
