@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +18,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
 from servers.base import HOST, free_port
+from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, JobBoard, JobState, fetch
+from jobboard.testing import eventually
 
 _USERS = """Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required user_alice="secret" user_bob="secret";
@@ -89,19 +93,37 @@ def test_who_lacks_a_certificate_or_trust_gets_no_line(server: Guarded, certific
     assert "can't be reached" in said.stderr
 
 
+def as_user(name: str, port: int, password: str = "secret") -> JobBoard:
+    options = {"mechanism": "DIGEST-MD5", "username": name, "password": password}
+    return fetch("sasl", f"zookeeper://{HOST}:{port}/sasl", sasl_options=options)
+
+
 def test_a_user_of_sasl_has_a_board_of_its_own(server: Guarded) -> None:
     """The ACL that ``creator`` stands for is that of whoever SASL says the client is."""
-
-    def as_user(name: str, password: str = "secret") -> JobBoard:
-        options = {"mechanism": "DIGEST-MD5", "username": name, "password": password}
-        return fetch("sasl", f"{server.uri}/sasl", sasl_options=options)
-
-    with as_user("alice") as board:
+    with as_user("alice", server.port) as board:
         work(board)
         with pytest.raises(BoardUnavailable, match="may not"):
-            as_user("bob").connect(5)
-        with pytest.raises(BoardUnavailable):
-            as_user("alice", "wrong").connect(2)
+            as_user("bob", server.port).connect(5)
+        with pytest.raises(BoardUnavailable, match="it refuses this user and password"):
+            as_user("alice", server.port, "wrong").connect(2)
+
+
+def test_a_login_that_was_cut_off_is_tried_again(server: Guarded) -> None:
+    """As a server that is stopped while its clients connect does; kazoo takes that for a wrong password, and ends."""
+    is_login = 102
+    with Proxy((HOST, server.port)) as proxy, as_user("alice", proxy.port) as board:
+        proxy.matters = lambda request: request[8:12] == struct.pack(">i", is_login)
+        proxy.cut("request")
+        proxy.break_all()
+        eventually(lambda: not proxy.armed)
+        eventually(lambda: _posts(board))
+
+
+def _posts(board: JobBoard) -> bool:
+    with contextlib.suppress(BoardUnavailable):
+        board.post("resize")
+        return True
+    return False
 
 
 def test_who_logs_in_and_leaves_all_open_is_warned(server: Guarded, caplog: pytest.LogCaptureFixture) -> None:

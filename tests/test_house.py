@@ -94,7 +94,7 @@ LOOPS = {
         "books.py: while bucket < len(layout.book_buckets)": "each turn passes some buckets",
         "change_log.py: while self._next < head": "each turn passes some changes, or is the last",
         "creation.py: while not self._is_created(deadline)": "a deadline",
-        "kazoo_internals.py: while True": "the thread of a connection, which pauses after each failure",
+        "kazoo_internals.py: while not self._client._stopped.is_set()": "a client's thread, which pauses each time",
         "listing.py: while item.place in self.by_place": "the number of jobs that are listed",
         "listing.py: while len(found) < limit and self.remembered and (self.remembered[0][0] <= now)": "the limit",
         "listing.py: while place is not None": "the number of priorities",

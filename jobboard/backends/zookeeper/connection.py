@@ -102,7 +102,7 @@ class Connection:
             if not isinstance(error, Exception) or is_of_signal_handler(error):
                 raise
             raise unreachable(self.where, str(error) or type(error).__name__) from None
-        why = "it refuses this user and password" if client.client_state == "AUTH_FAILED" else "no connection"
+        why = "it refuses this user and password" if internals.is_refused else "no connection"
         self._stop(internals, keep_session=True)
         # kazoo does not tell why a handshake failed.
         hint = "; is its certificate this host's, and of a known authority?" if self._settings.get("use_ssl") else ""
@@ -217,7 +217,8 @@ class Connection:
                 seconds_left(self._request_timeout if timeout is None else timeout),
             )
         if not self.connected:
-            raise unreachable(self.where, f"the connection is lost (session {self.client.state})")
+            lost = f"the connection is lost (session {self.client.state})"
+            raise unreachable(self.where, "it refuses this user and password" if self.internals.is_refused else lost)
 
     # -- requests --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ major version is 2, the name is there, and a method takes the arguments that it 
     A session that no server takes any more is given up. Fall-back: a client that has seen more than its restored server
     knows connects once that knows as much.
 ``_connection.zk_loop`` (replaced)
-    A client whose thread ended by a fault connects anew. Fall-back: once the board was closed and connected again.
+    A client whose thread ended by a fault, or by a login that was refused, connects anew. Fall-back: once the board was
+    closed and connected again.
 ``_session_timeout``
     The session timeout that the server granted. Fall-back: the one that was asked for.
 ``_data_watchers``, ``_child_watchers``, ``_call``
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import socket
 import struct
 import threading
@@ -54,8 +56,8 @@ DEFAULT_SESSION_TIMEOUT = 10.0
 
 #: Seconds that the first try to connect waits for the server's reply; each further one in a row waits twice as long.
 FIRST_CONNECT_TIMEOUT = 1.0
-#: Seconds before a client connects anew whose thread ended by a fault.
-FAULT_PAUSE = 0.5
+#: Seconds before a client connects anew whose thread ended by a fault, and one whose login was refused.
+FAULT_PAUSE, REFUSAL_PAUSE = 0.5, 2.0
 
 
 class Pending(Protocol):
@@ -86,6 +88,7 @@ class KazooInternals:
         self._has_sockets = all(is_known(self._connection, name) for name in ("_socket", "_read_sock", "_write_sock"))
         #: How many times the client began anew since no server took its session; what it has read may be void then.
         self.fresh_starts = 0
+        self._refused_at = -math.inf
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -197,25 +200,32 @@ class KazooInternals:
         self._connection._invoke = invoke_with_retry
 
     def connect_anew_after_faults(self) -> None:
-        """Let the client connect anew after a fault that kazoo does not expect; to be called before its start.
+        """Let the client connect anew after a refusal, and after a fault of its thread; to be called before its start.
 
-        Such a fault, as a reply that belongs to another request (kazoo's issue 254), ends its thread, and the session.
+        A fault that kazoo does not expect, as a reply that belongs to another request (its issue 254), ends the thread
+        and the session. So does a refused login, for which kazoo takes also a server that stopped amid one.
         """
-        if not is_known(self._connection, "zk_loop"):
+        if not is_known(self._connection, "zk_loop") or not self._can_stop:
             return
         loop = self._connection.zk_loop
 
         def loop_again() -> None:
-            while True:
+            # It returns at once if the client was stopped.
+            while not self._client._stopped.is_set():
                 try:
-                    # It returns at once if the client was stopped.
                     loop()
-                    return
+                    pause, self._refused_at = REFUSAL_PAUSE, time.monotonic()
                 except Exception as error:
                     logger.warning("kazoo's connection ended by a fault, and begins anew: %r", error)
-                    time.sleep(FAULT_PAUSE)
+                    pause = FAULT_PAUSE
+                self._client._stopped.wait(pause)
 
         self._connection.zk_loop = loop_again
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server refuses the user and password."""
+        return time.monotonic() - self._refused_at < 2 * REFUSAL_PAUSE
 
     def stop(self, *, keep_session: bool) -> None:
         """Stop the client; may block for as long as kazoo waits for the server.
