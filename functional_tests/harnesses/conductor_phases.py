@@ -68,7 +68,7 @@ def _after_the_claim(board: JobBoard, backend: Any, executor: str) -> None:
 
 
 def _before_the_start(board: JobBoard, backend: Any, executor: str) -> None:
-    load_plugin("jobboard.executors", executor).submit_many = lambda *_: die()
+    load_plugin("jobboard.executors", executor).submit = lambda *_: die()
 
 
 def _before_the_end(board: Any, backend: Any, executor: str) -> None:
