@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jobboard.backends.sql.database import Lines
-from jobboard.backends.sql.event_statements import EVENTS, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
+from jobboard.backends.sql.event_statements import EVENTS_FROM_LAST, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
@@ -37,7 +37,7 @@ class JournalReader:
         They go up to a number before ``after`` if the journal's end is there.
         """
         last = self._start(after)
-        found = self._ask(EVENTS, last=last)
+        found = self._ask(EVENTS_FROM_LAST, last=last)
         late = self._late()
         rows = [row for row in found if row[0] != last]
         if not rows:
