@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from jobboard.backends.base import RETRY_WINDOW
@@ -17,7 +16,7 @@ from jobboard.backends.etcd.errors import LeaseExists, LeaseNotFound
 from jobboard.backends.etcd.events import pack_events
 from jobboard.backends.etcd.txn import Txn, delete, put
 from jobboard.backends.etcd.worker import Worker
-from jobboard.backends.locks import take_lock
+from jobboard.backends.locks import lock_within
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.etcd")
@@ -101,16 +100,9 @@ class Leases:
             lease.used = time.monotonic()
             return self._claims.get(ttl) is lease
 
-    @contextlib.contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
-        taken: list[bool] = []
-        try:
-            if not take_lock(self._asking, taken, self._http.timeout):
-                raise BoardUnavailable("etcd does not reply to the request for a lease that another thread has sent")
-            yield
-        finally:
-            if True in taken:
-                self._asking.release()
+    def _one_at_a_time(self) -> lock_within:
+        fault = "etcd does not reply to the request for a lease that another thread has sent"
+        return lock_within(self._asking, self._http.timeout, fault)
 
     def for_records(self, retention: float, count: int) -> int:
         """Return a lease that deletes ``count`` records after so many seconds; 0 if they stay for ever."""

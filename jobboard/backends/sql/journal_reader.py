@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jobboard.backends.sql.database import Lines
-from jobboard.backends.sql.event_statements import EVENTS_FROM_LAST, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
+from jobboard.backends.sql.event_statements import (
+    EVENTS_FROM_LAST,
+    EVENTS_OF,
+    LAST_EVENT,
+    MAX_EVENTS,
+    MAX_SKIMMED,
+    SKIM,
+)
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jobboard.backends.locks import take_lock
+from jobboard.backends.locks import lock_within
 from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
 from jobboard.backends.zookeeper.codec import paused_names, posting_in
 from jobboard.backends.zookeeper.connection import Connection
@@ -149,11 +149,9 @@ class ChangeLogReader:
 
         :param asked: what was asked ahead; it is of no use if another look was taken since.
         """
-        taken: list[bool] = []
-        try:
-            # Another thread may wait for an answer that does not come, and longer than this one can.
-            if not take_lock(self._reading, taken, threading.TIMEOUT_MAX):
-                raise BoardUnavailable("another thread of this client has waited too long for the server's answer")
+        # Another thread may wait for an answer that does not come, and longer than this one can.
+        fault = "another thread of this client has waited too long for the server's answer"
+        with lock_within(self._reading, threading.TIMEOUT_MAX, fault):
             # The servers may have gone back to a backup: what stands under the next numbers is another story then.
             if self._listing.is_torn or self._fresh_starts != self._connection.internals.fresh_starts:
                 self.clear()
@@ -168,9 +166,6 @@ class ChangeLogReader:
                         self._learn_ready(look.ready)
                         return look.found
                 self.clear()
-        finally:
-            if True in taken:
-                self._reading.release()
         raise BoardUnavailable("the board changes faster than this client can follow")
 
     def expect_changes(self) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from jobboard.backends.locks import take_lock
+from jobboard.backends.locks import lock_within
 from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.dialect import Dialect
@@ -66,6 +66,8 @@ class SqliteDatabase(Database):
         self.path = path
         self._notifications = NotificationSender(path)
         self._busy_timeout = busy_timeout
+        self._queue_timeout = max(busy_timeout, MIN_QUEUE_TIMEOUT)
+        self._locked = locked(path)
         self._engine = _engine_of(path, synchronous, timeout)
         deadline = time.monotonic() + timeout
         #: The schema's version before this opened it; None if there were no tables.
@@ -101,54 +103,40 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         for handle in (self._writer, self._reader):
             # Not for ever: the traceback of an interrupt may keep the block that has the lock, until it is forgotten.
-            taken: list[bool] = []
-            try:
-                if take_lock(handle.lock, taken, MIN_QUEUE_TIMEOUT):
-                    handle.close()
-            finally:
-                if True in taken:
-                    handle.lock.release()
+            with contextlib.suppress(BoardUnavailable), lock_within(handle.lock, MIN_QUEUE_TIMEOUT, self._locked):
+                handle.close()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[SqliteTransaction]:
         """One transaction that has the file's write lock from its beginning."""
         self.check_process()
-        taken: list[bool] = []
-        try:
-            self._queue(self.process_notifier.writing, taken, max(self._busy_timeout, MIN_QUEUE_TIMEOUT))
-            connection = self._writer.get()
-            cursor = connection.cursor()
-            transaction = None
+        with lock_within(self.process_notifier.writing, self._queue_timeout, self._locked):
             try:
-                self._lock_file(cursor)
-                transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
-                yield transaction
-                self._commit(cursor)
-            except BaseException:
-                # SQLite itself has rolled back after some errors, such as a full disk. What a signal's handler raises
-                # may come as soon as the file is locked.
-                if connection.in_transaction:
-                    cursor.execute("ROLLBACK")
-                if transaction is not None and transaction.taken is not None:
-                    transaction.taken.answer(is_committed=False)
-                raise
-            # No fork comes in between: it waits for the lock that is held here.
-            if transaction.taken is not None:
-                transaction.taken.answer(is_committed=True)
-            if transaction.notifies:
-                self._notifications.send()
-        except (DBAPIError, sqlite3.Error) as error:
-            raise explain(error, self.path) from error
-        finally:
-            if True in taken:
-                self.process_notifier.writing.release()
+                connection = self._writer.get()
+                cursor = connection.cursor()
+                transaction = None
+                try:
+                    self._lock_file(cursor)
+                    transaction = SqliteTransaction(cursor, DIALECT, self.board, time.time())
+                    yield transaction
+                    self._commit(cursor)
+                except BaseException:
+                    # SQLite itself has rolled back after some errors, such as a full disk. What a signal's handler
+                    # raises may come as soon as the file is locked.
+                    if connection.in_transaction:
+                        cursor.execute("ROLLBACK")
+                    if transaction is not None and transaction.taken is not None:
+                        transaction.taken.answer(is_committed=False)
+                    raise
+                # No fork comes in between: it waits for the lock that is held here.
+                if transaction.taken is not None:
+                    transaction.taken.answer(is_committed=True)
+                if transaction.notifies:
+                    self._notifications.send()
+            except (DBAPIError, sqlite3.Error) as error:
+                raise explain(error, self.path) from error
         if transaction.changed:
             self.process_notifier.notify(self.board_name, transaction.notifies)
-
-    def _queue(self, lock: threading.Lock, taken: list[bool], longest: float) -> None:
-        """Wait until no other thread of this process writes, or reads."""
-        if not take_lock(lock, taken, longest):
-            raise locked(self.path)
 
     def _lock_file(self, cursor: sqlite3.Cursor) -> None:
         """Wait for the lock here: SQLite would sleep for at least 1 ms each time, and most commits take less."""
@@ -169,22 +157,18 @@ class SqliteDatabase(Database):
     def read(self) -> Iterator[Transaction]:
         """One transaction that reads one consistent state; it does not wait for writers, nor they for it."""
         self.check_process()
-        taken: list[bool] = []
-        try:
-            self._queue(self._reader.lock, taken, READ_QUEUE_TIMEOUT)
-            connection = self._reader.get()
-            cursor = connection.cursor()
+        with lock_within(self._reader.lock, READ_QUEUE_TIMEOUT, self._locked):
             try:
-                cursor.execute("BEGIN")
-                yield Transaction(cursor, DIALECT, self.board, time.time())
-            finally:
-                if connection.in_transaction:
-                    cursor.execute("COMMIT")
-        except (DBAPIError, sqlite3.Error) as error:
-            raise explain(error, self.path) from error
-        finally:
-            if True in taken:
-                self._reader.lock.release()
+                connection = self._reader.get()
+                cursor = connection.cursor()
+                try:
+                    cursor.execute("BEGIN")
+                    yield Transaction(cursor, DIALECT, self.board, time.time())
+                finally:
+                    if connection.in_transaction:
+                        cursor.execute("COMMIT")
+            except (DBAPIError, sqlite3.Error) as error:
+                raise explain(error, self.path) from error
 
     def _commit(self, cursor: sqlite3.Cursor) -> None:
         try:

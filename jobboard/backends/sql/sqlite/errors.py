@@ -51,9 +51,9 @@ def is_busy(error: Fault) -> bool:
     return _code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
-def locked(path: Path) -> BoardUnavailable:
+def locked(path: Path) -> str:
     """Return what is said when the threads of this process queue for too long."""
-    return BoardUnavailable(f"{path} {_BUSY}")
+    return f"{path} {_BUSY}"
 
 
 def replaced(path: str) -> BoardUnavailable:
