@@ -55,6 +55,8 @@ class LossyBackend(Backend):
         self.options = inner.options  # type: ignore[misc]
         self.inner = inner
         self.calls: Counter[str] = Counter()
+        #: The calls that returned, faults aside.
+        self.answered: Counter[str] = Counter()
         #: How many jobs were read by pages.
         self.rows = 0
         #: Set while somebody blocks in a waiter.
@@ -94,7 +96,9 @@ class LossyBackend(Backend):
         self.calls[primitive] += 1
         faults = self._armed.get(primitive)
         if not faults:
-            return request()
+            reply = request()
+            self.answered[primitive] += 1
+            return reply
         fault, meanwhile = faults.pop(0)
         if fault == "reply":
             request()

@@ -221,7 +221,7 @@ class WaitingCases(Case):
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(job.wait, 60)
             # Only an event tells of this end. A thread that has read the job listens already.
-            eventually(lambda: backend.calls["read"])
+            eventually(lambda: backend.answered["read"])
             other.consume(claim_one(other), "alice", "done")
             assert ended.result(DEADLINE) is True
         assert (job.record.state, job.record.cancel_asked) == (JobState.COMPLETE, False)
@@ -242,7 +242,7 @@ class WaitingCases(Case):
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(job.wait, 60)
             # Only the event is left of a cancelled job, so the wait must begin before the cancel.
-            eventually(lambda: backend.calls["read"])
+            eventually(lambda: backend.answered["read"])
             other.cancel(other.get(job.uuid))
             assert ended.result(DEADLINE) is False
         assert (job.record.state, job.record.cancel_asked) == (JobState.COMPLETE, True)
@@ -272,7 +272,7 @@ class WaitingCases(Case):
         job = board.post("resize")
         with ThreadPoolExecutor(1) as threads:
             result = threads.submit(job.get_result, 60)
-            eventually(lambda: backend.calls["read"])
+            eventually(lambda: backend.answered["read"])
             other.cancel(job.uuid)
             with pytest.raises(JobCancelled):
                 result.result(DEADLINE)
@@ -283,7 +283,7 @@ class WaitingCases(Case):
         job = board.post("resize")
         with ThreadPoolExecutor(1) as threads:
             result = threads.submit(job.get_result, 60)
-            eventually(lambda: backend.calls["read"])
+            eventually(lambda: backend.answered["read"])
             other.consume(claim_one(other), "alice", "done")
             with pytest.raises(NotFound):
                 result.result(DEADLINE)
