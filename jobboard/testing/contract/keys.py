@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid as uuids
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -171,6 +172,12 @@ class KeyCases(Case):
     def test_of_a_key_twice_in_one_batch_the_later_replaces(self, board: JobBoard) -> None:
         board.post_many([Posting("resize", details={"n": n}, key="a", if_exists="replace") for n in (1, 2)])
         assert numbers_of(board.iterjobs()) == [2]
+
+    def test_a_replacement_twice_in_one_batch_replaces_once(self, board: JobBoard) -> None:
+        job = board.post("resize", key="cat.png")
+        posting = Posting("resize", key="cat.png", if_exists="replace", uuid=str(uuids.uuid4()))
+        assert uuids_of(board.post_many([posting, posting])) == [job.uuid] * 2
+        assert [entry.kind for entry in job.history] == [EventKind.POSTED, EventKind.REPLACED]
 
     def test_one_taken_key_keeps_the_whole_batch_off_the_board(self, board: JobBoard) -> None:
         taken = board.post("resize", key="b", details={"n": 1})
