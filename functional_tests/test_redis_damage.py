@@ -146,6 +146,22 @@ def test_strays_in_a_ready_order_are_passed_over(board: JobBoard, hand: Hand) ->
     assert hand("ZCARD", "ready:resize") == 0
 
 
+def test_the_head_of_a_name_without_jobs_hides_no_later_job(board: JobBoard, hand: Hand) -> None:
+    board.cancel(board.post("resize"))
+    hand("ZADD", "heads", "-1e300", "resize")
+    board._backend.maintenance.tidy(100)
+    job = board.post("resize")
+    assert list(board.iterjobs()) == [job]
+
+
+def test_strays_among_the_timers_keep_no_job_from_its_moment(board: JobBoard, hand: Hand) -> None:
+    delayed = board.post("resize", delay=0.05)
+    for timer in ("leases", "delayed"):
+        hand("ZADD", timer, *(part for n in range(3000) for part in (1, f"stray {n}")))
+    eventually(lambda: board.claim_next("alice") == [delayed])
+    assert (hand("ZCARD", "leases"), hand("ZCARD", "delayed")) == (1, 0)
+
+
 # -- records -----------------------------------------------------------------------------------------------------------
 
 #: Where a record has what, and what can't stand there.
@@ -257,6 +273,7 @@ def test_a_history_that_cannot_be_read_stops_no_end(board: JobBoard, hand: Hand,
     hand("HSET", "records", job.uuid, stored[: unpacker.tell()] + lines)
     assert list(job.history) == []
     assert is_mended(board)
+    assert hand("HGET", "unreadable", job.uuid) == lines
     hand("HSET", "records", job.uuid, stored[: unpacker.tell()] + lines)
     for _ in range(25):
         board.claim(job, "alice", LONG)

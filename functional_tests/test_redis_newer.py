@@ -86,3 +86,11 @@ def test_jobs_of_a_newer_format_stand_in_nobodys_way(board: JobBoard, hand: Hand
     assert board.claim_next("alice", limit=9) == older[2:]
     assert board.claim_next("alice") == []
     assert (board.job_count, hand("ZCARD", "ready:resize")) == (305, 300)
+
+
+def test_an_audit_repairs_no_job_of_a_newer_format(board: JobBoard, hand: Hand) -> None:
+    job = board.post("resize", delay=LONG)
+    records = renew(hand, job.uuid)
+    hand("ZADD", "delayed", "+inf", job.uuid)
+    assert board.audit(repair=True) == []
+    assert records_of(hand) == records

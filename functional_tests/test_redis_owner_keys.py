@@ -171,6 +171,17 @@ def test_each_search_goes_on_where_the_last_one_ended(board: JobBoard, keys: Own
     assert found == [0, 100]
 
 
+def test_each_search_goes_on_behind_a_hundred_names(board: JobBoard, keys: OwnerKeys) -> None:
+    board.post_many([Posting(f"step {number:03}") for number in range(250)])
+    [last] = board.claim_next("alice", ["step 249"], expiry=math.inf)
+    keys.delete()
+    for _ in range(3):
+        assert board.stats().claimed == 1
+        keys.client.hdel(f"{{jobboard:{board.name}}}:swept", "at")
+        board._backend.maintenance.tidy(100)
+    assert last.state is JobState.UNCLAIMED
+
+
 @pytest.mark.parametrize("garbage", ["nothing", "-7", "1e300", "nan", b"\xc1", None])
 def test_another_value_in_an_owner_key_harms_no_other_claim(
     board: JobBoard, keys: OwnerKeys, garbage: str | bytes | None

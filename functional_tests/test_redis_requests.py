@@ -320,6 +320,11 @@ def test_what_is_done_leaves_nothing_behind(server: RedisServer, harness: RedisH
     for job in board.claim_next("alice", limit=20, expiry=LONG):
         board.checkpoint(job, "alice", 1)
         board.consume(job, "alice", "done")
+    entity, book = Entity("conductor", "mill"), LogBook("journal")
+    board.register_entity(entity)
+    board.remove_entity(entity)
+    board.save_book(book)
+    board.destroy_book(book.uuid)
     with server.client() as client:
         keys = {key.decode().split("}:")[1] for key in client.keys("{jobboard:gone}*")}
         remembered = {key for key in keys if key.startswith("done:")}

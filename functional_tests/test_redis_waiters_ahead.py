@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -138,6 +139,17 @@ def test_what_nobody_waits_for_keeps_no_job_from_being_claimed_ahead(
     assert job.state is JobState.CLAIMED
     waiter.wait(60)
     assert [row.uuid for row in waiter.claimed()[0]] == [job.uuid]
+    waiter.close()
+
+
+def test_a_repeated_post_uses_up_no_claim_request(backend: RedisBackend, harness: RedisHarness) -> None:
+    board = harness.board(backend.board)
+    known = board.post("step")
+    board.claim(known, "alice", math.inf)
+    waiter = armed_waiter(backend)
+    board.post("step", uuid=known.uuid)
+    job = board.post("step")
+    assert (job.state, job.owner) == (JobState.CLAIMED, "idle")
     waiter.close()
 
 
