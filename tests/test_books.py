@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from helpers.command_line import Run, as_json
@@ -12,6 +13,7 @@ from helpers.conducting import conducting
 from jobboard import BookRef, ClaimLost, Handlers, JobBoard, LogBook, NotFound, fetch
 from jobboard.board import client_of
 from jobboard.client import book_sweeper
+from jobboard.codec import MAX_DETAILS
 from jobboard.conductor import RunningJob
 from jobboard.payload import Payload, pack_payload, unpack_payload
 from jobboard.testing import eventually
@@ -49,6 +51,34 @@ class TestReferences:
         with pytest.raises(ValueError, match=r".") as refused:
             BookRef(*fields)
         assert "secret" not in str(refused.value)
+
+
+class TestSizes:
+    def test_an_entry_may_be_as_large_as_the_board_allows(self) -> None:
+        with fetch("books", f"memory://{uuids.uuid4().hex}", largest_details=2 * MAX_DETAILS) as board:
+            book = LogBook("large")
+            book.append(data="x" * (MAX_DETAILS + 1))
+            board.save_book(book)
+            assert board.load_book(book.uuid).entries == book.entries
+
+    def test_what_is_saved_while_it_is_read_is_read_whole(
+        self, memory: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        book = LogBook("long")
+        book.named = {str(number): 1 for number in range(90)}
+        memory.save_book(book)
+        books = client_of(memory).backend.books
+        load, reads = books.load, list[object]()
+
+        def load_beside_another(*arguments: Any) -> object:
+            reads.append(arguments)
+            if len(reads) == 2:
+                book.named = dict.fromkeys(book.named, 2)
+                memory.save_book(book)
+            return load(*arguments)
+
+        monkeypatch.setattr(books, "load", load_beside_another)
+        assert set(memory.load_book(book.uuid).named.values()) == {2}
 
 
 class TestHandlers:
@@ -103,15 +133,19 @@ class TestSweep:
         with fetch("books", f"memory://{uuids.uuid4().hex}") as board:
             job = board.post("resize")
             (held,) = board.claim_next("alice")
-            board.save_book(kept := LogBook("kept"))
+            kept = [LogBook("kept", f"00000000-0000-4000-8000-00000000000{number}") for number in range(3)]
+            for book in kept:
+                board.save_book(book)
             for number in range(5):
                 board.save_book(LogBook(f"{number}", owned=True), hold=held)
             board.trash(held, "alice")
             board.purge(job.uuid)
             monkeypatch.setattr("jobboard.client.client._TIDY_INTERVAL", -1.0)
-            for _ in range(5):
+            for _ in range(8):
                 client_of(board).tidy_when_due()
-            assert [row.uuid for row in client_of(board).backend.books.page(None, 10).rows] == [kept.uuid]
+            assert [row.uuid for row in client_of(board).backend.books.page(None, 10).rows] == [
+                book.uuid for book in kept
+            ]
 
 
 class TestCommands:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sqlite3
 import threading
@@ -134,6 +135,25 @@ def test_a_handler_that_times_out_leaves_the_end_to_its_transaction(board: JobBo
         job = board.post("overrun", details={"path": path})
         assert job.wait(60)
     assert (effects_of(path, job), job.result, job.attempts) == ([1], "late", 1)
+
+
+def test_an_end_by_a_later_owner_is_no_end_of_this_claim(
+    board: JobBoard, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers = Handlers()
+
+    @handlers.handler("be overtaken")
+    def be_overtaken(job: RunningJob) -> None:
+        completing.forget_the_commit(job)
+        board.release(job.uuid, reason="a test")
+        again = board.get(job.uuid)
+        board.claim(again, "another")
+        board.consume(again, "another")
+
+    with caplog.at_level(logging.INFO, "jobboard"), conducting(board, handlers):
+        job = board.post("be overtaken", details={"path": path})
+        eventually(lambda: "attempt 1 lost" in caplog.text, 60)
+    assert job.owner == "another"
 
 
 def test_the_test_kit_completes_as_a_conductor_does(board: JobBoard, path: str) -> None:

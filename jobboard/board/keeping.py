@@ -139,7 +139,6 @@ class Keeper:
     def ended(self, uuid: str, token: int) -> None:
         claim = self._find(uuid, token)
         if claim is not None:
-            claim.is_ending = True
             self._renewer.remove([claim])
 
     def _find(self, uuid: str, token: int) -> _Claim | None:

@@ -55,10 +55,5 @@ class BookSweeper:
         if len(self._suspects) > _MAX_SUSPECTS:
             self._suspects.clear()
         now = time.monotonic()
-        gone: list[str] = []
-        for uuid, owner in owner_of.items():
-            if owner in there:
-                self._suspects.pop(uuid, None)
-            elif now - self._suspects.setdefault(uuid, now) >= ORPHAN_AGE:
-                gone.append(uuid)
-        return gone
+        without = [uuid for uuid, owner in owner_of.items() if owner not in there]
+        return [uuid for uuid in without if now - self._suspects.setdefault(uuid, now) >= ORPHAN_AGE]

@@ -53,8 +53,6 @@ class Subscriptions:
         """End the thread; events that wait in the queue are dropped."""
         with self._lock:
             thread, self._thread = self._thread, None
-        if thread is None:
-            return
         self._events.put(None)
         wait_for_thread(thread, _STOP_TIMEOUT)
 

@@ -162,7 +162,7 @@ class Completer:
                 raise AssertionError(f"no end for {outcome!r}")
 
     def _ended_by_handler(self, execution: Execution) -> str | None:
-        """Return what has become of a claim that the handler has ended itself; None if its transaction was undone."""
+        """Return what has become of a claim that the handler has ended itself; None if nobody has ended the job."""
         if execution.completed:
             return "consumed"
         try:
@@ -170,10 +170,8 @@ class Completer:
         except NotFound:
             # Of a completed job without retention there is no record.
             return "consumed"
-        if record.token != execution.job.token or record.state not in (JobState.CLAIMED, JobState.COMPLETE):
-            return "lost"
         if record.state is JobState.COMPLETE:
-            return "consumed"
+            return "consumed" if record.token == execution.job.token else "lost"
         if isinstance(execution.outcome, Succeeded):
             execution.outcome = Failed("its handler completed it in a transaction that did not commit")
         return None

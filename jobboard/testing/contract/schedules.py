@@ -260,7 +260,7 @@ class ScheduleCases(Case):
             lambda schedules: schedules.add(hourly("other"), "overwrite"),
             lambda schedules: schedules.get(""),
             lambda schedules: schedules.get(7),
-            lambda schedules: schedules.modify("report", uuid="7"),
+            lambda schedules: schedules.modify("report", id="other"),
             lambda schedules: schedules.modify("report", coalesce="some"),
             lambda schedules: schedules.modify("report", details={"call": print}),
             lambda schedules: schedules.modify("report", trigger="hourly"),
