@@ -251,7 +251,6 @@ class TestRenewal:
             board.pause("wait for lost")
             backend.lose("extend", "refused", times=10_000)
             eventually(lambda: state_of(board, job) is JobState.UNCLAIMED)
-            backend.heal()
             assert conductor.stop(timeout=10), "the handler saw job.lost, and returned"
             assert state_of(board, job) is JobState.UNCLAIMED, "its result was dropped"
 
@@ -289,8 +288,10 @@ class TestPoison:
         for _ in range(3):
             board.claim(job, "one that dies")
             board.release(job, reason="it is dead")
-        conduct()
+        conductor = conduct()
         eventually(lambda: state_of(board, job) is JobState.TRASHED)
+        assert conductor.wait(0) is False
+        assert conductor.stop()
         assert (
             board.get(job.uuid).record.reason
             == "all 3 attempts are used up; the last: its owner died, or lost the claim"

@@ -32,6 +32,8 @@ from jobboard import (
 )
 from jobboard.backends.base import Waiter
 from jobboard.backends.memory import MemoryBackend
+from jobboard.backends.rows import JobRow
+from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
 QUICK = Backoff(first=0.01, factor=1, jitter=0)
@@ -243,6 +245,43 @@ class TestTheStoresFaults:
                 assert job.wait(10)
                 assert (job.result, job.attempts) == ({"n": 1}, 1)
                 assert EventKind.ABANDONED in [line.kind for line in job.history]
+
+    def test_what_runs_stays_claimed_when_an_unknown_claim_is_given_back(self, handlers: Handlers) -> None:
+        gate = threading.Event()
+        handlers.add("long", lambda job: gate.wait(30))
+        with lossy_board() as (board, backend):
+            claim_next, tokens = backend.inner.claim_next, list[int]()
+
+            def lose_first_claim(*arguments: Any) -> list[JobRow]:
+                rows = claim_next(*arguments)
+                tokens.extend(row.token for row in rows if row.name == "echo")
+                if len(set(tokens)) == 1:
+                    raise ReplyLost("the connection broke")
+                return rows
+
+            backend.inner.claim_next = lose_first_claim  # type: ignore[method-assign]
+            backend.lose("claimed_under", "request", times=1000)
+            with conducting(board, handlers, concurrency=2) as conductor:
+                long = board.post("long")
+                until_begun(conductor, long)
+                job = board.post("echo")
+                assert job.wait(10)
+                gate.set()
+                assert long.wait(10)
+            assert [line.kind for line in job.history][1:3] == ["CLAIMED", "ABANDONED"]
+            assert [line.kind for line in long.history] == ["POSTED", "CLAIMED", "CONSUMED"]
+
+    def test_an_absence_while_ends_are_sent_one_by_one_fails_no_job(
+        self, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise RuntimeError("a fault that nobody foresaw")
+
+        with lossy_board() as (board, backend):
+            monkeypatch.setattr(board, "consume_many", fail)
+            backend.lose("consume", "refused", times=2)
+            with conducting(board, handlers):
+                assert board.post("echo").wait(10)
 
     @pytest.mark.parametrize("primitive", ["claim_next", "extend", "consume", "abandon", "trash", "waiter", "listen"])
     def test_it_outlives_an_absence_of_the_store(self, handlers: Handlers, primitive: str) -> None:

@@ -13,6 +13,7 @@ from helpers import work
 from helpers.conducting import conducting, lossy_board, state_of
 
 from jobboard import Conductor, EventKind, Handlers, Job, JobBoard, JobState, Posting, fetch
+from jobboard.quiet import set_quiet
 from jobboard.testing import eventually
 
 EXECUTORS = ("thread", "process", "asyncio")
@@ -120,6 +121,32 @@ class TestEveryExecutor:
                 jobs = board.post_many([nap(0.001, executor)] * 100)
                 assert all(job.wait(30) for job in jobs)
                 assert 2 < asked.most <= 4
+
+
+def test_a_quiet_conductor_gives_back_what_has_not_begun(
+    board: JobBoard, far_ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobboard.conductor.slots.MAX_WAIT", 3600.0)
+    with conducting(board, work.handlers) as conductor:
+        [job] = claim_ahead(board, conductor, "thread")
+        set_quiet(board, [conductor.who], True)
+        conductor._run._heartbeat.register_again()
+        conductor._run._renewer.renew_soon()
+        eventually(lambda: state_of(board, job) is JobState.UNCLAIMED)
+        assert board.get(job.uuid).record.reason == "its conductor is to be quiet"
+
+
+def test_a_slot_in_place_of_a_stuck_one_runs_what_waits(
+    board: JobBoard, far_ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobboard.conductor.slots.MAX_WAIT", 3600.0)
+    with conducting(board, work.handlers, grace=0.05) as conductor:
+        [job] = claim_ahead(board, conductor, "thread")
+        [long] = [each for each in board.iterjobs(states={JobState.CLAIMED}) if each != job]
+        # Another claim would start it, too.
+        board.pause()
+        board.cancel(long)
+        assert job.wait(10)
 
 
 class Asked:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
 from helpers.command_line import Run, as_json
+from helpers.conducting import conducting
 
-from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, JobState, Posting, StaleBook
+from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, JobState, Posting, StaleBook, fetch
 from jobboard.backends.rows import BookSave
 from jobboard.board import client_of
 from jobboard.operate.overview import overview
@@ -69,6 +71,18 @@ def test_a_quiet_conductor_claims_no_more_until_it_is_told_so(
     }  # fmt: skip
     hear(conductor)
     assert last.wait(20)
+
+
+def test_one_that_waits_stops_to_wait_and_tells_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It registers when it hears something, and not by itself while this runs.
+    monkeypatch.setattr("jobboard.board.renewer._MAX_INTERVAL", 3600.0)
+    with fetch("work", f"memory://{uuid.uuid4().hex}") as board, conducting(board, handlers, expiry=1e5) as conductor:
+        eventually(lambda: conductor._run._claimer._waiter is not None)
+        for quiet in (True, False):
+            set_quiet(board, [conductor.who], quiet)
+            hear(conductor)
+            eventually(lambda quiet=quiet: is_quiet(board, conductor) is quiet)
+            eventually(lambda quiet=quiet: (conductor._run._claimer._waiter is None) is quiet)
 
 
 def test_its_handlers_go_on(jobboard: Run, board: JobBoard) -> None:

@@ -40,6 +40,14 @@ def test_an_idle_conductor_asks_nothing_however_many_jobs_others_hold(handlers: 
             assert sum(backend.calls.values()) == 0
 
 
+def test_it_looks_for_unknown_claims_only_after_a_claim_without_an_answer(handlers: Handlers) -> None:
+    with lossy_board() as (board, backend), conducting(board, handlers):
+        assert backend.blocked.wait(10)
+        for _ in range(3):
+            assert board.post("echo").wait(10)
+        assert backend.calls["page"] == 0
+
+
 def test_a_job_that_is_said_to_be_ready_but_is_not_there_is_no_reason_to_spin(handlers: Handlers) -> None:
     with lossy_board() as (board, backend):
         board.post("echo")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import anyio
 import pytest
 
-from jobboard import ClaimLost, Job, JobBoard, fetch
+from jobboard import BoardUnavailable, ClaimLost, Job, JobBoard, fetch
 from jobboard.aio import AsyncJob, AsyncJobBoard
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
@@ -42,6 +43,7 @@ def test_what_could_not_be_renewed_is_said(board: JobBoard, lossy: LossyBackend)
         lossy.heal()
         eventually(lambda: keeper.unrenewed == [])
         assert keeper.held == [job]
+        eventually(lambda: keeper._renewer.held()[0].held_until > time.monotonic() + LONG / 2)
 
 
 def test_a_store_that_is_silent_until_the_claim_is_over_loses_it(board: JobBoard, lossy: LossyBackend) -> None:
@@ -121,6 +123,36 @@ def test_a_newer_claim_of_the_same_job_is_kept_and_the_older_is_lost_once(board:
         assert [job.token for job in keeper.held] == [second]
 
 
+def test_a_claim_whose_end_was_sent_is_not_lost(board: JobBoard, lossy: LossyBackend) -> None:
+    lost: list[Job] = []
+    job = board.post("resize")
+    with board.keep("alice", LONG, lost.append) as keeper:
+        board.claim(job, "alice")
+
+        def renew() -> None:
+            keeper._renewer.renew_within(0.0)
+            eventually(lambda: keeper.held == [])
+
+        lossy.lose("consume", "reply", meanwhile=renew)
+        board.consume(job, "alice")
+    assert lost == []
+
+
+def test_after_its_end_it_has_no_thread_and_no_subscription(
+    board: JobBoard, lossy: LossyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, listen = list[bool](), lossy.inner.listen
+
+    def noted(*arguments: Any) -> Callable[[], None]:
+        unlisten = listen(*arguments)
+        return lambda: (ended.append(True), unlisten())[1]
+
+    monkeypatch.setattr(lossy.inner, "listen", noted)
+    with board.keep("alice") as keeper:
+        assert keeper._renewer._thread.is_alive()
+    assert (keeper._renewer._thread.is_alive(), ended) == (False, [True])
+
+
 def test_what_a_signals_handler_raises_at_the_end_leaves_no_renewal(
     board: JobBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +170,10 @@ def test_wrong_arguments_are_told_before_anything_begins(board: JobBoard) -> Non
             board.keep(**wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="on_lost must be callable"):
         board.keep("alice", on_lost=7)  # type: ignore[arg-type]
+    keeper = board.keep("alice")
+    board.close()
+    with pytest.raises(BoardUnavailable, match="is closed"):
+        keeper.__enter__()
 
 
 def test_asyncio_is_told_in_its_event_loop() -> None:

@@ -60,6 +60,18 @@ def test_one_that_is_stopping_can_be_started(board: JobBoard, monkeypatch: pytes
     assert scheduler.stop(10)
 
 
+def test_ctrl_c_stops_one_that_runs(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_timeout: float) -> bool:
+        raise KeyboardInterrupt
+
+    scheduler = Scheduler(board)
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            scheduler.run()
+    assert scheduler.wait(30)
+
+
 def test_a_job_whose_end_nobody_told_of_is_followed_no_more(board: JobBoard) -> None:
     scheduler = Scheduler(board)
     made = firing(board).fire_due(10)

@@ -342,8 +342,9 @@ def board(path: Path) -> Iterator[JobBoard]:
         yield board
 
 
-def test_conductors_run_what_was_claimed_for_them(board: JobBoard, poster: SqliteBackend) -> None:
-    ran, posted = list[str](), list[JobRow]()
+def post_until_claimed_ahead(poster: SqliteBackend) -> list[JobRow]:
+    """Post jobs until one is claimed for a conductor that waits; return them."""
+    posted = list[JobRow]()
 
     def is_claimed_ahead() -> bool:
         asked = {request.claim_id for request in requests(poster)}
@@ -351,13 +352,37 @@ def test_conductors_run_what_was_claimed_for_them(board: JobBoard, poster: Sqlit
         claim_id = read(poster, posted[-1]).claim_id
         return claim_id in asked
 
+    eventually(is_claimed_ahead)
+    return posted
+
+
+def test_conductors_run_what_was_claimed_for_them(board: JobBoard, poster: SqliteBackend) -> None:
+    ran = list[str]()
     with conducting(board, noting(ran)):
-        eventually(is_claimed_ahead)
+        posted = post_until_claimed_ahead(poster)
         eventually(lambda: board.job_count == 0)
     assert ran == [row.uuid for row in posted]
     for row in posted:
         assert kinds_of(poster, row) == ["POSTED", "CLAIMED", "CONSUMED"]
     assert board.audit() == []
+
+
+def test_who_slept_for_longer_than_its_claim_does_not_run_what_was_claimed_for_it(
+    board: JobBoard, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, claimed = list[str](), waiting.SqliteWaiter.claimed
+
+    def claimed_long_ago(waiter: waiting.SqliteWaiter) -> tuple[list[JobRow], float]:
+        rows, since = claimed(waiter)
+        return rows, since - LONG
+
+    monkeypatch.setattr(waiting.SqliteWaiter, "claimed", claimed_long_ago)
+    with conducting(board, noting(ran)):
+        job = post_until_claimed_ahead(poster)[-1]
+        eventually(lambda: board.job_count == 0)
+    assert ran[-1] == job.uuid
+    # It can't know whether the claim holds, so it gives it back.
+    assert kinds_of(poster, job) == ["POSTED", "CLAIMED", "ABANDONED", "CLAIMED", "CONSUMED"]
 
 
 def test_jobs_that_many_post_run_once_each(path: Path, board: JobBoard) -> None:
