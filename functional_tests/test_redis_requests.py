@@ -365,3 +365,10 @@ def test_a_request_leaves_before_a_thread_that_waits_for_the_interpreter_runs(
         sys.setswitchinterval(interval)
     thread.join()
     assert happened == ["the request left", "another thread ran"]
+
+
+def test_an_audit_of_many_names_reads_several_in_a_request(server: RedisServer, board: JobBoard) -> None:
+    board.post_many([Posting(f"name {number}") for number in range(1000)])
+    audit = Requests(server).of(board.audit)
+    # 1,000 names have 5 indexes each.
+    assert audit["evalsha"] < 100

@@ -194,6 +194,7 @@ local function belongs(uuid, state, name)
   return newer[uuid] or state == 'COMPLETE' and not job or job and job.state == state and job.name == name
 end
 
+-- Return from where to go on, or false; and how many members were checked.
 local function check_index(state, name, after)
   local found = redis.call(
     'ZRANGEBYSCORE', state_index(state, name), after, '+inf', 'WITHSCORES', 'LIMIT', 0, CHUNK)
@@ -205,7 +206,7 @@ local function check_index(state, name, after)
       end
     end
   end
-  return #found == 2 * CHUNK and '(' .. found[#found]
+  return #found == 2 * CHUNK and '(' .. found[#found], #found / 2
 end
 
 local function check_head(name)
@@ -218,27 +219,40 @@ local function check_head(name)
   end
 end
 
--- One index of one name at a time; the cursor is "place state name".
-local function check_indexes(cursor)
+-- One index of one name; the cursor is "place state name".
+local function check_next_index(cursor)
   local after, number, name = string.match(cursor, '^(%S+) (%d) (.*)$')
   if not after then
     after, number, name = '-inf', 1, redis.call('ZRANGE', key('names'), 0, 0)[1]
     if not name then
-      return false
+      return false, 0
     end
   end
   number = tonumber(number)
-  local further = check_index(STATES[number], name, after)
+  local further, checked = check_index(STATES[number], name, after)
   if further then
-    return further .. ' ' .. number .. ' ' .. name
+    return further .. ' ' .. number .. ' ' .. name, checked
   end
   if number < #STATES then
-    return '-inf ' .. (number + 1) .. ' ' .. name
+    return '-inf ' .. (number + 1) .. ' ' .. name, checked
   end
   check_head(name)
   -- If somebody has set other scores than 0, ZRANGEBYLEX could return names in a circle.
   local following = redis.call('ZRANGEBYLEX', key('names'), '(' .. name, '+', 'LIMIT', 0, 1)[1]
-  return following and comes_after(following, name) and '-inf 1 ' .. following
+  return following and comes_after(following, name) and '-inf 1 ' .. following, checked
+end
+
+-- Many small indexes in one call: a board may have a name for each job.
+local function check_indexes(cursor)
+  local members = 0
+  for _ = 1, CHUNK do
+    local further, checked = check_next_index(cursor)
+    cursor, members = further, members + checked
+    if not cursor or members >= CHUNK then
+      break
+    end
+  end
+  return cursor
 end
 
 local function check_timers()
