@@ -261,11 +261,19 @@ class TestOperating:
         jobboard("restore", job.uuid, status=REFUSED)
 
     def test_pause_and_resume(self, jobboard: Run, board: JobBoard) -> None:
+        board.post("a")
         assert jobboard("pause", "a") == "paused: a\n"
         assert as_json(jobboard("pause", "--json")) == {"board": True, "names": ["a"]}
         assert board.paused() == {None, "a"}
         jobboard("resume")
         assert jobboard("resume", "a") == "nothing is paused\n"
+
+    def test_a_pause_of_a_name_that_no_job_has_is_told(
+        self, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["pause", "invoce"]) == 0
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("paused: invoce\n", "no job on the board is named 'invoce' now\n")
 
     def test_check_finds_and_repairs(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
         job = board.post("a")

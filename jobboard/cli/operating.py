@@ -154,6 +154,8 @@ def pause(session: Session, name: str | None) -> None:
     board = session.board(create=True)
     board.pause(name)
     _tell_paused(session, board)
+    if name is not None and next(board.iterjobs(names=[name]), None) is None:
+        session.output.warn(f"no job on the board is named {name!r} now")
 
 
 @command("resume", "jobboard resume resize", "jobboard resume")
@@ -185,7 +187,7 @@ def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
     names = [entity.name for entity in board.entities() if entity.kind == "conductor" and entity.alive]
     chosen = [name for name in names if name.startswith(who)]
     if not chosen:
-        raise NotFound(f"no conductor that is alive has a name that begins with {who!r}; see: entities")
+        raise NotFound(f"no conductor that is alive has a name that begins with {who!r}; see: jobboard entities")
     what = "claim again" if off else "claim no more"
     if len(chosen) > 1 and not yes:
         confirm(f"let {len(chosen)} conductors {what}: {', '.join(chosen)}?")
@@ -201,7 +203,9 @@ def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
 @pass_session
 def check(session: Session, repair: bool) -> None:
     """Look for records that contradict each other; exit status 1 if any are left."""
-    findings = session.board().audit(repair=repair)
+    board = session.board()
+    session.output.hint("reading the whole board; 100,000 jobs may take a minute")
+    findings = board.audit(repair=repair)
     rows = [{"uuid": found.uuid, "problem": found.problem, "repaired": found.repaired} for found in findings]
     if rows or session.output.json:
         session.output.table(("uuid", "problem", "repaired"), rows, empty="")

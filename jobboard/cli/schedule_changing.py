@@ -55,7 +55,7 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
     """Change what is given; the progress stays, unless the times change."""
     fields = fields_of(options)
     if not fields:
-        raise click.UsageError("say what to change; see --help")
+        raise click.UsageError("say what to change")
     _tell(session, session.board().schedules.modify(id, **fields))
 
 

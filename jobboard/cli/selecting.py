@@ -156,7 +156,7 @@ def change_selected(
     :param done: what jobs then are, such as ``restored``; with ``_`` for spaces also the name of their number in JSON.
     """
     if (job is not None) + everything + is_filtered() != 1:
-        raise click.UsageError("name one JOB, or filters such as --job-name, or --all; see --help")
+        raise click.UsageError("name one JOB, or filters such as --job-name, or --all")
     board, output = session.board(), session.output
     targets = targets_of([find_job(board, job)] if job is not None else selected(session, selection, board))
     if targets and not yes:

@@ -49,7 +49,8 @@ def uuid_with_part(text: str, what: str, uuids: Iterable[str], board: JobBoard) 
     found = [uuid for uuid in uuids if begins_or_ends(uuid, text)]
     if len(found) != 1:
         which = f"no {what}'s uuid begins or ends" if not found else f"the uuids of {len(found)} {what}s begin or end"
-        raise NotFound(f"{which} with {text!r} on board {board.name!r}")
+        more = "; give more of it" if found else ""
+        raise NotFound(f"{which} with {text!r} on board {board.name!r}{more}")
     return found[0]
 
 
