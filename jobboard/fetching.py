@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from jobboard.backends.address import Address
@@ -113,8 +114,9 @@ def _sort_options(kind: type[Backend], given: Mapping[str, Any]) -> tuple[dict[s
         elif option in _BOARD_OPTIONS:
             board_options[option] = _convert(option, _BOARD_OPTIONS[option], value)
         else:
-            known = ", ".join(sorted({*kind.options, *_BOARD_OPTIONS}))
-            raise ValueError(f"unknown option {option!r} for {kind.scheme}; there are {known}")
+            known = sorted({*kind.options, *_BOARD_OPTIONS})
+            near = "".join(f"; did you mean {close}?" for close in get_close_matches(option, known, n=1))
+            raise ValueError(f"unknown option {option!r} for {kind.scheme}{near}; there are {', '.join(known)}")
     return backend_options, board_options
 
 

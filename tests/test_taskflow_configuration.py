@@ -69,10 +69,13 @@ def test_the_keys_of_taskflows_drivers_are_understood(
     [
         ({"board": "jobboard"}, "needs a uri"),
         (REDIS | {"sentinel": "main", "ssl": True, "sentinel_kwargs": {"ssl": False}}, "sentinel_kwargs"),
-        (REDIS | {"port": "x"}, "x"),
+        (REDIS | {"port": "x"}, "port: 'x' is no number"),
+        (REDIS | {"db": "x"}, "db: 'x' is no number"),
+        (REDIS | {"ttl": "soon"}, "ttl: 'soon' is no number"),
         (ZOOKEEPER | {"handler": object()}, "handler"),
         (ZOOKEEPER | {"read_only": True}, "read_only"),
         (REDIS | {"colour": "red"}, "unknown option 'colour'"),
+        (REDIS | {"retenton": 5}, "did you mean retention"),
         (REDIS | {"ssl": True, "ssl_cert_reqs": "none"}, "tls_unverified"),
     ],
 )

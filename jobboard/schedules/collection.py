@@ -99,7 +99,7 @@ class Schedules:
             if mode is IfExists.RAISE:
                 raise AlreadyScheduled(
                     f"there is a schedule {fresh.id!r} on board {self._client.name!r}; "
-                    'add it with if_exists="keep" or "replace"'
+                    'if_exists (--if-exists) can be "keep" or "replace"'
                 )
             if mode is IfExists.KEEP:
                 return None

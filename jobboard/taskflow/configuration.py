@@ -69,7 +69,7 @@ def _namespace(given: dict[str, Any]) -> str:
     """Take out what TaskFlow's boards share or don't share jobs by; their name is no part of it."""
     ttl = given.pop("ttl", None)
     if ttl is not None:
-        given["expiry"] = ttl
+        given["expiry"] = _number("ttl", ttl, float)
     namespace = given.pop("namespace", None)
     if namespace is None:
         namespace = given.pop("path", "taskflow")
@@ -80,20 +80,24 @@ def _namespace(given: dict[str, Any]) -> str:
 def _redis(given: dict[str, Any]) -> Configured:
     tls = truth(given.pop("ssl", False))
     _keep_tls("redis", given, tls)
-    service, socket, database = given.pop("sentinel", None), given.pop("unix_socket_path", None), given.pop("db", 0)
+    service, socket, database = (
+        given.pop("sentinel", None),
+        given.pop("unix_socket_path", None),
+        _number("db", given.pop("db", 0), int),
+    )
     fallbacks, of_sentinel = given.pop("sentinel_fallbacks", []), given.pop("sentinel_kwargs", {})
     if service is not None:
         hosts = [_host(given, 26379), *fallbacks]
         given |= _sentinel_options(of_sentinel, tls)
         if tls:
             given["ssl"] = True
-        uri = f"redis+sentinel://{_login(given)}{','.join(hosts)}/{quote(str(service), safe='')}/{int(database)}"
+        uri = f"redis+sentinel://{_login(given)}{','.join(hosts)}/{quote(str(service), safe='')}/{database}"
     elif socket is not None:
         uri = f"unix://{_login(given)}{quote(str(socket))}"
         given["db"] = database
         _host(given, 0)
     else:
-        uri = f"redis{'s' if tls else ''}://{_login(given)}{_host(given, 6379)}/{int(database)}"
+        uri = f"redis{'s' if tls else ''}://{_login(given)}{_host(given, 6379)}/{database}"
     return Configured(_namespace(given), uri, given)
 
 
@@ -151,7 +155,14 @@ def _login(given: dict[str, Any]) -> str:
 def _host(given: dict[str, Any], port: int) -> str:
     host = str(given.pop("host", None) or given.pop("hostname", None) or "localhost")
     given.pop("hostname", None)
-    return f"{'[' + host + ']' if ':' in host else host}:{int(given.pop('port', port))}"
+    return f"{'[' + host + ']' if ':' in host else host}:{_number('port', given.pop('port', port), int)}"
+
+
+def _number(key: str, value: Any, kind: type[int] | type[float]) -> int | float:
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{key}: {value!r} is no number") from None
 
 
 _STORES: Mapping[str, Callable[[dict[str, Any]], Configured]] = {
