@@ -260,6 +260,26 @@ async def test_a_closed_board_refuses(board: AsyncJobBoard) -> None:
     assert await board.job_count == 0
 
 
+async def test_who_waits_for_a_silent_store_is_told_so(
+    board: AsyncJobBoard, lossy: LossyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobboard.aio.job.LAST_ANSWER_TIMEOUT", 0.05)
+    job = await board.post("resize")
+    gate = Gate(lossy, "read")
+    with pytest.raises(BoardUnavailable, match="did not answer whether job"):
+        await job.wait(0.01)
+    gate.opened.set()
+
+
+async def test_a_stream_that_has_ended_begins_no_more(board: AsyncJobBoard) -> None:
+    stream = board.subscribe()
+    async with stream:
+        pass
+    await board.close()
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
 async def test_backend_connects_and_closes() -> None:
     async with backend("work", "memory://aio") as board:
         assert board.connected

@@ -140,13 +140,16 @@ def test_a_slot_in_place_of_a_stuck_one_runs_what_waits(
     board: JobBoard, far_ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobboard.conductor.slots.MAX_WAIT", 3600.0)
-    with conducting(board, work.handlers, grace=0.05) as conductor:
+    gate, handlers = threading.Event(), Handlers()
+    handlers.add("nap", lambda job: job.details["seconds"] and gate.wait(30))
+    with conducting(board, handlers, grace=0.05) as conductor:
         [job] = claim_ahead(board, conductor, "thread")
         [long] = [each for each in board.iterjobs(states={JobState.CLAIMED}) if each != job]
         # Another claim would start it, too.
         board.pause()
         board.cancel(long)
         assert job.wait(10)
+        gate.set()
 
 
 class Asked:

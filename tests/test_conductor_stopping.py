@@ -221,9 +221,10 @@ def test_a_stop_comes_to_its_end_without_the_store(handlers: Handlers, monkeypat
             eventually(lambda: state_of(board, job) is JobState.CLAIMED)
             for primitive in ("claim_next", "abandon", "consume", "extend", "entities.remove", "waiter"):
                 backend.lose(primitive, "refused", times=100_000)
-            began = time.monotonic()
+            completer, began = conductor._run._completer, time.monotonic()
             assert conductor.stop(drain=False) is False
             assert time.monotonic() - began < 10
+            eventually(lambda: not completer._thread.is_alive())
             backend.heal()
             conductor.start()
             assert board.post("echo").wait(10), "it works again"

@@ -83,7 +83,8 @@ def test_ten_thousand_names_are_two_hundred_and_one(board: JobBoard, registry: C
 
 
 def test_autoscalers_always_get_four_numbers(board: JobBoard) -> None:
-    assert scale_of(board, "resize") == {"waiting": 0, "running": 0, "oldest": 0, "wanted": 0}
+    for name in ("resize", None):
+        assert scale_of(board, name) == {"waiting": 0, "running": 0, "oldest": 0, "wanted": 0}
     board.post_many([Posting("resize"), Posting("resize"), Posting("rotate")])
     board.claim_next("alice", ["resize"])
     assert scale_of(board, "resize") == {"waiting": 1, "running": 1, "oldest": 0, "wanted": 2}

@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from helpers.memory_seam import HandClock
 
 from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
+from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
 from jobboard.operate import bulk
 from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
@@ -79,6 +81,19 @@ class TestSelecting:
     def test_filters_that_are_none(self, which: dict[str, Any]) -> None:
         with pytest.raises(ValueError):
             Selection(**which)
+
+    def test_a_trashed_job_is_as_old_as_its_trashing(self, board: JobBoard) -> None:
+        backend = client_of(board).backend
+        assert isinstance(backend, MemoryBackend)
+        backend.store.clock = clock = HandClock()
+        live, broken = board.post("a"), board.post("a")
+        clock.time += 100
+        board.claim(live, "worker")
+        board.trash(broken, "me", reason="disk full", force=True)
+        old = Selection(states={*LIVE, *TRASHED}, older_than=50)
+        assert list(old.jobs(board)) == [live]
+        clock.time += 50
+        assert list(old.jobs(board)) == [live, broken]
 
     def test_details_are_compared_as_text(self, board: JobBoard) -> None:
         details = {"order": {"id": 7, "of": "Zoë"}, "a.b": True, "rate": 1.5, "none": None}

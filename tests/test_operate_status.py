@@ -67,8 +67,9 @@ def test_jobs_that_nobody_claims(board: JobBoard) -> None:
     assert found(board, NONE) == [("BAD", "no_conductor", "a")]
     conductor(board, "a", "b", refused=["a"])
     assert found(board, NONE) == [("BAD", "no_conductor", "a")]
-    conductor(board, "a", ttl=0.001)
+    conductor(board, "a", ttl=0.001, longest=[{"uuid": "7", "name": "a", "seconds": 60}])
     eventually(lambda: not board.entities()[0].alive)
+    assert status(board)["conductors"]["longest"] is None
     assert found(board, NONE) == [("BAD", "no_conductor", "a")]
     board.pause("a")
     assert found(board, NONE) == [("ATTENTION", "name_paused", "a")]

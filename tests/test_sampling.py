@@ -212,7 +212,13 @@ def test_what_others_have_damaged_is_left_out(board: JobBoard, clock: HandClock)
         first.look()
         clock.time += 60.0
     book = board.load_book(first._minutes.period(MIDNIGHT).uuid)
-    book.entries = [*book.entries, {"at": "yesterday"}, {"at": 2**62, **_plain_without_at()}, {"total": []}]
+    book.entries = [
+        *book.entries,
+        {"at": "yesterday"},
+        {**_plain_without_at(), "at": 0, "names": 3},
+        {"at": 2**62, **_plain_without_at()},
+        {"total": []},
+    ]
     board.save_book(book)
     lease = board.load_book(LEASE_BOOK)
     lease.meta["books"] = [*lease.meta["books"], "no period", [60], [60, "x"], [7, 7], None]
