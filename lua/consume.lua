@@ -2,7 +2,7 @@
 -- Complete jobs under their claims.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [uuid, who, token, retention in microseconds or false for ever, result or false, and so on]
+-- ARGV: 1 msgpack [uuid, who, token, retention in microseconds, result or false, and so on]
 -- Returns: OK, and for each DONE, REPEATED, LOST or what is lost (see fence.lua)
 -- A repeat finds owner and token in the completed record, `done:<uuid>`.
 --

@@ -63,7 +63,7 @@ local function consume_plainly(ends)
   local uuids, answers, seen, retention = {}, {}, {}, ends[4]
   for at = 1, #ends, END_PARTS do
     local uuid, number = ends[at], #uuids + 1
-    if seen[uuid] or not retention or retention == 0 or ends[at + 3] ~= retention then
+    if seen[uuid] or retention == 0 or ends[at + 3] ~= retention then
       return
     end
     uuids[number], answers[number], seen[uuid] = uuid, 'DONE', true

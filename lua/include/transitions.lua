@@ -69,7 +69,7 @@ local function consume(job, result, retention)
   local who = job.owner
   end_claim(job)
   job.state, job.owner = 'COMPLETE', who
-  job.retained = retention and now + retention or nil
+  job.retained = now + retention
   results[job.uuid] = result
   record_event(job, 'CONSUMED', job.owner, job.token)
 end

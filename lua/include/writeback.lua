@@ -56,13 +56,9 @@ local function archive(uuids, adds, lost)
     end
     finished[uuid] = {posting, checkpoint, progress, result}
     local value = cmsgpack.pack(packed[uuid], histories[uuid], posting, checkpoint, progress, result)
-    if job.retained then
-      redis.call('SET', key('done', uuid), value, 'PXAT', expiry_of(job.retained + RETRY_WINDOW))
-      if not is_hidden(job) then
-        table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), uuid)
-      end
-    else
-      redis.call('SET', key('done', uuid), value)
+    redis.call('SET', key('done', uuid), value, 'PXAT', expiry_of(job.retained + RETRY_WINDOW))
+    if not is_hidden(job) then
+      table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), uuid)
     end
   end
   for moment, names in pairs(groups) do

@@ -23,7 +23,7 @@ _KINDS = {kind.value: kind for kind in EventKind}
 #: How bytes that are no UTF-8 are decoded.
 _LENIENT = "backslashreplace"
 
-#: An expiry or a retention of more microseconds is one without end: a double could not hold its moment exactly.
+#: An expiry of more microseconds is one without end: a double could not hold its moment exactly.
 _FOREVER = 2**52
 
 #: A token that a caller gives may be any number; msgpack can't hold all of them.

@@ -117,11 +117,9 @@ class Jobs:
         )
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        kept = {retention: _kept(retention) for retention in {end.retention for end in ends}}
         parts: list[Any] = []
         for end in ends:
-            parts += fence_parts(end.fence)
-            parts += (kept[end.retention], False if end.result is None else end.result)
+            parts += (*fence_parts(end.fence), micros(end.retention), False if end.result is None else end.result)
         return self._claim_answers("consume", parts)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
@@ -224,11 +222,6 @@ def _claim_answer(answer: bytes | list[bytes]) -> ClaimAnswer:
     if state not in _STATES:
         return Verdict.LOST
     return Lost(_STATES[state], text_of(owner[0]) if owner else None)
-
-
-def _kept(retention: float) -> int | bool:
-    """Return a retention as ``consume.lua`` takes it: microseconds, or false for one without end."""
-    return (span(retention) or False) if retention > 0 else 0
 
 
 def posting_parts(new: NewJob) -> list[Any]:
