@@ -114,7 +114,7 @@ def check_moment(what: str, value: object) -> float:
     """Return an aware datetime as seconds since the epoch; a naive one is refused, since it names no moment."""
     if not isinstance(value, datetime):
         raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
-    if value.tzinfo is None or value.utcoffset() is None:
+    if value.utcoffset() is None:
         raise ValueError(f"{what} must be an aware datetime; add a tzinfo, such as datetime.timezone.utc")
     seconds = value.timestamp()
     if not is_moment(seconds):
