@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.events import EventKind
@@ -51,6 +52,16 @@ class ReleaseCases(Case):
             with pytest.raises(ClaimLost):
                 board.release(job, reason="its host is gone")
             assert snapshot(board, job) == before
+
+    def test_a_claim_that_has_ended_otherwise_is_not_released(self, board: JobBoard) -> None:
+        job = board.post("resize")
+        token = board.claim(job, "alice", LONG)
+        board.abandon(job, "alice")
+        assert board._backend.release(job.uuid, token, "its host is gone") is Verdict.LOST
+        board.claim(job, "bob", LONG)
+        before = snapshot(board, job)
+        assert board._backend.release(job.uuid, token, "its host is gone") is Verdict.LOST
+        assert snapshot(board, job) == before
 
     def test_a_job_that_is_gone_cannot_be_released(self, board: JobBoard) -> None:
         job = board.post("resize")

@@ -9,6 +9,7 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry
+from jobboard.job import Posting
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, state_of, until_expired
 from jobboard.testing.deadline import eventually
@@ -185,6 +186,17 @@ class RecordCases(Case):
         else:
             job = claim_one(board, "bob")
         assert (job.record.progress, other.get(job.uuid).record.progress) == (None, None)
+
+    def test_what_has_ended_shows_its_last_checkpoint_and_progress(self, board: JobBoard, other: JobBoard) -> None:
+        board.post_many([Posting("resize") for _ in range(2)])
+        done, broken = board.claim_next("alice", limit=2, expiry=LONG)
+        for job in (done, broken):
+            board.checkpoint(job, "alice", {"page": 7})
+            board.extend_many([job], "alice", LONG, progress=["half"])
+        board.consume(done, "alice")
+        board.trash(broken, "alice")
+        records = [other.get(job.uuid).record for job in (done, broken)]
+        assert [(record.checkpoint, record.progress) for record in records] == [({"page": 7}, "half")] * 2
 
     def test_a_moment_that_is_over_is_kept_as_the_last_one(self, board: JobBoard) -> None:
         job = board.post("resize", run_at=datetime.now(UTC) - timedelta(hours=2))
