@@ -144,6 +144,9 @@ def test_strays_in_a_ready_order_are_passed_over(board: JobBoard, hand: Hand) ->
     hand("ZADD", "ready:resize", *(part for n in range(3000) for part in ("-inf", f"stray {n}")))
     assert board.claim_next("alice") == [job]
     assert hand("ZCARD", "ready:resize") == 0
+    hand("ZADD", "ready:resize", 1, "stray")
+    hand("ZADD", "heads", 1, "resize")
+    assert (board.claim_next("alice"), hand("ZCARD", "heads")) == ([], 0)
 
 
 def test_the_head_of_a_name_without_jobs_hides_no_later_job(board: JobBoard, hand: Hand) -> None:
@@ -291,6 +294,12 @@ def test_a_sequence_that_is_no_number_is_mended(board: JobBoard, hand: Hand) -> 
     assert is_mended(board)
     second = board.post("resize")
     assert board.claim_next("alice", limit=2) == [first, second]
+
+
+def test_a_key_that_leads_nowhere_is_mended(board: JobBoard, hand: Hand) -> None:
+    hand("HSET", "keys", "resize\nk", str(uuids.uuid4()))
+    assert is_mended(board)
+    assert board.post("resize", key="k").key == "k"
 
 
 def test_a_record_under_a_name_that_is_no_uuid_is_kept_apart(board: JobBoard, hand: Hand) -> None:

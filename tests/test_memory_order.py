@@ -110,6 +110,15 @@ def test_no_block_grows_beyond_its_size(step: int) -> None:
     assert order.blocks >= 40_000 / LARGEST_BLOCK
 
 
+def test_the_last_key_of_a_block_is_gone_when_it_was_removed() -> None:
+    order: SortedKeys[int] = SortedKeys()
+    for key in range(3 * LARGEST_BLOCK):
+        order.add(key)
+    for key in reversed(range(3 * LARGEST_BLOCK)):
+        order.remove(key)
+        assert key not in order
+
+
 def test_an_emptied_order_can_be_used_again() -> None:
     order = _order_of(range(3_000))
     for key in range(3_000):
