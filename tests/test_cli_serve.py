@@ -36,7 +36,7 @@ def test_wrong_usage_is_refused(jobboard: Run, arguments: list[str], said: str) 
 
 def test_a_file_without_passwords_is_refused(jobboard: Run, tmp_path: Path) -> None:
     (tmp_path / "users").write_text("ann\n")
-    assert "users: line 1 is not NAME:PASSWORD" in jobboard("serve", "--auth", str(tmp_path / "users"), status=1)
+    assert "users: line 1 is not NAME:PASSWORD" in jobboard("serve", "--auth", str(tmp_path / "users"), status=2)
 
 
 def test_a_board_that_does_not_exist_is_refused(jobboard: Run, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def _users_of(auth: Path | None) -> dict[str, str] | None:
     try:
         return read_users(text)
     except ValueError as error:
-        raise click.ClickException(f"{auth or _AUTH}: {error}") from error
+        raise click.UsageError(f"{auth or _AUTH}: {error}") from error
 
 
 def _check_address(host: str, is_guarded: bool) -> None:
