@@ -60,17 +60,9 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
 @one_some_or_all
 @selectors(among={JobState.DELAYED})
 @pass_session
-def run_now(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
+def run_now(session: Session, /, **which: Any) -> None:
     """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
-    change_selected(
-        session,
-        "run now",
-        "made claimable",
-        partial(run_now_all, who=me()),
-        job=job,
-        yes=yes or job is not None,
-        **which,
-    )
+    change_selected(session, "run now", "made claimable", partial(run_now_all, who=me()), **which)
 
 
 @command(
@@ -83,12 +75,10 @@ def run_now(session: Session, /, job: str | None, yes: bool, **which: Any) -> No
 @_note
 @selectors(among={JobState.DELAYED, JobState.UNCLAIMED})
 @pass_session
-def reprioritize(
-    session: Session, /, job: str | None, priority: str, note: str | None, yes: bool, **which: Any
-) -> None:
+def reprioritize(session: Session, /, priority: str, note: str | None, **which: Any) -> None:
     """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""
     act = partial(reprioritize_all, priority=priority, who=me(), reason=note)
-    change_selected(session, "reprioritize", "reprioritized", act, job=job, yes=yes or job is not None, **which)
+    change_selected(session, "reprioritize", "reprioritized", act, **which)
 
 
 @command(
@@ -130,11 +120,9 @@ def trashed(session: Session, selection: Selection) -> None:
 @one_some_or_all
 @selectors(among={JobState.TRASHED})
 @pass_session
-def restore(session: Session, /, job: str | None, yes: bool, **which: Any) -> None:
+def restore(session: Session, /, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-    change_selected(
-        session, "restore", "restored", partial(restore_all, who=me()), job=job, yes=yes or job is not None, **which
-    )
+    change_selected(session, "restore", "restored", partial(restore_all, who=me()), **which)
 
 
 @command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 7d --yes")
@@ -143,7 +131,7 @@ def restore(session: Session, /, job: str | None, yes: bool, **which: Any) -> No
 @pass_session
 def purge(session: Session, /, **which: Any) -> None:
     """Delete jobs from the trash for good; asks first."""
-    change_selected(session, "purge", "purged", purge_all, **which)
+    change_selected(session, "purge", "purged", purge_all, asks_for_one=True, **which)
 
 
 @command("pause", "jobboard pause resize", "jobboard pause")

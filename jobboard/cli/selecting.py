@@ -149,17 +149,19 @@ def change_selected(
     everything: bool,
     selection: Selection,
     yes: bool,
+    asks_for_one: bool = False,
 ) -> None:
     """Change one JOB, those of the selection or all; ask first, unless it is one or ``yes``.
 
     :param verb: what is done, such as ``restore``.
     :param done: what jobs then are, such as ``restored``; with ``_`` for spaces also the name of their number in JSON.
+    :param asks_for_one: whether to ask for one JOB too.
     """
     if (job is not None) + everything + is_filtered() != 1:
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all")
     board, output = session.board(), session.output
     targets = targets_of([find_job(board, job)] if job is not None else selected(session, selection, board))
-    if targets and not yes:
+    if targets and not yes and (job is None or asks_for_one):
         confirm(f"{verb} {of_what(targets)}?")
     with output.progress(verb, len(targets)) as step:
         outcome = act(board, targets, step)
