@@ -118,6 +118,14 @@ class SortedKeys(Generic[K]):
             self._split(at)
 
 
+def first_of_each_span(places: SortedKeys[int], span: int) -> Iterator[int]:
+    """Iterate over the lowest of the places that ``span`` divides into the same whole number."""
+    place = places.first()
+    while place is not None:
+        yield place
+        place = next(places.after(place - place % span + span - 1), None)
+
+
 class PriorityIndex(Generic[K]):
     """An order for the whole board, and one for each job name."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
-from jobboard.backends.ordered import PriorityIndex, SortedKeys
+from jobboard.backends.ordered import PriorityIndex, SortedKeys, first_of_each_span
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Note, is_among
 from jobboard.events import EventKind, HistoryEntry
@@ -57,11 +57,7 @@ def sequence_of(place: int) -> int:
 
 def first_of_each_priority(places: SortedKeys[int]) -> Iterator[int]:
     """Iterate over the first place of each priority that is there."""
-    place = places.first()
-    while place is not None:
-        yield place
-        end_of_priority = place - sequence_of(place) + _SEQUENCES - 1
-        place = next(places.after(end_of_priority), None)
+    return first_of_each_span(places, _SEQUENCES)
 
 
 def draft(new: NewJob, now: float) -> StoredJob:

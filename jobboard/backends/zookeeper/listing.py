@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.ordered import PriorityIndex, next_ready, walk
+from jobboard.backends.ordered import PriorityIndex, first_of_each_span, next_ready, walk
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.schedule_index import ScheduleIndex
@@ -193,12 +193,7 @@ class Listing:
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""
-        places = self.indexes[JobState.UNCLAIMED].whole
-        place = places.first()
-        while place is not None:
-            item = self.by_place[place]
-            yield item
-            place = next(places.after(place - item.sequence + _SEQUENCES - 1), None)
+        return map(self.by_place.__getitem__, first_of_each_span(self.indexes[JobState.UNCLAIMED].whole, _SEQUENCES))
 
     def count(self) -> int:
         return sum(len(self.indexes[state]) for state in LIVE)

@@ -19,6 +19,8 @@ from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, Confli
 from jobboard.errors import BoardUnavailable
 
 Answer = TypeVar("Answer")
+#: A step, and its place in the batch.
+Numbered = TypeVar("Numbered")
 
 MAX_RETRIES = 200
 MAX_HELD = 100_000
@@ -169,7 +171,7 @@ class ReadModifyWrite:
         for _ in range(MAX_RETRIES):
             if not pending:
                 return
-            first, later = _first_of_each(pending)
+            first, later = first_of_each(pending, lambda numbered: numbered[1][0])
             done |= {one.place: one for one in self._write(self._decide_all(first, use_held), gone)}
             use_held = False
             pending = [(place, step) for place, step in first if place not in done] + later
@@ -273,14 +275,10 @@ def _leave(job: StoredJob | None, _now: float) -> tuple[StoredJob | None, Write]
     return job, Write.NOTHING
 
 
-def _first_of_each(
-    pending: Sequence[tuple[int, Step[Answer]]],
-) -> tuple[list[tuple[int, Step[Answer]]], list[tuple[int, Step[Answer]]]]:
-    """Separate the first step of each job from those that come after it."""
-    first: list[tuple[int, Step[Answer]]] = []
-    later: list[tuple[int, Step[Answer]]] = []
-    seen: set[str] = set()
-    for place, step in pending:
-        (later if step[0] in seen else first).append((place, step))
-        seen.add(step[0])
-    return first, later
+def first_of_each(
+    pending: Iterable[Numbered], id_of: Callable[[Numbered], str]
+) -> tuple[list[Numbered], list[Numbered]]:
+    """Separate the first step of each job or schedule from those that come after it."""
+    first: dict[str, Numbered] = {}
+    later = [numbered for numbered in pending if first.setdefault(id_of(numbered), numbered) is not numbered]
+    return list(first.values()), later

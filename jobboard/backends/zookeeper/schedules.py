@@ -16,6 +16,7 @@ from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
+from jobboard.backends.zookeeper.read_modify_write import first_of_each
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.schedule_index import Place, decode_schedule
 from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON
@@ -52,7 +53,7 @@ class Schedules(ScheduleStore):
         for _ in range(MAX_RETRIES):
             if not pending:
                 return [verdicts[place] for place in range(len(steps))]
-            first, later = _first_of_each(pending)
+            first, later = first_of_each(pending, lambda numbered: numbered[1].id)
             with after_a_change(lambda: Verdict.DONE in verdicts.values()):
                 conflicts = self._take_all(first, plan, verdicts)
             pending = conflicts + later
@@ -151,16 +152,6 @@ def _verdict(step: ScheduleStep, stored: Data | None) -> Verdict:
     if version == (None if step.row is None else step.row.version):
         return Verdict.REPEATED
     return Verdict.DONE if version == step.after else Verdict.LOST
-
-
-def _first_of_each(pending: Sequence[_Step]) -> tuple[list[_Step], list[_Step]]:
-    """Part the first step of each schedule from those that come after it."""
-    first: dict[str, _Step] = {}
-    later: list[_Step] = []
-    for numbered in pending:
-        if first.setdefault(numbered[1].id, numbered) is not numbered:
-            later.append(numbered)
-    return list(first.values()), later
 
 
 def _schedule(id: str, data: Data | None) -> ScheduleRow | None:
