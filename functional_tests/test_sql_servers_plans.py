@@ -18,7 +18,7 @@ from jobboard.backends.sql import audit, job_statements, journal_statements, sch
 from jobboard.backends.sql.event_statements import EVENTS
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
-from jobboard.backends.sql.schema import CLAIMED, STATES
+from jobboard.backends.sql.schema import CLAIMED, STATES, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -47,7 +47,8 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "mysql: the first of a name": (mysql.FIRST_OF_NAME, "ready_by_name"),
     "mysql: claim_next": (job_statements.CLAIM_NEXT.find, "ready"),
     "the heads of a name": (job_statements.HEADS_OF_NAME, "ready_by_name"),
-    "the next ready name": (job_statements.NEXT_READY_NAME, "ready_by_name"),
+    "the next ready names": (job_statements.FIRST_OF_NEXT_NAMES, "ready_by_name"),
+    "the first that are ready": (job_statements.FIRST_READY, "ready"),
     "is anything ready": (job_statements.IS_READY, "ready"),
     "is a name ready": (job_statements.IS_NAME_READY, "ready_by_name"),
     "is anything due": (job_statements.IS_ANY_DUE, "due"),
@@ -164,8 +165,13 @@ def test_an_index_finds_the_rows_and_nothing_is_scanned_or_sorted(site: Site, bo
 #: The conditions by which the index is to find the rows, in the words of the plan.
 PLANNED_ONCE: dict[str, tuple[Statement, str]] = {
     "claim_next": (postgresql.CLAIM_NEXT, "state = 1"),
-    "claim_next of names": (postgresql.CLAIM_NEXT_OF_NAMES, "name >= "),
-    "whether to wait for names": (postgresql.READY_IN_OF_NAMES, "name >= "),
+    "claim_next of names": (postgresql.CLAIM_NEXT_OF_NAMES, "ROW(state, name) >= "),
+    "whether to wait for names": (postgresql.READY_IN_OF_NAMES, "ROW(state, name) >= "),
+    "the heads of a name": (job_statements.HEADS_OF_NAME, "ROW(state, name) >= "),
+    "the next ready names": (job_statements.FIRST_OF_NEXT_NAMES, "ROW(state, name) > "),
+    "is a name ready": (job_statements.IS_NAME_READY, "ROW(state, name) >= "),
+    "a page of a name": (job_statements.PAGES_OF_NAME[UNCLAIMED].rest_of_rank, "ROW(state, name) >= "),
+    "later ranks of a name": (job_statements.PAGES_OF_NAME[UNCLAIMED].later_ranks, "ROW(state, name) >= "),
     "consume": (postgresql.CONSUME, "uuid = ends.uuid"),
     "post": (postgresql.POST_WITH_KEYS, "key = given"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jobboard.backends import lifecycle
@@ -22,8 +22,12 @@ from jobboard.backends.sql.transitions import (
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind
 
-#: With a name paused and no filter of names, a claim chooses from so many names at most.
-MAX_NAMES = 10_000
+#: With a name paused and no filter of names, a claim reads the next ready names so many times at most.
+MAX_READS = 10_000
+#: Before every job.
+ANY_JOB = (-1_000_000, 0)
+#: The rank and the id of a job, before which its name has no other, and the name.
+Head = tuple[int, int, str]
 
 
 class Claiming:
@@ -57,9 +61,7 @@ class Claiming:
             if names is None and not status.is_any_paused:
                 return self._record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))
             paused: frozenset[str | None] = paused_names(transaction) if status.is_any_paused else frozenset()
-            wanted = claimable_names(transaction, names, paused)
-            heads = [transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=limit) for name in wanted]
-            best = heapq.nsmallest(limit, (head for found in heads for head in found))
+            best = _best(transaction, names, paused, limit)
             if not best:
                 return []
             claimed["ids"] = transaction.list_of(number for _, number, _ in best)
@@ -101,19 +103,49 @@ def paused_names(transaction: Transaction) -> frozenset[str | None]:
     return frozenset(row[0] or None for row in transaction.rows(admin_statements.PAUSED))
 
 
-def claimable_names(transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None]) -> list[str]:
-    """Return the names that may be claimed from, without looking at jobs one by one."""
+def claimable_names(
+    transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None]
+) -> Iterator[Head]:
+    """Yield the names that may be claimed from, without looking at jobs one by one."""
     if None in paused:
-        return []
-    wanted: Iterable[str] = _ready_names(transaction) if names is None else names
-    return [name for name in wanted if name not in paused]
+        return
+    for head in _ready_names(transaction) if names is None else ((*ANY_JOB, name) for name in names):
+        if head[-1] not in paused:
+            yield head
 
 
-def _ready_names(transaction: Transaction) -> Iterable[str]:
+def _ready_names(transaction: Transaction) -> Iterator[Head]:
     name = ""
-    for _ in range(MAX_NAMES):
-        row = transaction.row(job_statements.NEXT_READY_NAME, name=name)
-        if row is None:
+    for _ in range(MAX_READS):
+        rows = transaction.rows(job_statements.FIRST_OF_NEXT_NAMES, name=name)
+        if not rows:
             return
-        (name,) = row
-        yield name
+        for head in rows:
+            if head[-1] != name:
+                name = head[-1]
+                yield head
+
+
+def _best(
+    transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None], limit: int
+) -> list[Row]:
+    """Lock the best jobs of these names that are not paused; return the rank, the id and the uuid of each."""
+    if names is None and None not in paused:
+        first = [head for head in transaction.rows(job_statements.FIRST_READY) if head[-1] not in paused]
+        heads = {head[-1]: head for head in reversed(first)}
+        best = _lock(transaction, heads.values(), limit) if len(first) >= limit else []
+        # What others have locked may have led it past jobs of names that it has not seen.
+        if len(best) == limit and best[-1][:2] <= first[-1][:2]:
+            return best
+    return _lock(transaction, claimable_names(transaction, names, paused), limit)
+
+
+def _lock(transaction: Transaction, heads: Iterable[Head], limit: int) -> list[Row]:
+    """Lock the best jobs of names; what others have locked is passed over."""
+    best: list[Row] = []
+    for rank, number, name in sorted(heads):
+        if len(best) == limit and (rank, number) > best[-1][:2]:
+            break
+        rows = transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=limit)
+        best = heapq.nsmallest(limit, [*best, *rows])
+    return best

@@ -18,6 +18,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    tuple_,
     union_all,
     update,
 )
@@ -69,6 +70,12 @@ def by_index(wanted: Any, index: str) -> Any:
 def _is_in_order(column: Any, name: str) -> Any:
     return (column >= p(name)) & (column <= p(name))
 
+
+# PostgreSQL's planner drops `state = 1` where an index has that as its own condition, and then reads the index from the
+# board's first entry on. It keeps a comparison of pairs.
+_state_and_name = tuple_(jobs.c.state, jobs.c.name)
+_unclaimed_of_name = tuple_(UNCLAIMED, p("name"))
+_is_ready_of_name = (_state_and_name >= _unclaimed_of_name) & (_state_and_name <= _unclaimed_of_name)
 
 #: What makes a JobRow; ``jobboard.backends.sql.rows`` reads the columns in this order.
 JOB = [jobs.c[name] for name in JOB_COLUMNS]
@@ -227,7 +234,7 @@ CLAIM_NEXT = Returning(
     read=_claimed,
 )
 _of_this_name = _ready & (jobs.c.name == p("name"))
-_of_this_name_in_order = _ready & _is_in_order(jobs.c.name, "name")
+_of_this_name_in_order = _ready & _is_ready_of_name
 _heads_of_name = select(jobs.c.rank, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
 #: The best of one name; several names are merged from their heads.
 HEADS_OF_NAME = Statement(
@@ -251,12 +258,14 @@ _claimed_now = either(
     postgresql=mine & (jobs.c.uuid == any_(func.array(_uuids_of_claimed.scalar_subquery()))),
 )
 CLAIMED_UNDER = Statement(select(*JOB).where(_claimed_now, jobs.c.claim_id == p("claim_id")).order_by(*_in_order))
-#: The next name after one that is ready; walking over the names costs one read for each name, not for each job.
-NEXT_READY_NAME = Statement(
-    by_index(
-        select(jobs.c.name).where(_ready, jobs.c.name > p("name")).order_by(jobs.c.name).limit(1),
-        "jobboard_ready_by_name",
-    )
+_first = select(jobs.c.rank, jobs.c.id, jobs.c.name)
+#: The best jobs of the board.
+FIRST_READY = Statement(by_index(_first.where(_ready).order_by(*_in_order).limit(500), "jobboard_ready"))
+_by_name = _first.order_by(jobs.c.name, *_in_order).limit(100)
+#: The best jobs of the names after one. A name that has more jobs than are read takes one statement.
+FIRST_OF_NEXT_NAMES = Statement(
+    by_index(_by_name.where(_ready, jobs.c.name > p("name")), "jobboard_ready_by_name"),
+    postgresql=_by_name.where(_ready, _state_and_name > _unclaimed_of_name),
 )
 
 # -- under a claim -----------------------------------------------------------------------------------------------------
@@ -319,7 +328,12 @@ def _pages(code: int, index: str, *of_name: Any) -> Pages:
 
 
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
-PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
+_is_named = jobs.c.name == p("name")
+PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", _is_named) for code in schema.STATES} | {
+    schema.UNCLAIMED: _pages(
+        schema.UNCLAIMED, "jobboard_ready_by_name", either(_is_named, postgresql=_is_named & _is_ready_of_name)
+    )
+}
 # Claimed jobs are counted apart, by their own index where they have one.
 _number = select(func.count()).select_from(jobs)
 _waiting = _number.where(mine, jobs.c.state < CLAIMED).scalar_subquery()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.sql import job_statements
-from jobboard.backends.sql.claiming import claimable_names, paused_names
+from jobboard.backends.sql.claiming import ANY_JOB, claimable_names, paused_names
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import Row, history_of, job_of, position_of
 from jobboard.backends.sql.schema import CODES, STATES
@@ -20,8 +20,6 @@ from jobboard.stats import BoardStats, NameStats
 
 #: Seconds after which to look again at a job that is due and was not promoted: it is new, or others have locked it.
 RECHECK_DELAY = 0.05
-#: Before every rank, which is minus a priority.
-_HEAD = (-1_000_000, 0)
 
 
 class Reading:
@@ -63,7 +61,7 @@ class Reading:
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
-        after = cursor if isinstance(cursor, tuple) else _HEAD
+        after = cursor if isinstance(cursor, tuple) else ANY_JOB
         with self._up_to_date() as transaction:
             streams: list[list[Row]] = []
             for state in states:
@@ -109,8 +107,10 @@ def is_any_ready(transaction: Transaction, names: frozenset[str] | None, paused:
     """Whether a job of these names can be claimed."""
     if names is None and not paused:
         return transaction.row(job_statements.IS_READY) is not None
-    wanted = claimable_names(transaction, names, paused)
-    return any(transaction.row(job_statements.IS_NAME_READY, name=name) for name in wanted)
+    claimable = claimable_names(transaction, names, paused)
+    if names is None:
+        return next(claimable, None) is not None
+    return any(transaction.row(job_statements.IS_NAME_READY, name=name) for _, _, name in claimable)
 
 
 def _page(

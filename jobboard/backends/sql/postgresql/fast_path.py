@@ -79,7 +79,8 @@ _READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNC
 #: The best of each wanted name, joined to that name.
 _OF_EACH_NAME = f"""
 FROM unnest(CAST(:names AS text[])) AS wanted (name), LATERAL (
-    SELECT ctid, rank, id {_READY} AND name BETWEEN wanted.name AND wanted.name %s
+    SELECT ctid, rank, id {_READY}
+        AND (state, name) BETWEEN ({UNCLAIMED}, wanted.name) AND ({UNCLAIMED}, wanted.name) %s
 ) AS head
 """
 _LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
