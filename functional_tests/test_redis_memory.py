@@ -10,7 +10,18 @@ from harnesses.fixtures import a_server
 from harnesses.redis_harness import ClusterHarness, RedisHarness, SentinelHarness
 from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer, plain_client
 
-from jobboard import BoardUnavailable, Conductor, Every, Handlers, JobBoard, JobState, Posting, Schedule
+from jobboard import (
+    BoardUnavailable,
+    Conductor,
+    Entity,
+    Every,
+    Handlers,
+    JobBoard,
+    JobState,
+    LogBook,
+    Posting,
+    Schedule,
+)
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -189,3 +200,35 @@ def test_a_replica_that_is_written_to_is_said_to_have_done_nothing(server: Redis
             eventually(lambda: client.info("replication")["master_link_status"] == "up")
             with pytest.raises(BoardUnavailable, match="refuses: it is a replica"):
                 board.claim_next("alice")
+
+
+def sizes(client: Any) -> dict[bytes, int]:
+    """Return how much stands in each key that does not end by itself."""
+    size_of = {b"hash": client.hlen, b"zset": client.zcard, b"list": client.llen, b"set": client.scard}
+    kinds = {key: client.type(key) for key in client.scan_iter() if client.pttl(key) == -1}
+    return {key: size_of[kind](key) for key, kind in kinds.items() if kind in size_of}
+
+
+def test_what_is_over_leaves_nothing_that_grows(board: JobBoard, server: RedisServer) -> None:
+    def use(number: int) -> None:
+        board.post(f"resize {number}", key="k")
+        board.consume(claimed(board), "alice")
+        job = board.post(f"crop {number}", delay=LONG)
+        board.trash(job, "alice", force=True)
+        board.purge(job.uuid)
+        book = LogBook("journal")
+        for book.named in ({"a": 1, "b": 2}, {"a": 2}):
+            board.save_book(book)
+        kept = {key.rpartition(b":")[2]: size for key, size in sizes(client).items()}
+        assert kept[b"entry_names"] == kept[b"book_entries"] == 1
+        board.destroy_book(book.uuid)
+        entity = Entity("conductor", f"alice {number}", {}, ttl=LONG)
+        board.register_entity(entity)
+        board.remove_entity(entity)
+        board._backend.maintenance.tidy(100)
+
+    with server.client() as client:
+        use(1)
+        first = sizes(client)
+        use(2)
+        assert sizes(client) == first
