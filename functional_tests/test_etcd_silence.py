@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +13,12 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.silence import board_that_claims, busy_conductor, ends_in
 from servers.base import HOST, free_port
 from servers.etcd_servers import EtcdServer
+from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, JobBoard
 from jobboard.backends.address import Address
 from jobboard.backends.etcd import EtcdBackend
+from jobboard.testing import eventually
 
 LONG = 600.0
 
@@ -48,6 +51,31 @@ def test_connect_finds_the_member_that_answers(silent: int) -> None:
         with ends_in(1.0):
             board.connect(1.5)
         board.post("resize")
+
+
+def test_one_request_meets_idle_connections_that_died_in_silence() -> None:
+    """As a firewall leaves them that has forgotten all: the other ones are not used any more."""
+    number = 4
+    with EtcdServer() as server, Proxy((HOST, server.port)) as proxy, board_at(proxy.port, timeout=3.0) as board:
+
+        def read_at_once() -> None:
+            known = len(proxy._pairs)
+            proxy.silence()
+            readers = [threading.Thread(target=lambda: board.job_count) for _ in range(number)]
+            for reader in readers:
+                reader.start()
+            # One of them has the connection that was used last.
+            eventually(lambda: len(proxy._pairs) == known + number - 1)
+            proxy.speak()
+            for reader in readers:
+                reader.join()
+
+        read_at_once()
+        proxy.mute(lambda _: True)
+        with pytest.raises(BoardUnavailable):
+            assert board.job_count == 0
+        assert board.job_count == 0
+        read_at_once()
 
 
 class Impatient(EtcdHarness):

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from urllib3 import HTTPConnectionPool
 from urllib3.exceptions import SSLError
 
+from jobboard.backends.etcd.http_pool import close_idle
+
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
@@ -68,6 +70,10 @@ def exchange(pool: HTTPConnectionPool, head: str, body: bytes, until: float) -> 
         return reply
     except ssl.SSLError as error:
         raise SSLError(error) from None
+    except OSError:
+        # What ended this connection without a word may have ended all.
+        close_idle(pool)
+        raise
     finally:
         if not is_kept:
             connection.close()

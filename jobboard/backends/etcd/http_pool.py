@@ -6,6 +6,7 @@ that queue taken, and then no request gets a connection any more. Here a deque t
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections import deque
 from typing import Any
@@ -19,6 +20,18 @@ def pooled_adapter(size: int) -> HTTPAdapter:
     made = HTTPAdapter(pool_connections=1, pool_maxsize=size)
     made.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return made
+
+
+def close_idle(pool: HTTPConnectionPool) -> None:
+    """Close the connections that are idle now; later requests open new ones."""
+    idle: Any = pool.pool
+    if idle is None:
+        # Somebody has closed the board.
+        return
+    for _ in range(idle.qsize()):
+        with contextlib.suppress(queue.Empty):
+            if (connection := idle.get(block=False)) is not None:
+                connection.close()
 
 
 class _IdleConnections:
