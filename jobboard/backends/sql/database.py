@@ -25,6 +25,19 @@ class Lines(NamedTuple):
     is_end: bool
 
 
+def lines_after(rows: Callable[..., list[Row]], last: int) -> Lines:
+    """Return the lines after the number ``last``, up to a number before it if the journal's end is there.
+
+    :param rows: runs a statement.
+    """
+    found = rows(EVENTS, last=last)
+    new = [row for row in found if row[0] != last]
+    if new:
+        return Lines(new, new[-1][0], len(new) < MAX_EVENTS)
+    # Once the line that was read last is gone, the journal may end before it.
+    return Lines([], last if found or not last else min(last, rows(LAST_EVENT)[0][0]), True)
+
+
 class ChangePoller(abc.ABC):
     """Notices what other processes commit; for one thread. Raises :class:`~jobboard.errors.BoardUnavailable`."""
 
@@ -62,9 +75,7 @@ class ChangePoller(abc.ABC):
 
         :param wants_common: as for :meth:`wait`; until it returns True, lines of ``COMMON_KINDS`` may be left out.
         """
-        rows = self.rows(EVENTS, last=after)
-        last = rows[-1][0] if rows else min(after, self.rows(LAST_EVENT)[0][0])
-        return Lines(rows, last, len(rows) < MAX_EVENTS)
+        return lines_after(self.rows, after)
 
     @abc.abstractmethod
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:

@@ -51,9 +51,8 @@ def _lines(those: Any, most: int | None = None) -> Statement:
     )
 
 
-EVENTS = _lines(journal.c.id > p("last"), MAX_EVENTS)
 #: The last line that was read, if it is there still, and the next ones.
-EVENTS_FROM_LAST = _lines(journal.c.id >= p("last"), 1 + MAX_EVENTS)
+EVENTS = _lines(journal.c.id >= p("last"), 1 + MAX_EVENTS)
 MAX_SKIMMED = 10_000
 #: PostgreSQL's: the numbers of the next lines, those of them that are rare, whether somebody may wait for one, and the
 #: number of the last line.

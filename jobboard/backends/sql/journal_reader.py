@@ -6,15 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobboard.backends.sql.database import Lines
-from jobboard.backends.sql.event_statements import (
-    EVENTS_FROM_LAST,
-    EVENTS_OF,
-    LAST_EVENT,
-    MAX_EVENTS,
-    MAX_SKIMMED,
-    SKIM,
-)
+from jobboard.backends.sql.database import Lines, lines_after
+from jobboard.backends.sql.event_statements import EVENTS_OF, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
@@ -44,13 +37,11 @@ class JournalReader:
         They go up to a number before ``after`` if the journal's end is there.
         """
         last = self._start(after)
-        found = self._ask(EVENTS_FROM_LAST, last=last)
+        rows, end, is_end = lines_after(self._ask, last)
         late = self._late()
-        rows = [row for row in found if row[0] != last]
         if not rows:
-            # Once the line that was read last is gone, the journal may end before it.
-            return self._at_end(late, last, last if found or not last else self._ask(LAST_EVENT)[0][0])
-        return Lines([*late, *rows], self._pass(last, [row[0] for row in rows]), len(rows) < MAX_EVENTS)
+            return self._at_end(late, last, end)
+        return Lines([*late, *rows], self._pass(last, [row[0] for row in rows]), is_end)
 
     def skim(self, after: int, may_skim: Callable[[], bool]) -> tuple[Lines, bool]:
         """Return the same without lines of common kinds, and whether somebody may wait for one that is left out.
