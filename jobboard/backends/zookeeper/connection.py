@@ -32,6 +32,8 @@ MAX_REQUEST = 1_040_000
 #: once the connection is broken.
 CLOSE_TIMEOUT, THREAD_TIMEOUT = 2.0, 0.2
 
+_REFUSED = "it refuses this user and password"
+
 #: kazoo reports every connection that drops to a logger of its own, which is silent unless somebody adds a handler.
 #: Below INFO it writes every request and reply, with the password and what jobs carry.
 _kazoo_logger = logging.getLogger("jobboard.zookeeper.kazoo")
@@ -102,7 +104,7 @@ class Connection:
             if not isinstance(error, Exception) or is_of_signal_handler(error):
                 raise
             raise unreachable(self.where, str(error) or type(error).__name__) from None
-        why = "it refuses this user and password" if internals.is_refused else "no connection"
+        why = _REFUSED if internals.is_refused else "no connection"
         self._stop(internals, keep_session=True)
         # kazoo does not tell why a handshake failed.
         hint = "; is its certificate this host's, and of a known authority?" if self._settings.get("use_ssl") else ""
@@ -218,7 +220,7 @@ class Connection:
             )
         if not self.connected:
             lost = f"the connection is lost (session {self.client.state})"
-            raise unreachable(self.where, "it refuses this user and password" if self.internals.is_refused else lost)
+            raise unreachable(self.where, _REFUSED if self.internals.is_refused else lost)
 
     # -- requests --------------------------------------------------------------------------------------------------
 
