@@ -26,7 +26,7 @@ from jobboard.events import EventKind
 MAX_READS = 10_000
 #: Before every job.
 ANY_JOB = (-1_000_000, 0)
-#: The rank and the id of a job, before which its name has no other, and the name.
+#: A name, behind the rank and the id before which it has no job.
 Head = tuple[int, int, str]
 
 

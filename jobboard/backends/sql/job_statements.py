@@ -329,10 +329,10 @@ def _pages(code: int, index: str, *of_name: Any) -> Pages:
 
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
 _is_named = jobs.c.name == p("name")
-PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", _is_named) for code in schema.STATES} | {
-    schema.UNCLAIMED: _pages(
-        schema.UNCLAIMED, "jobboard_ready_by_name", either(_is_named, postgresql=_is_named & _is_ready_of_name)
-    )
+_is_named_and_ready = either(_is_named, postgresql=_is_named & _is_ready_of_name)
+PAGES_OF_NAME = {
+    code: _pages(code, "jobboard_ready_by_name", _is_named_and_ready if code == schema.UNCLAIMED else _is_named)
+    for code in schema.STATES
 }
 # Claimed jobs are counted apart, by their own index where they have one.
 _number = select(func.count()).select_from(jobs)
