@@ -11,7 +11,9 @@ from taskflow_flow.site import open_site
 
 if __name__ == "__main__":
     persistence, board = open_site()
-    conductor = conductors.fetch("jobboard_blocking", sys.argv[1], board, persistence=persistence)
+    conductor = conductors.fetch(
+        "jobboard_blocking", sys.argv[1], board, persistence=persistence, factories=["taskflow_flow.flows"]
+    )
     signal.signal(signal.SIGTERM, lambda *_: conductor.stop())
     conductor.run()
     board.close()

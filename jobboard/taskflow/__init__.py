@@ -17,13 +17,14 @@ if find_spec("taskflow") is None:
 if TYPE_CHECKING:
     from jobboard.taskflow.board import TaskFlowBoard
     from jobboard.taskflow.conductors import BlockingConductor, NonBlockingConductor
-    from jobboard.taskflow.errors import LateEngine
+    from jobboard.taskflow.errors import FactoryRefused, LateEngine
     from jobboard.taskflow.handler import flow_handler
     from jobboard.taskflow.job import TaskFlowJob
     from jobboard.taskflow.persistence import LogBookBackend
 
 __all__ = [
     "BlockingConductor",
+    "FactoryRefused",
     "LateEngine",
     "LogBookBackend",
     "NonBlockingConductor",
@@ -34,6 +35,7 @@ __all__ = [
 
 _MODULES = {
     "BlockingConductor": "conductors",
+    "FactoryRefused": "errors",
     "LateEngine": "errors",
     "LogBookBackend": "persistence",
     "NonBlockingConductor": "conductors",

@@ -192,7 +192,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
 
     def trash(self, job: TaskFlowJob, who: str) -> None:
         """Move a job to the trash, where operators see it and can restore it; errors as for :meth:`consume`."""
-        self._end("trash", job, who, lambda: self.board.trash(job.job, who))
+        self._end("trash", job, who, lambda: self.board.trash(job.job, who, reason=job.refusal))
 
     def register_entity(self, entity: Any) -> None:
         """Show a participant, such as a conductor, as alive for as long as this board is open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from taskflow import exceptions as taskflow_errors
@@ -14,6 +15,8 @@ from taskflow.listeners import base
 from jobboard.client.interruption import Interruption
 from jobboard.errors import JobBoardError
 from jobboard.taskflow.board import TaskFlowBoard
+from jobboard.taskflow.errors import FactoryRefused
+from jobboard.taskflow.factories import AllowedFactories
 from jobboard.taskflow.job import TaskFlowJob
 
 logger = logging.getLogger("jobboard.taskflow")
@@ -27,15 +30,36 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
 
     It claims the best job that can be claimed in one request, and blocks on the board while there is none. A claim is
     renewed until the job ends. When it is lost nevertheless, the engine is suspended before its next task.
+
+    :param factories: the factories of flows that jobs may name, by their names (``"shop.flows.order_flow"``) or the
+        modules and packages that they are defined in (``"shop.flows"``); a job that names another one is trashed with
+        that reason. None: jobs may name any function of any module, which is called with arguments of the job, and a
+        warning says so when the conductor starts.
+    :raises TypeError, ValueError: names the argument at fault.
     """
 
-    def __init__(self, name: str, jobboard: TaskFlowBoard, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        jobboard: TaskFlowBoard,
+        *arguments: Any,
+        factories: Collection[str] | None = None,
+        **options: Any,
+    ) -> None:
         if not isinstance(jobboard, TaskFlowBoard):
             raise TypeError(f"jobboard must be a TaskFlowBoard, not {type(jobboard).__name__}")
+        self._factories = None if factories is None else AllowedFactories(factories)
         super().__init__(name, jobboard, *arguments, **options)
         self._interruption = Interruption()
         self._has_changed = threading.Event()
         self._left = math.inf
+
+    def run(self, max_dispatches: int | None = None) -> None:
+        if self._factories is None:
+            logger.warning(
+                "conductor %s calls any function that a job of its board names: give it factories=[...]", self._name
+            )
+        super().run(max_dispatches)
 
     def stop(self) -> None:
         super().stop()
@@ -89,6 +113,14 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
             super()._on_job_done(job, fut)
         finally:
             self._has_changed.set()
+
+    def _flow_detail_from_job(self, job: TaskFlowJob) -> Any:
+        # TaskFlow calls the factory that this very object names.
+        detail = super()._flow_detail_from_job(job)
+        job.refusal = None if self._factories is None else self._factories.refusal(detail.meta)
+        if job.refusal is not None:
+            raise FactoryRefused(job.refusal)
+        return detail
 
     def _listeners_from_job(self, job: TaskFlowJob, engine: Any) -> list[Any]:
         return [*super()._listeners_from_job(job, engine), LostClaimListener(engine, job)]

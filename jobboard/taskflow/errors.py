@@ -17,6 +17,10 @@ class LateEngine(taskflow_errors.ExecutionFailure):  # type: ignore[misc]
     """
 
 
+class FactoryRefused(taskflow_errors.TaskFlowException):  # type: ignore[misc]
+    """A job names a factory that its conductor's ``factories`` does not allow; it was not called."""
+
+
 @contextmanager
 def storing() -> Iterator[None]:
     """Raise what TaskFlow expects of a persistence backend."""

@@ -53,6 +53,8 @@ class TaskFlowJob(base.Job):  # type: ignore[misc]
         self.job = job
         #: True once the board that renews the claim of this handle has learned that it is lost; costs no request.
         self.claim_lost = False
+        #: Why a conductor refused to run it, and trashes it.
+        self.refusal: str | None = None
 
     @property
     def sequence(self) -> int:
