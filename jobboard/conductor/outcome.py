@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import CoroutineType, TracebackType
 from typing import Any
 
+from jobboard.backends.told_errors import line_of, name_of, text_of, traceback_of
 from jobboard.codec import decode, encode
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
@@ -136,7 +136,7 @@ def outcome_of_result(result: Any) -> Outcome:
     except InvalidPosting as error:
         return result_that_cannot_travel(error)
     except BaseException as error:
-        return result_that_cannot_travel(f"reading it raised {_name_of(error)}")
+        return result_that_cannot_travel(f"reading it raised {name_of(error)}")
 
 
 def plain_copy(what: str, value: Any) -> Any:
@@ -154,16 +154,16 @@ def outcome_of_error(error: BaseException) -> Outcome:
         return _outcome_of_readable(error)
     except BaseException:
         # Reading its text, its notes or its cause may raise in turn.
-        return Failed(f"{_name_of(error)}, which can't be shown")
+        return Failed(line_of(error))
 
 
 def _outcome_of_readable(error: BaseException) -> Outcome:
     if isinstance(error, RunAgain):
         return _run_later(error)
-    text = "".join(traceback.format_exception(type(error), error, _from_handler(error)))[-_MAX_TRACEBACK:]
+    text = traceback_of(error, _from_handler(error))
     if isinstance(error, Broken):
-        return Failed(_exact(str(error)) or "its handler raised Broken", text, final=True)
-    return Failed(_in_one_line(error), text)
+        return Failed(text_of(error) or "its handler raised Broken", text, final=True)
+    return Failed(line_of(error), text)
 
 
 def _from_handler(error: BaseException) -> TracebackType | None:
@@ -189,20 +189,3 @@ def result_that_cannot_travel(error: Exception | str) -> Failed:
 _NO_LIMIT = 2**62
 #: The beginning of the file names of this library.
 _LIBRARY = f"{Path(__file__).parents[1]}{os.sep}"
-#: Characters that are kept of a traceback: its end, which says most.
-_MAX_TRACEBACK = 16_384
-
-
-def _in_one_line(error: BaseException) -> str:
-    first = (_exact(str(error)).splitlines() or [""])[0]
-    return f"{_name_of(error)}: {first}"[:500] if first else _name_of(error)
-
-
-def _exact(text: str) -> str:
-    """Return a plain str, since an exception's text may be of a subclass with methods of its own."""
-    return "".join((text,))
-
-
-def _name_of(error: BaseException) -> str:
-    # Not type(error).__name__, which a metaclass can answer.
-    return _exact(type.__dict__["__name__"].__get__(type(error)))

@@ -217,7 +217,8 @@ class RunningJob:
         if text is not None:
             if not isinstance(text, str):
                 raise TypeError(f"text must be a str, not {type(text).__name__}")
-            report["text"] = text.encode("utf-8", "backslashreplace").decode()[:_MAX_PROGRESS_TEXT]
+            kept = text[:_MAX_PROGRESS_TEXT].encode("utf-8", "backslashreplace").decode()
+            report["text"] = kept[:_MAX_PROGRESS_TEXT]
         self._context.report(report)
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from jobboard import telemetry
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import in_one_line
+from jobboard.backends.told_errors import line_of
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import MissingExtra
@@ -224,7 +225,7 @@ class Firing:
 
 def _set_aside(stored: Stored, error: Exception, now: float) -> ScheduleStep:
     logger.error("schedule %r is set aside", stored.schedule.id, exc_info=error)
-    return quarantine(stored, in_one_line(f"its next step can't be made: {error!r}"), now)
+    return quarantine(stored, in_one_line(f"its next step can't be made: {line_of(error)}"), now)
 
 
 def _by_size(steps: Sequence[ScheduleStep], largest: int) -> Iterator[list[ScheduleStep]]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from jobboard.backends.thread_end import wait_for_thread
+from jobboard.backends.told_errors import line_of, name_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish
 from jobboard.conductor.executors.thread import stack_of_thread
@@ -157,7 +158,7 @@ class LoopThread:
             loop.run_forever()
         except BaseException as error:
             # asyncio raises SystemExit and KeyboardInterrupt of a task here too, besides the handler that awaits it.
-            logger.warning("a handler raised %s through its event loop, which goes on", type(error))
+            logger.warning("a handler raised %s through its event loop, which goes on", name_of(error))
         end_forked_child(self._pid, Dropped())
 
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -166,7 +167,7 @@ class LoopThread:
                 loop.run_until_complete(loop.shutdown_asyncgens())
                 loop.close()
         except BaseException as error:
-            logger.warning("an event loop could not be closed: %s", type(error))
+            logger.warning("an event loop could not be closed: %s", line_of(error))
 
     def _fail_all(self) -> None:
         """End the executions of a loop that was closed: their asyncio tasks can't go on."""

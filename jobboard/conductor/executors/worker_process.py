@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
 from jobboard.conductor.outcome import Dropped, Failed, Outcome
@@ -82,7 +83,7 @@ class WorkerProcess:
         except Exception as error:
             # This message can't be read here, nor can those after it.
             self.kill()
-            return Failed(f"a message of its worker process can't be read: {error!r}")
+            return Failed(f"a message of its worker process can't be read: {line_of(error)}")
         finally:
             with self._current_lock:
                 self._execution = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from jobboard.backends.told_errors import traceback_of
 from jobboard.conductor import Broken, RunningJob
 from jobboard.contrib.django.compat import Task, TaskError, TaskResult, TaskResultStatus
 from jobboard.contrib.django.task import TaskCall
@@ -26,8 +26,8 @@ _STATUS = {
     JobState.COMPLETE: TaskResultStatus.SUCCESSFUL,
     JobState.TRASHED: TaskResultStatus.FAILED,
 }
-#: How many errors of one task are kept, and characters of each traceback: its end, which says most.
-_MAX_ERRORS, _MAX_TRACEBACK = 10, 16_384
+#: How many errors of one task are kept.
+_MAX_ERRORS = 10
 #: A worker that is left out of the board's history, which ends after 20 entries.
 _FORGOTTEN = "(forgotten)"
 
@@ -73,8 +73,8 @@ def error_of(error: BaseException) -> TaskError:
     """Return an exception as Django shows it; of what :class:`~jobboard.Broken` was raised from, that."""
     shown = error.__cause__ if isinstance(error, Broken) and error.__cause__ else error
     kind = type(shown)
-    text = "".join(traceback.format_exception(shown))[-_MAX_TRACEBACK:]
-    return TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=text)
+    told = traceback_of(shown, shown.__traceback__)
+    return TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=told)
 
 
 def checkpoint_with(earlier: Any, error: BaseException, token: int | None) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""What is told of an exception: one line, or its traceback; whatever its text is, never more than a few pages."""
+
+from __future__ import annotations
+
+import traceback
+from itertools import islice
+from types import TracebackType
+
+#: Characters of an exception's text in one line.
+_MAX_LINE = 500
+#: Characters that are kept of each text of an exception, and of the whole traceback: its end, which says most.
+_MAX_TEXT, _MAX_TRACEBACK = 4_000, 16_384
+#: How many innermost calls are looked at: as many as Python's own recursion limit allows, and more.
+_MAX_FRAMES = 2_000
+_MAX_NOTES = 50
+
+
+def name_of(error: BaseException) -> str:
+    """Return the name of an exception's type."""
+    # Not type(error).__name__, which a metaclass can answer.
+    return _exact(type.__dict__["__name__"].__get__(type(error)))[:_MAX_LINE]
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception's text; one of more than 4,000 characters loses its end."""
+    return _cut(_exact(str(error)))
+
+
+def line_of(error: BaseException) -> str:
+    """Return an exception's name and the first line of its text; never raises."""
+    name = name_of(error)
+    try:
+        # Cut first: the lines of a text may be millions.
+        first = (text_of(error)[:_MAX_LINE].splitlines() or [""])[0]
+    except BaseException:
+        return f"{name}, which can't be shown"
+    return f"{name}: {first}"[:_MAX_LINE] if first else name
+
+
+def traceback_of(error: BaseException, trace: TracebackType | None) -> str:
+    """Return what Python prints of an exception, of which the end is kept; each text in it loses its end first.
+
+    :param trace: the frames to show.
+    """
+    told = traceback.TracebackException(type(error), error, trace, limit=-_MAX_FRAMES, compact=True)
+    _cut_texts(told)
+    return "".join(told.format())[-_MAX_TRACEBACK:]
+
+
+def _cut_texts(told: traceback.TracebackException) -> None:
+    """Cut the texts and notes of an exception and of those that belong to it: Python would split them into lines."""
+    left = [told]
+    while left:
+        one = left.pop()
+        for name, value in vars(one).items():
+            if isinstance(value, str):
+                vars(one)[name] = _cut(value)
+        if isinstance(notes := vars(one).get("__notes__"), (list, tuple)):
+            vars(one)["__notes__"] = [_cut(_exact(str(note))) for note in islice(notes, _MAX_NOTES)]
+        left += filter(None, (one.__cause__, one.__context__, *(one.exceptions or ())))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
+
+
+def _exact(text: str) -> str:
+    """Return a plain str, since an exception's text may be of a subclass with methods of its own."""
+    return "".join((text,))
