@@ -60,6 +60,7 @@ def test_nothing_is_pickled_from_the_wire() -> None:
 LOOPS = {
     "redis": {
         "backend.py: while not self._is_prepared(deadline)": "a deadline",
+        "boards.py: while not is_time_over()": "the time of the call",
         "client.py: while True": "a deadline",
         "subscriber.py: while not self._closed": "a thread, which pauses after each failure and waits for each message",
     },
@@ -69,7 +70,7 @@ LOOPS = {
         "cache.py: while len(self._content) > self._size": "each turn forgets one",
         "claiming.py: while True": "a deadline",
         "claiming.py: while len(claimed) < limit": "a deadline",
-        "connection.py: while len(names) < _MAX_BOARDS": "each turn finds a name, or is the last",
+        "connection.py: while not is_time_over()": "the time of the call",
         "expiry.py: while True": "a deadline",
         "http_client.py: while True": "the attempts of one request, which have a deadline",
         "http_exchange.py: while (line := _line(stream))": "the deadline of the reply",

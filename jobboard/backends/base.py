@@ -165,13 +165,24 @@ class Backend(abc.ABC):
         Called only when closed, also after an earlier ``close``.
         """
 
-    def boards(self, timeout: float) -> list[str] | None:
-        """Return the names of the boards that were ever opened or used in this store, and make nothing.
+    def exists(self, timeout: float) -> bool | None:
+        """Whether this board was ever opened or used; makes nothing. None if the store can't tell.
 
-        None if the store can't tell without looking through all that it holds. Called only when closed.
+        Called only when closed.
 
         :raises NotFound: there is no such store, such as no file.
         :raises BoardUnavailable: it can't be reached or read.
+        """
+        names = self.boards(timeout)
+        return None if names is None else self.board in names
+
+    def boards(self, timeout: float) -> list[str] | None:
+        """Return the names of all boards that were ever opened or used in this store; makes nothing.
+
+        None if the store can't tell. Called only when closed.
+
+        :raises NotFound: there is no such store, such as no file.
+        :raises BoardUnavailable: it can't be reached or read, or the time is over before the list is complete.
         """
         return None
 

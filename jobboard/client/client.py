@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard import telemetry
 from jobboard.backends.base import READS, Backend, Waiter
-from jobboard.backends.errors import after_a_change
+from jobboard.backends.errors import after_a_change, named
 from jobboard.backends.roles import ROLES, check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
@@ -43,8 +43,8 @@ class _Paged(Protocol):
 AnyPage = TypeVar("AnyPage", bound=_Paged)
 
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
-#: How many boards an error names.
-_MAX_NAMED = 20
+#: For how many seconds a board that is missing looks for the others, to name them.
+_LISTING_TIMEOUT = 2.0
 #: Seconds between two tidyings, and to the next one if there was more to tidy than one takes.
 _TIDY_INTERVAL, _TIDY_AGAIN_INTERVAL = 5.0, 0.1
 _TIDY_BATCH = 1000
@@ -134,12 +134,16 @@ class BackendClient:
             self._closed.clear()
 
     def _check_that_board_exists(self, timeout: float) -> None:
-        names = self.backend.boards(timeout)
-        if names is None or self.name in names:
-            return
-        shown = ", ".join(repr(name) for name in sorted(names)[:_MAX_NAMED])
-        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        raise NotFound(f"there is no board {self.name!r} in this store; there are: {shown or 'none'}{more}")
+        if self.backend.exists(timeout) is False:
+            raise NotFound(f"there is no board {self.name!r} in this store; {self._what_there_is(timeout)}")
+
+    def _what_there_is(self, timeout: float) -> str:
+        seconds = min(timeout, _LISTING_TIMEOUT)
+        try:
+            with time_limit(seconds):
+                return f"there are: {named(self.backend.boards(seconds) or ())}"
+        except BoardUnavailable as error:
+            return f"which there are can't be said: {error}"
 
     def close(self) -> None:
         """Close the backend, and end the subscriptions; idempotent."""

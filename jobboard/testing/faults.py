@@ -64,6 +64,9 @@ class LossyBackend(Backend):
         self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
         forward_roles(self, self._send_to)
 
+    def exists(self, timeout: float) -> bool | None:
+        return self.inner.exists(timeout)
+
     def boards(self, timeout: float) -> list[str] | None:
         return self.inner.boards(timeout)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jobboard.backends import rows as data
 from jobboard.backends.address import Address
@@ -34,6 +34,8 @@ from jobboard.backends.timelimit import time_limit
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
 from jobboard.stats import BoardStats
+
+T = TypeVar("T")
 
 
 class EtcdBackend(Backend):
@@ -95,12 +97,19 @@ class EtcdBackend(Backend):
             self.http.open(timeout, self.connection.check_server)
         self.connection.is_open = True
 
+    def exists(self, timeout: float) -> bool:
+        return self._asked(self.connection.board_exists, timeout)
+
     def boards(self, timeout: float) -> list[str]:
-        names: list[str] = []
+        return self._asked(self.connection.board_names, timeout)
+
+    def _asked(self, ask: Callable[[], T], timeout: float) -> T:
+        """Return what a question answers for which nothing but the connection is opened."""
+        answers: list[T] = []
         with time_limit(timeout):
-            self.http.open(timeout, lambda: names.extend(self.connection.board_names(self.board)))
+            self.http.open(timeout, lambda: answers.append(ask()))
             self.http.close()
-        return names
+        return answers[0]
 
     def close(self) -> None:
         self.connection.is_open = False

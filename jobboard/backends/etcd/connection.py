@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 
+from jobboard.backends.errors import incomplete_list
 from jobboard.backends.etcd.http_client import HttpClient
 from jobboard.backends.etcd.keys import Keys, decoded
 from jobboard.backends.etcd.txn import (
@@ -22,10 +23,8 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
+from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
-
-#: How many boards are listed at most.
-_MAX_BOARDS = 100
 
 
 class Connection:
@@ -70,20 +69,25 @@ class Connection:
         found = re.search(r'"etcdserver": ?"([\d.]+)', self.http.request_time())
         return found[1] if found else ""
 
-    def board_names(self, board: str) -> list[str]:
-        """Return the names of some boards, with one request for each; only ``board`` if it exists."""
-        if self.read([scan_prefix(self.keys.root, 1, keys_only=True)])[0].first is not None:
-            return [board]
+    def board_exists(self) -> bool:
+        """Whether anything is stored of this board."""
+        return self.read([scan_prefix(self.keys.root, 1, keys_only=True)])[0].first is not None
+
+    def board_names(self) -> list[str]:
+        """Return the names of all boards, with one request for each.
+
+        :raises BoardUnavailable: the time is over before all were found, or the user may not read the keys of others.
+        """
         home, names = self.keys.home, list[str]()
         start, end = home, after(home)
-        while len(names) < _MAX_BOARDS:
+        while not is_time_over():
             first = self.read([scan(start, end, 1, keys_only=True)])[0].first
             if first is None:
-                break
+                return names
             part = first.key[len(home) :].partition(b"/")[0]
             names.append(decoded(part))
             start = after(home + part + b"/")
-        return names
+        raise incomplete_list(names)
 
     # -- time ------------------------------------------------------------------------------------------------------
 

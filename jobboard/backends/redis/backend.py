@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from jobboard.backends.address import Address
@@ -11,7 +12,7 @@ from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.options import truth
 from jobboard.backends.redis import program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
-from jobboard.backends.redis.boards import names_of
+from jobboard.backends.redis.boards import exists, names_of
 from jobboard.backends.redis.books import Books
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import RedisClient
@@ -103,11 +104,21 @@ class RedisBackend(Backend):
 
     # -- connection ------------------------------------------------------------------------------------------------
 
+    def exists(self, timeout: float) -> bool:
+        with self._opened(timeout):
+            return exists(self.client, self.key)
+
     def boards(self, timeout: float) -> list[str]:
+        with self._opened(timeout):
+            return names_of(self._pool)
+
+    @contextlib.contextmanager
+    def _opened(self, timeout: float) -> Iterator[None]:
+        """Open nothing but the pool for the block."""
         self._pool.open()
         try:
             with time_limit(timeout):
-                return names_of(self.client, self.board, self.key)
+                yield
         finally:
             self._pool.close()
 

@@ -1,38 +1,54 @@
-"""Finds the boards of a server: this board by one request, the others by a bounded search."""
+"""Which boards a server has: one board by one request, all of them by a search through the server's keys."""
 
 from __future__ import annotations
 
+from redis import exceptions
+
+from jobboard.backends.errors import incomplete_list
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.errors import NO_RIGHT
+from jobboard.backends.redis.connection import Connection
+from jobboard.backends.redis.errors import refused
 from jobboard.backends.redis.keys import PATTERN, name_in
+from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.timelimit import is_time_over
-from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.errors import BoardUnavailable
 
 #: One of these keys exists as soon as a board is used.
 _KEYS = ("counters", "schedules", "entities", "paused", "books")
+_ENDS = tuple(f"}}:{kept}".encode() for kept in _KEYS)
 _KEYS_PER_SCAN = 1000
-_MAX_SCANS = 1000
 
 
-def names_of(client: RedisClient, board: str, key: str) -> list[str]:
-    """Return only this board's name if it exists, else those of the others; of a Cluster, the boards of one node.
+def exists(client: RedisClient, key: str) -> bool:
+    """Whether the board with this key was ever used."""
+    return bool(client.send([("EXISTS", *(f"{key}:{kept}" for kept in _KEYS))])[0])
 
-    :raises NotFound: it does not exist, and this user may not search for the others.
+
+def names_of(pool: ConnectionPool) -> list[str]:
+    """Return the names of all boards, in a Cluster those of all nodes.
+
+    :raises BoardUnavailable: the time is over before all keys were looked through, or the user lacks ``+scan``.
     """
-    if client.send([("EXISTS", *(f"{key}:{kept}" for kept in _KEYS))])[0]:
-        return [board]
     names: set[str] = set()
-    cursor: bytes | str = "0"
-    for _ in range(_MAX_SCANS):
+    for connection in pool.connect_to_all():
         try:
-            [(cursor, keys)] = client.send([("SCAN", cursor, "MATCH", PATTERN, "COUNT", str(_KEYS_PER_SCAN))])
-        except BoardUnavailable as error:
-            if NO_RIGHT in str(error):
-                raise NotFound(
-                    f"there is no board {board!r} on this server; with +scan this user would be told which there are"
-                ) from None
-            raise
-        names.update(name_in(key) for key in keys)
-        if cursor == b"0" or is_time_over():
-            break
+            _add_boards_of(pool, connection, names)
+        finally:
+            connection.disconnect()
     return sorted(names)
+
+
+def _add_boards_of(pool: ConnectionPool, connection: Connection, names: set[str]) -> None:
+    """Add the names of one server's boards."""
+    cursor: bytes | str = "0"
+    while not is_time_over():
+        [reply] = pool.exchange(connection, [("SCAN", cursor, "MATCH", PATTERN, "COUNT", str(_KEYS_PER_SCAN))])
+        if isinstance(reply, exceptions.NoPermissionError):
+            raise BoardUnavailable(f"Redis at {pool.topology} lists its boards only to users with the right +scan")
+        if isinstance(reply, Exception):
+            raise refused(str(pool.topology), reply)
+        cursor, keys = reply
+        names.update(name_in(key) for key in keys if key.endswith(_ENDS))
+        if cursor == b"0":
+            return
+    raise incomplete_list(names)

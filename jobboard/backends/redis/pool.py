@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from redis import exceptions
@@ -79,15 +79,28 @@ class ConnectionPool:
         self.answers = True
         return replies
 
-    def connect(self) -> Connection:
+    def connect_to_all(self) -> Iterator[Connection]:
+        """Yield a new connection, connected, to each server that has boards: one, but in a Cluster all primaries.
+
+        :raises BoardUnavailable: one of them can't be reached, or refuses.
+        """
+        try:
+            finders = self.topology.finders()
+        except (exceptions.RedisError, OSError) as error:
+            raise unreachable(str(self.topology), error) from None
+        for find in finders:
+            yield self.connect(find)
+
+    def connect(self, find: Callable[[], Connection] | None = None) -> Connection:
         """Return a new connection, connected, that is not in the pool.
 
+        :param find: makes the connection; None: the topology does, to the server that has the board.
         :raises BoardUnavailable: the server can't be reached, or refuses.
         """
         for left in reversed(range(_MAX_CONNECTS)):
             self._check_open()
             try:
-                connection = self.topology.find()
+                connection = (find or self.topology.find)()
                 connect_within(connection, seconds_left(self._timeout))
                 break
             except (*REPLIES, exceptions.ResponseError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -21,6 +22,10 @@ class Topology(abc.ABC):
     @abc.abstractmethod
     def find(self) -> Connection:
         """Return a new connection to the server that has the board now, not connected yet; raises redis-py's errors."""
+
+    def finders(self) -> list[Callable[[], Connection]]:
+        """Return for each server that has boards what makes a connection to it; raises redis-py's errors."""
+        return [self.find]
 
     def forget(self) -> None:  # noqa: B027, most topologies never change
         """Search again at the next ``find``: the server is gone, or is the wrong one now."""
@@ -136,6 +141,10 @@ class Cluster(Topology):
         if node is None:
             node = self._node = self._find_node()
         return self._network.connection(node)
+
+    def finders(self) -> list[Callable[[], Connection]]:
+        owners = self._seeds.ask(("CLUSTER", "SLOTS"), _owners_of, self._further_hosts)
+        return [partial(self._network.connection, node) for node in dict.fromkeys(node for _, _, node in owners)]
 
     def forget(self) -> None:
         self._node = None
