@@ -57,7 +57,7 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
         - ``retention``: seconds that the record of a consumed job stays readable (3600); 0 for none;
         - ``largest_details``: bytes that details, a result or a checkpoint may take once encoded (512 KiB);
         - ``patience``: seconds for which a request is repeated after its reply was lost (5);
-        - ``least_interval``: seconds of the shortest ``Every`` that a schedule may have (1);
+        - ``least_interval``: seconds of the shortest ``Every`` that a schedule may have when it is added (1);
         - ``gather``: True to let the calls of several threads share requests: what they post, extend, consume, abandon,
           trash and cancel while a request is under way goes into the next one (False);
         - ``create``: False to refuse a board that nobody has opened or used before (True);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobboard.events import EventKind
-from jobboard.schedules.planning import MAX_CAUGHT_UP, MAX_COUNTED, first_fire_time, next_due, plan
+from jobboard.schedules.planning import MAX_CAUGHT_UP, MAX_COUNTED, due_at, fire_times, first_fire_time, next_due, plan
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule, schedule_from_plain, unpack_schedule
 from jobboard.schedules.triggers import At, Cron, Every
@@ -82,9 +83,19 @@ def test_what_waits_for_room_is_one_of_those_that_a_step_can_post() -> None:
 def test_years_cost_no_more_than_the_cap() -> None:
     schedule = Schedule("a", Every(seconds=1, start=START), "write", coalesce="all", max_instances=None)
     made = plan(schedule, progress_of(schedule), ZERO + 10 * 365 * 86400, MAX_CAUGHT_UP)
-    assert MAX_CAUGHT_UP / 2 <= len(made.fires) <= MAX_CAUGHT_UP
-    assert made.fires[-1] == ZERO + 10 * 365 * 86400
-    assert [part.kind for part in made.omitted] == [EventKind.MISSED]
+    last = ZERO + 10 * 365 * 86400
+    assert made.fires == [last - MAX_CAUGHT_UP + number for number in range(1, MAX_CAUGHT_UP + 1)]
+    assert [(part.kind, part.last) for part in made.omitted] == [(EventKind.MISSED, last - MAX_CAUGHT_UP)]
+
+
+@given(st.integers(MAX_CAUGHT_UP - 5, 3 * MAX_CAUGHT_UP), st.sampled_from([0.0, 30.0, 90.0, 5000.0]))
+def test_of_too_many_the_last_that_are_due_are_posted(minutes: int, jitter: float) -> None:
+    schedule = minutely(coalesce="all", max_instances=None, jitter=jitter)
+    now = ZERO + 60 * minutes
+    made = plan(schedule, progress_of(schedule), now, 10 * MAX_CAUGHT_UP)
+    times = takewhile(lambda time: due_at(schedule, time) <= now, fire_times(schedule, ZERO))
+    assert made.fires == list(times)[-MAX_CAUGHT_UP:]
+    assert made.progress.upcoming == made.fires[-1] + 60
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class BackendClient:
     :param retention: seconds that the record of a consumed job stays readable; 0 for none.
     :param largest_details: bytes that details, a result or a checkpoint may take once encoded; at most 8 MiB.
     :param patience: seconds for which a request is repeated after its reply was lost.
-    :param least_interval: seconds of the shortest ``Every`` that a schedule may have to be added or fired.
+    :param least_interval: seconds of the shortest ``Every`` that a schedule may have when it is added.
     :param gather: whether calls of several threads share requests.
     :param create: False: ``connect`` refuses a board that nobody has opened or used before, instead of making it.
     :param converter: for types that msgpack does not carry.

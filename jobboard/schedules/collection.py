@@ -129,8 +129,11 @@ class Schedules:
 
         def decide(stored: Stored, now: float) -> ScheduleStep:
             schedule = replace(stored.schedule, progress=None, **changes)
-            check_details(schedule, self._client.largest_details)
-            check_interval(schedule.trigger, self._client.least_interval)
+            # The board's options judge what is given here, not what another board has stored.
+            if "details" in changes:
+                check_details(schedule, self._client.largest_details)
+            if "trigger" in changes:
+                check_interval(schedule.trigger, self._client.least_interval)
             return change_of(schedule, stored.version, kept_progress(stored.schedule, schedule, now), now, "modified")
 
         return self._stored.change(id, decide)
@@ -323,7 +326,7 @@ class Schedules:
         postings: list[NewJob] = []
 
         def decide(stored: Stored, now: float) -> ScheduleStep:
-            postings[:] = [posting_of(stored.schedule, time, self._client.largest_details) for time in wanted]
+            postings[:] = [posting_of(stored.schedule, time) for time in wanted]
             records = fired(wanted, postings, now, "by hand")
             return step_with(stored, self._firing.progress_now(stored), tuple(postings), records, now)
 

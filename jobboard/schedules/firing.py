@@ -21,7 +21,6 @@ from jobboard.schedules.planning import Plan, plan
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.schedule import Schedule, unpack_schedule
 from jobboard.schedules.transitions import Stored, most_postings, quarantine, quarantine_unreadable, step_of
-from jobboard.schedules.triggers.every import check_interval
 from jobboard.states import LIVE
 
 logger = logging.getLogger("jobboard.schedules")
@@ -171,7 +170,6 @@ class Firing:
     def _planned(self, stored: Stored, now: float) -> _Planned:
         schedule = stored.schedule
         try:
-            check_interval(schedule.trigger, self._client.least_interval)
             # Otherwise it posts one or two.
             most = self.most_of(schedule) if schedule.coalesce == "all" else 2
             return _Planned(schedule.id, (stored, plan(schedule, stored.progress, now, most)))
@@ -189,7 +187,7 @@ class Firing:
 
     def _step(self, stored: Stored, planned: Plan, now: float, made: Round) -> ScheduleStep:
         try:
-            step = step_of(stored, planned, now, self._client.largest_details)
+            step = step_of(stored, planned, now)
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
@@ -200,7 +198,7 @@ class Firing:
 
     def most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""
-        return most_postings(schedule, self._backend.capabilities.largest_step, self._client.largest_details)
+        return most_postings(schedule, self._backend.capabilities.largest_step)
 
     def progress_now(self, stored: Stored) -> Progress:
         """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""

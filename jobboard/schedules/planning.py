@@ -146,16 +146,20 @@ def _overdue(schedule: Schedule, made: Plan, now: float, most: int) -> list[floa
 
 
 def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
-    """Return every fire time that is due; of too many the last ones, found by halving the time that they are from."""
+    """Return every fire time that is due; of too many the last ones, found from their end."""
     times, upcoming = _walk(schedule, made.progress.upcoming, now, MAX_CAUGHT_UP)
-    after = made.progress.settled
-    if len(times) > MAX_CAUGHT_UP:
-        while len(times) > MAX_CAUGHT_UP:
-            after += (now - after) / 2
-            times, upcoming = _walk(schedule, first_fire_time(schedule, after), now, MAX_CAUGHT_UP)
-        made.progress.settled = after
-        made.omit(EventKind.MISSED, [after], "more fire times were overdue than are posted one by one")
-    return times, upcoming
+    if len(times) <= MAX_CAUGHT_UP:
+        return times, upcoming
+    first = times[0]
+    certain = _last_fire_times(schedule, first, now - schedule.jitter, MAX_CAUGHT_UP + 1)
+    later, upcoming = _walk(schedule, first_fire_time(schedule, max([first, *certain])), now, MAX_CAUGHT_UP)
+    times = [first, *certain, *later]
+    made.omit(
+        EventKind.MISSED,
+        times[-MAX_CAUGHT_UP - 1 : -MAX_CAUGHT_UP],
+        f"and those before it, which were not counted: of those overdue the last {MAX_CAUGHT_UP} are posted",
+    )
+    return times[-MAX_CAUGHT_UP:], upcoming
 
 
 def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
@@ -180,6 +184,16 @@ def _last_fire_time(schedule: Schedule, after: float, until: float) -> float | N
         until = min(until, schedule.end.timestamp())
     found = schedule.trigger.latest_fire_time(moment(after), moment(until)) if until > after else None
     return None if found is None else found.timestamp()
+
+
+def _last_fire_times(schedule: Schedule, after: float, until: float, most: int) -> list[float]:
+    """Return the last ``most`` fire times from ``after`` to ``until``, in their order."""
+    times: list[float] = []
+    found = _last_fire_time(schedule, after, until)
+    while found is not None and len(times) < most:
+        times.append(found)
+        found = _last_fire_time(schedule, after, found - MICROSECOND)
+    return times[::-1]
 
 
 def _walk(schedule: Schedule, fire_time: float | None, now: float, most: int) -> tuple[list[float], float | None]:

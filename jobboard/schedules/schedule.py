@@ -37,7 +37,7 @@ class Schedule:
     :param trigger: when; such as ``Cron("0 3 * * *", tz="Europe/Berlin")``.
     :param job: the name of the jobs that are posted; ``details``, ``priority`` and ``max_attempts`` are theirs too.
     :param coalesce: of several fire times that are overdue post the ``"latest"``, the ``"earliest"``, or ``"all"`` (of
-        more than a thousand the latest only).
+        more than a thousand the last thousand).
     :param misfire_grace: a fire time that is later than so many seconds is not posted, and told as MISSED; None: a late
         run is better than none.
     :param max_instances: how many jobs of this schedule may be live at a time; None for any number.

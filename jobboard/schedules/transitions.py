@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
+from jobboard.codec import MAX_ENCODED
 from jobboard.errors import UnreadableSchedule
 from jobboard.events import EventKind
 from jobboard.payload import Payload, pack_payload
@@ -132,26 +133,30 @@ def _starts_anew(old: Schedule, new: Schedule, progress: Progress) -> bool:
     )
 
 
-def posting_of(schedule: Schedule, fire_time: float, largest: int) -> NewJob:
+def posting_of(schedule: Schedule, fire_time: float) -> NewJob:
     """Return the job of a fire time: schedule and fire time are its key, so that it can't be live twice."""
-    payload = Payload(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
     return NewJob(
         uuid=new_uuid(),
         name=schedule.job,
         priority=int(JobPriority.convert(schedule.priority)),
-        body=pack_payload(payload, largest=largest)[0],
+        body=_body_of(schedule, fire_time),
         key=key_of(schedule.id, fire_time),
         if_exists=IfExists.KEEP,
         max_attempts=schedule.max_attempts,
     )
 
 
-def most_postings(schedule: Schedule, most: int, largest: int) -> int:
+def _body_of(schedule: Schedule, fire_time: float) -> bytes:
+    # What is stored was within the limits of the board that added it, which may have other options than this one.
+    payload = Payload(schedule.details or {}, schedule_id=schedule.id, fire_time=fire_time)
+    return pack_payload(payload, largest=MAX_ENCODED)[0]
+
+
+def most_postings(schedule: Schedule, most: int) -> int:
     """Return how many jobs of a schedule one step may post, at most ``most``: large details make it fewer."""
     if not schedule.details:
         return most
-    body, _ = pack_payload(Payload(schedule.details, schedule_id=schedule.id, fire_time=0.0), largest=largest)
-    return max(1, min(most, _MAX_STEP_BYTES // len(body)))
+    return max(1, min(most, _MAX_STEP_BYTES // len(_body_of(schedule, 0.0))))
 
 
 def key_of(schedule_id: str, fire_time: float) -> str:
@@ -159,9 +164,9 @@ def key_of(schedule_id: str, fire_time: float) -> str:
     return f"{schedule_id}@{_written(_moment(fire_time))}"
 
 
-def step_of(stored: Stored, plan: Plan, now: float, largest: int) -> ScheduleStep:
+def step_of(stored: Stored, plan: Plan, now: float) -> ScheduleStep:
     """Return the step that a plan makes: posting, history, events, and the schedule moved on."""
-    postings = [posting_of(stored.schedule, fire_time, largest) for fire_time in plan.fires]
+    postings = [posting_of(stored.schedule, fire_time) for fire_time in plan.fires]
     records = [
         FireRecord(omitted.kind, _moment(now), _moment(omitted.last), reason=omitted.reason, count=omitted.count)
         for omitted in plan.omitted

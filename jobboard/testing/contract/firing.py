@@ -88,17 +88,30 @@ class FiringCases(Case):
         assert fires_of(board.iterjobs()) == times
         assert board.schedules.get("report").progress.runs == 230  # type: ignore[union-attr]
 
-    @pytest.mark.parametrize("coalesce", ["latest", "earliest", "all"])
+    @pytest.mark.parametrize("coalesce", ["latest", "earliest"])
     def test_years_of_missed_times_are_bounded(self, board: JobBoard, coalesce: Any) -> None:
         times = overdue(board, hourly(coalesce=coalesce, max_instances=None), hours=2500)
-        posted = fire(board)
-        fires = fires_of(board.iterjobs())
-        if coalesce == "all":
-            assert 500 <= posted <= 1000
-            assert fires == times[-posted:]
-        else:
-            assert fires == [times[-1] if coalesce == "latest" else times[0]]
-        assert kinds_of(board)[0][0] is MISSED or len(kinds_of(board)) == 20
+        assert fire(board) == 1
+        assert fires_of(board.iterjobs()) == [times[-1] if coalesce == "latest" else times[0]]
+        assert kinds_of(board)[0][0] is MISSED
+        assert firing(board).fire_due(10).posted == 0
+
+    @pytest.mark.parametrize("hours", [1000, 1001, 1500])
+    def test_of_more_than_a_thousand_missed_times_the_last_thousand_are_posted(
+        self, board: JobBoard, other: JobBoard, hours: int
+    ) -> None:
+        events: list[JobEvent] = []
+        other.subscribe(events.append, {MISSED})
+        times = overdue(board, hourly(coalesce="all", max_instances=None), hours=hours)
+        assert (len(times), fire(board)) == (hours, 1000)
+        assert fires_of(board.iterjobs()) == times[-1000:]
+        seen = board.schedules.get("report").progress
+        assert seen is not None
+        assert (seen.runs, seen.missed) == (1000, min(1, hours - 1000))
+        if hours > 1000:
+            eventually(lambda: told(events) == [MISSED])
+            assert events[0].reason is not None
+            assert times[-1001].isoformat() in events[0].reason
         assert firing(board).fire_due(10).posted == 0
 
     def test_what_is_later_than_its_grace_is_told_and_not_posted(self, board: JobBoard, other: JobBoard) -> None:

@@ -366,12 +366,24 @@ class ScheduleCases(Case):
             board.schedules.modify("report", trigger=often)
         careless = harness.board(board.name, least_interval=0.01)
         careless.schedules.add(hourly("flood", trigger=often))
+        # Whoever added it was allowed to.
         rewind(careless, "flood", 1)
-        assert fire(board) == 0
-        assert board.schedules.get("flood").state == "set aside"
-        careless.schedules.resume("flood")
-        rewind(careless, "flood", 1)
-        assert fire(careless) == 1
+        assert (fire(board), board.schedules.get("flood").state) == (1, "active")
+        assert board.schedules.modify("flood", priority="HIGH").trigger == often
+        with pytest.raises(ValueError, match="least_interval"):
+            board.schedules.modify("flood", trigger=often)
+
+    def test_large_details_are_judged_where_they_are_added(self, harness: Harness, board: JobBoard) -> None:
+        small = harness.board(board.name, largest_details=100)
+        large = {"text": "x" * 1000}
+        times = overdue(board, hourly(details=large))
+        assert fire(small) == 1
+        assert small.schedules.modify("report", priority="HIGH", max_instances=None).details == large
+        small.schedules.fire_now("report")
+        small.schedules.backfill("report", times[0], times[0])
+        assert [job.details for job in board.iterjobs()] == [large] * 3
+        with pytest.raises(InvalidPosting, match="details"):
+            small.schedules.modify("report", details=large)
 
     def test_any_id_and_job_name_can_be_scheduled(self, board: JobBoard) -> None:
         for id in ("größe/{a}*", "a b", "..", "%2F", "x" * 200, "0"):
