@@ -270,7 +270,7 @@ def test_wake_ups_do_not_pile_up_when_nobody_waits(server: RedisServer, harness:
     board.post_many([Posting("resize") for _ in range(50)])
     with server.client() as client:
         kinds = {key.decode().split("}:")[1].split(":")[0] for key in client.keys("{jobboard:quiet}*")}
-    assert kinds == {"listings", "records", "ready", "names", "heads", "counters"}
+    assert kinds == {"listings", "records", "ready", "names", "heads", "counters", "layout"}
 
 
 def test_names_without_jobs_are_forgotten_whatever_comes_before_them(
@@ -330,7 +330,7 @@ def test_what_is_done_leaves_nothing_behind(server: RedisServer, harness: RedisH
         remembered = {key for key in keys if key.startswith("done:")}
         assert len(remembered) == 20
         assert all(0 < client.ttl(f"{{jobboard:gone}}:{key}") <= 61 for key in remembered)
-        assert keys - remembered <= {"names", "counters", "swept"}
+        assert keys - remembered <= {"names", "counters", "swept", "layout"}
 
 
 def test_a_request_leaves_before_a_thread_that_waits_for_the_interpreter_runs(

@@ -20,6 +20,16 @@ class EtcdHarness(ServerHarness):
         assert order
         backend.close()
 
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        backend = board._backend
+        assert isinstance(backend, EtcdBackend)
+        key = backend.keys.layout
+        txn = Txn(then=[get(key), put(key, number.encode())])
+        ((before,),) = (
+            found.kvs for found in result_of(backend.http.call("/kv/txn", txn.payload(), changes=True)).found()
+        )
+        return before.value.decode()
+
 
 def overwrite(backend: EtcdBackend, uuid: str, *, whole: bool = False) -> bytes:
     """Overwrite a live job's posting by garbage, or the whole record of it; return its place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.redis import RedisBackend, RedisClusterBackend, RedisSentinelBackend
+from jobboard.backends.redis.keys import layout_key
 from jobboard.board import JobBoard
 
 
@@ -18,6 +19,12 @@ class RedisHarness(ServerHarness):
         written = backend.client.send([("HSET", f"{backend.key}:listings", uuid, GARBAGE)])
         backend.close()
         assert written == [0]
+
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        backend = board._backend
+        assert isinstance(backend, RedisBackend)
+        [before] = backend.client.send([("SET", layout_key(backend.key), number, "GET")])
+        return str(before.decode())
 
 
 class ClusterHarness(RedisHarness):

@@ -14,6 +14,14 @@ class SqlHarness(ServerHarness):
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         assert self.run_sql(board, "UPDATE jobboard_jobs SET body = %s WHERE uuid = %s", GARBAGE, uuid) == 1
 
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        backend: Any = board._backend
+        with backend.database._borrow() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT value FROM jobboard_meta WHERE name = 'version'")
+            before = str(cursor.fetchone()[0])
+            cursor.execute("UPDATE jobboard_meta SET value = %s WHERE name = 'version'", (number,))
+        return before
+
     def run_sql(self, board: JobBoard, sql: str, *parameters: Any) -> int:
         """Change something by the board's own means of reaching the server; return how many rows."""
         backend: Any = self.backend(board.name)

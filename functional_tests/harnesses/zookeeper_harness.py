@@ -73,6 +73,13 @@ class ZooKeeperHarness(ServerHarness):
             record.body = GARBAGE
             client.set(path, encode(record), stat.version)
 
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        path = Layout("/jobboard", board.name).number
+        with plain_client(self._uri) as client:
+            before, _ = client.get(path)
+            client.set(path, number.encode())
+        return str(before.decode())
+
 
 def root_of(board: JobBoard) -> str:
     """Return the path of the znode that a board of the default root lies under."""

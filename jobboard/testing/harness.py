@@ -46,6 +46,13 @@ class Harness(abc.ABC):
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         """Overwrite the stored bytes of a posting by garbage, directly in the store."""
 
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        """Overwrite the number of the board's layout, or of the schema, directly in the store; return the one before.
+
+        Only stores that several processes share have one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no layout")
+
     def backend(self, name: str) -> Backend:
         """Return a new backend of the board ``name``, not opened."""
         return self.backend_class(name, Address.parse(self.uri()), **self.backend_options)

@@ -29,3 +29,9 @@ class SqliteHarness(Harness):
                 "UPDATE jobboard_jobs SET body = ? WHERE uuid = ?", (b"\xc1 no posting", uuid)
             ).rowcount
         assert changed == 1
+
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        with closing(sqlite3.connect(self._file)) as connection, connection:
+            [[before]] = connection.execute("SELECT value FROM jobboard_meta WHERE name = 'version'").fetchall()
+            connection.execute("UPDATE jobboard_meta SET value = ? WHERE name = 'version'", (number,))
+        return str(before)

@@ -8,21 +8,24 @@ from collections.abc import Sequence
 
 from jobboard.backends.errors import incomplete_list
 from jobboard.backends.etcd.http_client import HttpClient
-from jobboard.backends.etcd.keys import Keys, decoded
+from jobboard.backends.etcd.keys import LAYOUT, Keys, decoded
 from jobboard.backends.etcd.txn import (
     Found,
     Op,
     Txn,
     TxnResult,
+    absent,
     after,
     at_revision,
     get,
     many,
     parts_of,
+    put,
     result_of,
     scan,
     scan_prefix,
 )
+from jobboard.backends.layout import STORED_LAYOUT, check_layout
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
 
@@ -41,13 +44,25 @@ class Connection:
             raise BoardUnavailable("the board is closed")
 
     def check_server(self) -> None:
-        """Raise ``BoardUnavailable`` if this user can't read the board, or if the replies don't tell the time."""
-        self.read([get(self.keys.sequence)])
+        """Check that this user can read the board, replies tell the time, and the layout is ours; a new board gets it.
+
+        :raises BoardUnavailable: one of these is not so.
+        """
+        found = self.read([get(self.keys.layout)])[0].first
         if not self.http.clock.is_known:
             raise BoardUnavailable(
                 f"what answers at {self.http.where} tells no time, by which claims and delays end: its replies lack "
                 "the header Date; let a proxy before etcd pass it on"
             )
+        layout = self._write_layout() if found is None else found.value
+        check_layout(self.keys.board, f"etcd at {self.http.where}", layout)
+
+    def _write_layout(self) -> bytes:
+        """Give a new board our layout; return the one that it has, since another client may be faster."""
+        key = self.keys.layout
+        txn = Txn([absent(key)], [put(key, STORED_LAYOUT)], [get(key)])
+        written = next(self.send(txn).found(), None)
+        return STORED_LAYOUT if written is None or written.first is None else written.first.value
 
     def read(self, ops: Sequence[Op]) -> list[Found]:
         """Read several ranges at one moment, whatever their number; return one answer for each."""
@@ -70,8 +85,9 @@ class Connection:
         return found[1] if found else ""
 
     def board_exists(self) -> bool:
-        """Whether anything is stored of this board."""
-        return self.read([scan_prefix(self.keys.root, 1, keys_only=True)])[0].first is not None
+        """Whether anything but the layout is stored of this board."""
+        found = self.read([scan_prefix(self.keys.root, 2, keys_only=True)])[0].kvs
+        return any(kv.key != self.keys.layout for kv in found)
 
     def board_names(self) -> list[str]:
         """Return the names of all boards, with one request for each.
@@ -81,12 +97,14 @@ class Connection:
         home, names = self.keys.home, list[str]()
         start, end = home, after(home)
         while not is_time_over():
-            first = self.read([scan(start, end, 1, keys_only=True)])[0].first
-            if first is None:
+            found = self.read([scan(start, end, 2, keys_only=True)])[0].kvs
+            if not found:
                 return names
-            part = first.key[len(home) :].partition(b"/")[0]
-            names.append(decoded(part))
-            start = after(home + part + b"/")
+            part = found[0].key[len(home) :].partition(b"/")[0]
+            root = home + part + b"/"
+            if any(kv.key.startswith(root) and kv.key != root + LAYOUT for kv in found):
+                names.append(decoded(part))
+            start = after(root)
         raise incomplete_list(names)
 
     # -- time ------------------------------------------------------------------------------------------------------

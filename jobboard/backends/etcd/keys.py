@@ -7,6 +7,9 @@ from urllib.parse import quote, unquote
 from jobboard.backends.etcd.txn import Found
 from jobboard.states import JobState
 
+#: The last part of the key of the layout's number. A client that is opened makes it; it is no sign that the board is used.
+LAYOUT = b"layout"
+
 _ORDER_LENGTH = 22
 
 
@@ -53,6 +56,7 @@ class Keys:
     """The keys of one board, below ``/PREFIX/BOARD/``; ``order`` is what :func:`order_of` returns."""
 
     def __init__(self, prefix: str, board: str) -> None:
+        self.board = board
         parts = [part for part in prefix.split("/") if part] or ["jobboard"]
         self.home = b"/" + b"/".join(encoded(part) for part in parts) + b"/"
         self.root = self.home + encoded(board) + b"/"
@@ -64,6 +68,7 @@ class Keys:
         self.watched = root + b"watch/"
         self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
         self.sequence = root + b"sequence"
+        self.layout = root + LAYOUT
         self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
         self.entities, self.books, self.entries = root + b"entity/", root + b"book/", root + b"entry/"
         self.schedules, self.due = root + b"schedule/", root + b"due/"

@@ -14,6 +14,11 @@ def key_of(board: str) -> str:
     return f"{{jobboard:{name}}}"
 
 
+def layout_key(key: str) -> str:
+    """Return the key of the board's layout. A client that is opened makes it; it is no sign that the board is used."""
+    return f"{key}:layout"
+
+
 def name_in(key: bytes) -> str:
     """Return the name of the board that a key belongs to."""
     name = key.removeprefix(_PREFIX).partition(b"}")[0].decode(errors="replace")

@@ -8,11 +8,12 @@ from urllib.parse import unquote
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
+from jobboard.backends.layout import STORED_LAYOUT, check_layout
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo, refused
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, fault_in
+from jobboard.backends.zookeeper.requests import NO_NODE, NODE_EXISTS, Data, fault_in
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.errors import BoardUnavailable, ReplyLost
 
@@ -53,6 +54,7 @@ class BoardCreation:
 
     def _create_missing(self) -> None:
         found = dict(zip(self._layout.fixed, self._connection.read_many(self._layout.fixed), strict=True))
+        self._check_number(found[self._layout.number])
         missing = [path for path, data in found.items() if data is None]
         if self._layout.logs not in missing and self._layout.log(0) in missing:
             # A log that began anew has another generation.
@@ -61,16 +63,23 @@ class BoardCreation:
         if len(missing) < len(layout.fixed) or not self._create_at_once([layout.root, *layout.fixed, *layout.buckets]):
             for path in missing:
                 self._create(path)
+            if layout.number in missing:
+                # Another client may have been faster.
+                self._check_number(self._connection.read_many([layout.number])[0])
             if layout.jobs in missing:
                 self._create_at_once(layout.buckets)
         deleted = found[self._layout.deleted]
         self._reader.deletions = 0 if deleted is None else deleted.stat.version
 
+    def _check_number(self, found: Data | None) -> None:
+        if found is not None:
+            check_layout(self._layout.board, f"ZooKeeper at {self._connection.where}", found.data)
+
     def _create_at_once(self, paths: Sequence[str]) -> bool:
         """Create all of these, which usually works; False if another client does so too, or without a root."""
         request = self._connection.new_write()
         for path in paths:
-            request.create(path, b"")
+            request.create(path, self._first_data(path))
         fault = fault_in(self._connection.write(request))
         if fault is not None and fault[1] not in (NODE_EXISTS, NO_NODE):
             raise refused(self._connection.where, fault[1])
@@ -78,6 +87,9 @@ class BoardCreation:
 
     def _create(self, path: str) -> None:
         try:
-            self._connection.call("create", path, b"", acl=self._connection.acl, makepath=True)
+            self._connection.call("create", path, self._first_data(path), acl=self._connection.acl, makepath=True)
         except NodeExistsError:
             pass
+
+    def _first_data(self, path: str) -> bytes:
+        return STORED_LAYOUT if path == self._layout.number else b""

@@ -15,6 +15,7 @@
                books/HH/UUID  a logbook; those of earlier versions stand beside the HH
                entries/HH/UUID.GENERATION/HASH
                schedules/HH/ID
+               layout                the number of this layout
 
 ``HH`` spreads the children over several znodes, so that none has so many that their names don't fit a packet.
 """
@@ -45,6 +46,7 @@ class Layout:
     """The paths of one board."""
 
     def __init__(self, root: str, board: str) -> None:
+        self.board = board
         self.home, self.root = root, f"{root}/{quoted(board)}"
         self.jobs = f"{self.root}/jobs"
         self.keys = f"{self.root}/keys"
@@ -58,12 +60,13 @@ class Layout:
         self.books = f"{self.root}/books"
         self.entries = f"{self.root}/entries"
         self.schedules = f"{self.root}/schedules"
+        self.number = f"{self.root}/layout"
 
     @property
     def fixed(self) -> list[str]:
         """What every board has, parents first."""
         kinds = [self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready]
-        return [*kinds, self.deleted, self.entities, self.books, self.entries, self.schedules]
+        return [*kinds, self.deleted, self.entities, self.books, self.entries, self.schedules, self.number]
 
     @property
     def book_buckets(self) -> list[str]:

@@ -16,12 +16,23 @@ from jobboard.events import EventKind
 from jobboard.job import Job
 from jobboard.scheduler import Scheduler
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, Case, first_waited_for, state_of, uuids_of
+from jobboard.testing.contract.case import (
+    LONG,
+    Case,
+    claim_one,
+    drain,
+    first_waited_for,
+    needs,
+    snapshot,
+    state_of,
+    uuids_of,
+)
 from jobboard.testing.contract.clockwork import fire, hourly, overdue, spoil, stored
 from jobboard.testing.contract.corruption import READS
 from jobboard.testing.contract.poison import post_body
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
+from jobboard.testing.harness import Harness
 
 #: What a later jobboard may write; this one knows only how it begins.
 NEWER_BODY = bytes(msgpack.packb([4, {"book": None}, msgpack.ExtType(9, b"new")])) + b"anything"
@@ -146,6 +157,21 @@ class NewerCases(Case):
         with pytest.raises(BoardUnavailable, match="other fields"):
             board.load_book(uuid)
         assert board._backend.books.load(uuid, None, 10) == BookPart(BookRow(uuid, "1", body), [], None)
+
+    @needs(processes=True)
+    def test_a_board_of_another_layout_is_refused_by_name_before_anything_changes(self, harness: Harness) -> None:
+        board = harness.board()
+        first, second, third = (board.post("resize") for _ in range(3))
+        board.consume(claim_one(board), "alice")
+        before = [snapshot(board, job) for job in (first, second, third)]
+        ours = harness.write_layout(board, "99")
+        try:
+            with pytest.raises(BoardUnavailable, match=rf"99\b.*\b{ours}\b"):
+                harness.board(board.name)
+            assert [snapshot(board, job) for job in (first, second, third)] == before
+        finally:
+            assert harness.write_layout(board, ours) == "99"
+        assert uuids_of(drain(harness.board(board.name))) == [second.uuid, third.uuid]
 
 
 def _is_gone(board: JobBoard, job: Job) -> bool:
