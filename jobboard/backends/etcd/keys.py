@@ -7,7 +7,8 @@ from urllib.parse import quote, unquote
 from jobboard.backends.etcd.txn import Found
 from jobboard.states import JobState
 
-#: The last part of the key of the layout's number. A client that is opened makes it; it is no sign that the board is used.
+#: The last part of the key of the layout's number. A client makes it when it is opened, so it does not show that the
+#: board is used.
 LAYOUT = b"layout"
 
 _ORDER_LENGTH = 22

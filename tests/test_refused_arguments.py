@@ -1,0 +1,71 @@
+"""What a board refuses without its store: options, names, and what the errors of bad arguments say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jobboard import JobBoard, Posting, backend
+from jobboard.backends.address import Address
+from jobboard.backends.memory import MemoryBackend
+from jobboard.testing.contract.arguments import COUNTS, DELAYS, EXPIRIES, NAIVE, TEXTS
+
+OPTIONS: dict[str, list[Any]] = {
+    "expiry": [*EXPIRIES, None],
+    "retention": [*DELAYS, None],
+    "largest_details": [*COUNTS, None],
+    "patience": [*DELAYS, None],
+    "least_interval": [*DELAYS, None],
+    "no_such_option": [1],
+}
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with backend("refused-arguments", "memory://refused-arguments") as board:
+        yield board
+
+
+def memory(name: str) -> MemoryBackend:
+    return MemoryBackend(name, Address.parse("memory://"))
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_bad_options_of_the_board_are_refused(option: str) -> None:
+    for value in OPTIONS[option]:
+        with pytest.raises((TypeError, ValueError)):
+            JobBoard("a", memory("a"), **{option: value})
+
+
+@pytest.mark.parametrize("name", TEXTS, ids=ascii)
+def test_bad_names_of_boards_are_refused(name: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        JobBoard(name, memory("good"))
+
+
+def test_an_error_says_what_is_wrong_with_which_argument(board: JobBoard) -> None:
+    job = board.post("resize")
+    with pytest.raises(ValueError, match="who"):
+        board.claim(job, "")
+    with pytest.raises(ValueError, match="expiry.*math.inf"):
+        board.claim(job, "alice", 0)
+    with pytest.raises(ValueError, match="run_at.*tzinfo"):
+        board.post("resize", run_at=NAIVE)
+    with pytest.raises(ValueError, match="key.*256 bytes.*255"):
+        board.post("resize", key="x" * 256)
+    with pytest.raises(ValueError, match="name.*control"):
+        board.post("a\nb")
+    with pytest.raises(ValueError, match="not a uuid: '3f2a'; one looks like 0123"):
+        board.get("3f2a")
+    with pytest.raises(ValueError, match="no state 'OPEN'; there are DELAYED, UNCLAIMED"):
+        board.iterjobs(states=["OPEN"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="no kind of event 'posted'; there are POSTED"):
+        board.subscribe(print, ["posted"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="for one kind write {kind}"):
+        board.subscribe(print, "POSTED")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"for one write \[posting\]"):
+        board.post_many(Posting("a"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="details.tags can't be stored: set is not supported; convert it to list"):
+        board.post("a", details={"tags": {"a", "b"}})
