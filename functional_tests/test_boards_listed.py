@@ -65,6 +65,19 @@ def test_a_list_that_is_not_complete_when_the_time_is_over_is_an_error(
         assert boards_of(fetch("default", uri)) == sorted(THREE)
 
 
+@pytest.mark.parametrize("store", ["redis", "etcd"])
+def test_a_board_that_was_only_opened_is_not_listed(store: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running(store, tmp_path_factory.mktemp(store)) as running_store:
+        uri = running_store.uri
+        for name in ("alpha-typo", "size", "zeta"):
+            with fetch(name, uri):
+                pass
+        use(uri, *THREE)
+        assert boards_of(fetch("alpha-typo", uri)) == sorted(THREE)
+        with pytest.raises(NotFound, match="no board 'size'"):
+            fetch("size", uri, create=False).connect()
+
+
 def fill(uri: str) -> None:
     """Put so many keys beside the boards that one request does not look through all."""
     with redis.Redis.from_url(uri) as client:
