@@ -29,9 +29,9 @@ class Site(NamedTuple):
             cursor.execute(sql, parameters)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def fill(self, board: JobBoard, count: int, name: str = "resize") -> None:
+    def fill(self, board: JobBoard, count: int, name: str = "resize", prefix: str = "jobboard_") -> None:
         """Put jobs on a board as fast as the server can; they are like those that were posted."""
-        (number,) = self.run("SELECT id FROM jobboard_boards WHERE name = %s", board.name)[0]
+        (number,) = self.run(f"SELECT id FROM {prefix}boards WHERE name = %s", board.name)[0]
         for first in range(0, count, 50_000):
             some = min(50_000, count - first)
             uuids, numbers = (
@@ -40,7 +40,7 @@ class Site(NamedTuple):
                 else ("UUID()", f"seq_1_to_{some}")
             )
             self.run(
-                "INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
+                f"INSERT INTO {prefix}jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
                 f" last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', -3, 1e9, %s, 1, 0, 0, 1e9, 0"
                 f" FROM {numbers}",
                 b"\x95\x01\xc0\xc0\xc0\xc0\x80",

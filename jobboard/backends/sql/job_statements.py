@@ -71,11 +71,12 @@ def _is_in_order(column: Any, name: str) -> Any:
     return (column >= p(name)) & (column <= p(name))
 
 
-# PostgreSQL's planner drops `state = 1` where an index has that as its own condition, and then reads the index from the
-# board's first entry on. It keeps a comparison of pairs.
-_state_and_name = tuple_(jobs.c.state, jobs.c.name)
-_unclaimed_of_name = tuple_(UNCLAIMED, p("name"))
-_is_ready_of_name = (_state_and_name >= _unclaimed_of_name) & (_state_and_name <= _unclaimed_of_name)
+# In what locks nothing, PostgreSQL's planner drops `state = 1` where an index has that as its own condition, and would
+# read the index from the board's first entry on. A comparison of pairs finds the name, but does not end at it: a limit
+# does, and what is of another name is left out afterwards. What locks keeps `state = 1`, and would use pairs as a
+# filter only: there a range of the name finds it.
+_from_name_on = tuple_(jobs.c.state, jobs.c.name) >= tuple_(UNCLAIMED, p("name"))
+_after_name = tuple_(jobs.c.state, jobs.c.name) > tuple_(UNCLAIMED, p("name"))
 
 #: What makes a JobRow; ``jobboard.backends.sql.rows`` reads the columns in this order.
 JOB = [jobs.c[name] for name in JOB_COLUMNS]
@@ -234,12 +235,11 @@ CLAIM_NEXT = Returning(
     read=_claimed,
 )
 _of_this_name = _ready & (jobs.c.name == p("name"))
-_of_this_name_in_order = _ready & _is_ready_of_name
 _heads_of_name = select(jobs.c.rank, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
 #: The best of one name; several names are merged from their heads.
 HEADS_OF_NAME = Statement(
     by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name"),
-    postgresql=_heads_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
+    postgresql=_heads_of_name.where(_ready, _is_in_order(jobs.c.name, "name")).order_by(jobs.c.name, *_in_order),
 )
 #: Takes both the ``ids`` and the ``uuids``.
 CLAIM_HEADS = Returning(
@@ -265,7 +265,7 @@ _by_name = _first.order_by(jobs.c.name, *_in_order).limit(100)
 #: The best jobs of the names after one. A name that has more jobs than are read takes one statement.
 FIRST_OF_NEXT_NAMES = Statement(
     by_index(_by_name.where(_ready, jobs.c.name > p("name")), "jobboard_ready_by_name"),
-    postgresql=_by_name.where(_ready, _state_and_name > _unclaimed_of_name),
+    postgresql=_by_name.where(_ready, _after_name),
 )
 
 # -- under a claim -----------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def _pages(code: int, index: str, *of_name: Any) -> Pages:
 
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
 _is_named = jobs.c.name == p("name")
-_is_named_and_ready = either(_is_named, postgresql=_is_named & _is_ready_of_name)
+_is_named_and_ready = either(_is_named, postgresql=_is_named & _from_name_on & not_(_after_name))
 PAGES_OF_NAME = {
     code: _pages(code, "jobboard_ready_by_name", _is_named_and_ready if code == schema.UNCLAIMED else _is_named)
     for code in schema.STATES
@@ -359,10 +359,12 @@ _firsts = union_all(*(select(oldest.c.created_on) for oldest in _oldest_of_ranks
 OLDEST_UNCLAIMED = Statement(select(func.min(_firsts.c.created_on)))
 
 IS_READY = Statement(by_index(select(jobs.c.id).where(_ready).order_by(*_in_order).limit(1), "jobboard_ready"))
-_one_of_name = select(jobs.c.id).limit(1)
+_first_from_name_on = (
+    select(jobs.c.id, jobs.c.name).where(_ready, _from_name_on).order_by(jobs.c.name, *_in_order).limit(1).subquery()
+)
 IS_NAME_READY = Statement(
-    by_index(_one_of_name.where(_of_this_name), "jobboard_ready_by_name"),
-    postgresql=_one_of_name.where(_of_this_name_in_order).order_by(jobs.c.name, *_in_order),
+    by_index(select(jobs.c.id).where(_of_this_name).limit(1), "jobboard_ready_by_name"),
+    postgresql=select(_first_from_name_on.c.id).where(_first_from_name_on.c.name == p("name")),
 )
 NEXT_DUE = Statement(
     by_index(

@@ -76,20 +76,18 @@ SELECT job.*, now, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT
 FROM status LEFT JOIN claimed AS job ON true
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
-#: The best of each wanted name, joined to that name.
-_OF_EACH_NAME = f"""
-FROM unnest(CAST(:names AS text[])) AS wanted (name), LATERAL (
-    SELECT ctid, rank, id {_READY}
-        AND (state, name) BETWEEN ({UNCLAIMED}, wanted.name) AND ({UNCLAIMED}, wanted.name) %s
-) AS head
-"""
 _LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
 _AS_USUAL = "AND NOT (SELECT is_due_or_paused FROM status)"
 CLAIM_NEXT = Statement(text(_CLAIM % f"SELECT ctid {_READY} {_AS_USUAL} ORDER BY rank, id {_LOCKED}"))
-_HEADS_OF_NAMES = _OF_EACH_NAME % f"{_AS_USUAL} ORDER BY name, rank, id {_LOCKED}"
-CLAIM_NEXT_OF_NAMES = Statement(
-    text(_CLAIM % f"SELECT head.ctid {_HEADS_OF_NAMES} ORDER BY head.rank, head.id LIMIT CAST(:limit AS int)")
-)
+_WANTED = "FROM unnest(CAST(:names AS text[])) AS wanted (name)"
+# ``job_statements`` says why a name is found in one way by what locks, and in another way by what doesn't.
+_HEADS_OF_NAMES = f"""
+    SELECT head.ctid {_WANTED}, LATERAL (
+        SELECT ctid, rank, id {_READY} AND name BETWEEN wanted.name AND wanted.name {_AS_USUAL}
+        ORDER BY name, rank, id {_LOCKED}
+    ) AS head ORDER BY head.rank, head.id LIMIT CAST(:limit AS int)
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+CLAIM_NEXT_OF_NAMES = Statement(text(_CLAIM % _HEADS_OF_NAMES))
 
 CONSUME = Statement(
     text(f"""
@@ -167,7 +165,12 @@ SELECT now, (
 FROM moment
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 READY_IN = Statement(text(_READY_IN % f"{_READY} ORDER BY rank, id"))
-READY_IN_OF_NAMES = Statement(text(_READY_IN % (_OF_EACH_NAME % "ORDER BY name, rank, id LIMIT 1")))
+_FIRST_FROM_NAMES_ON = f"""
+    {_WANTED}, LATERAL (
+        SELECT id, name {_READY} AND (state, name) >= ({UNCLAIMED}, wanted.name) ORDER BY name, rank, id LIMIT 1
+    ) AS first WHERE first.name = wanted.name
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+READY_IN_OF_NAMES = Statement(text(_READY_IN % _FIRST_FROM_NAMES_ON))
 
 
 class PostgresqlPosting(Posting):
