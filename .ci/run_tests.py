@@ -4,11 +4,16 @@ The arguments are those of pytest. The second try runs them by themselves, the t
 as the first one did: who depends on others may fail always in one of the two. More than three failures, or one in a
 test that draws its faults by chance, is final. What needed another try is named at the end, as a warning: nothing is
 hidden, and what fails always fails.
+
+A ledger on this machine has what needed another try in the last ten runs of each tox environment. A test that needs one
+for the second time within them fails the run, since a slow moment does not explain it. JOBBOARD_RETRIED_TESTS names
+another file.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +25,8 @@ FINAL = (
     "test_histories.py", "test_lifecycle_differential.py", "test_schedulers.py", "test_state_machine.py",
     "test_state_machines.py",
 )  # fmt: skip
+#: How many runs the ledger remembers of each environment.
+MAX_RUNS = 10
 
 
 def run(*arguments: str) -> tuple[int, list[str]]:
@@ -37,10 +44,39 @@ def is_final(failed: list[str]) -> bool:
     return not 0 < len(failed) <= MAX_FAILED or any(file.endswith(FINAL) for file in files)
 
 
+def ledger_path() -> Path:
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return Path(os.environ.get("JOBBOARD_RETRIED_TESTS") or state / "jobboard" / "retried_tests.json")
+
+
+def write_down(retried: list[str]) -> list[str]:
+    """Add a run to the ledger, and return which of its retried tests it has already."""
+    path, environment = ledger_path(), os.environ.get("TOX_ENV_NAME", "")
+    ledger: dict[str, list[list[str]]] = json.loads(path.read_text()) if path.exists() else {}
+    before = ledger.get(environment, [])[1 - MAX_RUNS :]
+    ledger[environment] = [*before, retried]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(ledger, indent=1))
+    return sorted({test for tests in before for test in tests}.intersection(retried))
+
+
 def main(arguments: list[str]) -> int:
+    status, retried = run_and_try_again(arguments)
+    if status != 0:
+        return status
+    again = write_down(retried)
+    if again:
+        sys.stdout.write(
+            f"FAILED: these needed another try before, within {MAX_RUNS} runs:\n" + "\n".join(again) + "\n"
+        )
+    return 1 if again else 0
+
+
+def run_and_try_again(arguments: list[str]) -> tuple[int, list[str]]:
+    """Return the final status, and which tests needed another try."""
     status, failed = run(*arguments)
     if status != 1 or is_final(failed):
-        return status
+        return status, []
     first = failed
     status, failed = run("-n", "0", *failed)
     if status == 1 and not is_final(failed):
@@ -48,7 +84,7 @@ def main(arguments: list[str]) -> int:
         status, _ = run(*options, *sorted({test.partition("::")[0] for test in failed}))
     if status == 0:
         sys.stdout.write("WARNING: these failed at first, and passed when tried again:\n" + "\n".join(first) + "\n")
-    return status
+    return status, first
 
 
 if __name__ == "__main__":

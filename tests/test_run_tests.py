@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -35,7 +36,12 @@ def run_tests(folder: Path, name: str, passes_at: int, number: int = 1) -> tuple
     (folder / name).write_text(TESTS.replace("NUMBER", str(number)).replace("PASSES_AT", str(passes_at)))
     command = [sys.executable, str(RUN_TESTS), "-n", "0", name]
     # Without the plugins that it does not need it takes a fraction of the time.
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist"}
+    environment = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "-p xdist",
+        "JOBBOARD_RETRIED_TESTS": str(folder / "ledger.json"),
+    }
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
     )
@@ -54,3 +60,20 @@ def test_many_failures_are_final(tmp_path: Path) -> None:
 
 def test_a_promise_that_was_broken_once_is_broken(tmp_path: Path) -> None:
     assert run_tests(tmp_path, "test_histories.py", 2) == (1, False, 1, 1)
+
+
+def test_a_second_retry_within_ten_runs_fails_the_run(tmp_path: Path) -> None:
+    def run(passes_at: int) -> tuple[int, bool, int, int]:
+        for file in tmp_path.glob("luck *"):
+            file.unlink()
+        return run_tests(tmp_path, "test_it.py", passes_at)
+
+    assert [run(passes_at)[0] for passes_at in (1, 2, 1, 1, 2)] == [0, 0, 0, 0, 1]
+
+
+def test_the_ledger_forgets_a_retry_after_ten_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = tmp_path / "ledger.json"
+    ledger.write_text(json.dumps({"": [["test_it.py::test_luck[0]"], *[[]] * 9]}))
+    monkeypatch.delenv("TOX_ENV_NAME", raising=False)
+    assert run_tests(tmp_path, "test_it.py", 2)[0] == 0
+    assert json.loads(ledger.read_text())[""] == [*[[]] * 9, ["test_it.py::test_luck[0]"]]
