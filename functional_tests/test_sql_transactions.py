@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 import jobboard
-from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotSupported, Posting
+from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotSupported, Posting, TransactionUndone
 from jobboard.backends.sql import SqliteBackend
 from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
@@ -150,6 +151,24 @@ def test_a_key_that_is_taken_leaves_the_users_transaction_usable(place: Place, b
         board.post("resize", key="k", if_exists="keep", connection=connection)
         connection.commit()
     assert [job.uuid for job in board.iterjobs()] == [live.uuid, first.uuid]
+
+
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+def test_a_transaction_that_met_a_deadlock_can_be_run_again(place: Place, board: JobBoard) -> None:
+    def go_on(connection: Any, key: str) -> str:
+        try:
+            board.post("resize", key=key, connection=connection)
+            connection.commit()
+        except TransactionUndone:
+            connection.rollback()
+            return "undone"
+        return "done"
+
+    with closing(place.connect()) as mine, closing(place.connect()) as theirs, ThreadPoolExecutor(2) as threads:
+        board.post("resize", key="a", connection=mine)
+        board.post("resize", key="b", connection=theirs)
+        assert sorted(threads.map(go_on, (mine, theirs), ("b", "a"))) == ["done", "undone"]
+        assert sorted(job.key or "" for job in board.iterjobs()) == ["a", "b"]
 
 
 def test_a_wait_of_another_client_wakes_when_it_is_committed(place: Place, board: JobBoard, other: JobBoard) -> None:

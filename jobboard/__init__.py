@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Cancelled,
         Conductor,
         Handlers,
+        InvalidDetails,
         RunAgain,
         RunningJob,
     )
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
         MissingExtra,
         NotFound,
         NotSupported,
+        ReplyLost,
         SearchEnded,
         StaleBook,
+        TooLarge,
+        TransactionUndone,
         UnclaimableJob,
         UnknownBackend,
         UnreadableRecord,
@@ -84,6 +88,7 @@ __all__ = [
     "Excluding",
     "Handlers",
     "HistoryEntry",
+    "InvalidDetails",
     "InvalidPosting",
     "Job",
     "JobBoard",
@@ -100,6 +105,7 @@ __all__ = [
     "NotSupported",
     "Posting",
     "Record",
+    "ReplyLost",
     "RunAgain",
     "RunningJob",
     "Schedule",
@@ -107,6 +113,8 @@ __all__ = [
     "Schedules",
     "SearchEnded",
     "StaleBook",
+    "TooLarge",
+    "TransactionUndone",
     "Trigger",
     "UnclaimableJob",
     "Undecodable",
@@ -122,13 +130,13 @@ __all__ = [
 #: The public names by the module that has them; a module is imported when one of its names is first used.
 _NAMES = {
     "board": "JobBoard",
-    "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers RunAgain RunningJob",
+    "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob",
     "converter": "Converter",
     "entity": "Entity",
     "errors": (
         "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError JobCancelled JobFailed "
-        "MissingExtra NotFound NotSupported SearchEnded StaleBook UnclaimableJob UnknownBackend UnreadableRecord "
-        "UnreadableSchedule"
+        "MissingExtra NotFound NotSupported ReplyLost SearchEnded StaleBook TooLarge TransactionUndone UnclaimableJob "
+        "UnknownBackend UnreadableRecord UnreadableSchedule"
     ),
     "events": "EventKind HistoryEntry JobEvent",
     "configuration": "connect",

@@ -101,6 +101,21 @@ class TooLarge(BoardUnavailable):
     """
 
 
+class TransactionUndone(BoardUnavailable):
+    """An SQL server undid a transaction because of others: it changed nothing, and may succeed if it is run again.
+
+    The causes: a deadlock, a serialization failure, a row of the same key that somebody else inserted meanwhile, or a
+    connection that broke before the commit. The board runs its own transactions again for ten seconds before it raises
+    this. In a transaction of yours (``connection=``) only you can: roll back, and begin anew.
+
+    :ivar is_silent: the server did not reply in time; another try would wait as long.
+    """
+
+    def __init__(self, message: str, *, is_silent: bool = False) -> None:
+        super().__init__(message)
+        self.is_silent = is_silent
+
+
 def is_too_large(error: BaseException | None) -> bool:
     """Whether a call failed by :class:`TooLarge`, also if other parts of it took effect."""
     while error is not None and not isinstance(error, TooLarge):

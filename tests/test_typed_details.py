@@ -17,9 +17,9 @@ from helpers import typed
 from helpers.conducting import conducting
 from helpers.typed import Address, Line, Order, Person, Size
 
-from jobboard import Handlers, JobBoard, JobFailed, fetch
+from jobboard import Handlers, InvalidDetails, JobBoard, JobFailed, fetch
 from jobboard.conductor.calling import is_async
-from jobboard.conductor.typed_details import InvalidDetails, fit_details
+from jobboard.conductor.typed_details import fit_details
 
 if TYPE_CHECKING:
     from jobboard import RunningJob

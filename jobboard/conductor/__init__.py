@@ -7,6 +7,7 @@ from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
+from jobboard.conductor.typed_details import InvalidDetails
 
 __all__ = [
     "AsyncRunningJob",
@@ -15,6 +16,7 @@ __all__ = [
     "Cancelled",
     "Conductor",
     "Handlers",
+    "InvalidDetails",
     "RunAgain",
     "RunningJob",
     "stop_on_signals",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from jobboard.backends.timelimit import is_time_over, time_limit
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import TransactionUndone
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,20 +17,6 @@ T = TypeVar("T")
 #: Seconds: the longest random pause at first and at last, and for how long to try. Random, so that two transactions
 #: that have met don't meet again.
 MIN_PAUSE, MAX_PAUSE, RETRY_TIMEOUT = 0.002, 0.5, 10.0
-
-
-class TransactionUndone(BoardUnavailable):
-    """A transaction has certainly changed nothing, and may well succeed if it is run again.
-
-    A deadlock, a serialization failure, a row of the same key that somebody else inserted meanwhile, or a connection
-    that was broken in its midst.
-
-    :param is_silent: the server did not reply in time; another try would wait as long.
-    """
-
-    def __init__(self, message: str, *, is_silent: bool = False) -> None:
-        super().__init__(message)
-        self.is_silent = is_silent
 
 
 def retry(operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import abc
 from typing import ClassVar
 
-from jobboard.backends.sql.retries import TransactionUndone
-from jobboard.errors import BoardUnavailable, ReplyLost, TooLarge
+from jobboard.errors import BoardUnavailable, ReplyLost, TooLarge, TransactionUndone
 
 
 class ServerErrors(abc.ABC):
