@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 from helpers.command_line import Run, process
+from helpers.serving import serving
 
 from jobboard import backend
 
@@ -24,6 +21,11 @@ pytest_plugins = ("helpers.command_fixtures",)
         (["--host", "::"], "lets other machines look"),
         (["--host", "example.org"], "'example.org' is no IP address"),
         (["--allow", "release,relaese"], "--allow: there is no right 'relaese'; there are details, cancel,"),
+        (
+            ["--behind-proxy", "--anonymous", "look"],
+            "--anonymous: there is no right 'look'; there are details, cancel,",
+        ),
+        (["--anonymous", "release"], "--anonymous is for --behind-proxy: without a proxy --allow says"),
         (["--board", "memory://x"], "a memory board lives within one process"),
         (["--auth", "/none"], "does not exist"),
         (["--root-path", "jobs"], "--root-path begins with a slash: /jobs"),
@@ -55,24 +57,51 @@ def test_it_serves_several_boards_until_it_is_told_to_stop(tmp_path: Path) -> No
         with backend(name, f"sqlite:///{tmp_path}/jobs.db") as board:
             board.post("mail")
     uri = f"sqlite:///{tmp_path}/jobs.db"
-    arguments = ["serve", "--board", f"a={uri}", "--board", uri, "--name", "b", "--port", "0", "--root-path", "/ops/"]
-    command = [sys.executable, "-m", "jobboard", *arguments]
-    environment = os.environ | {"JOBBOARD_CONSOLE_AUTH": "ann:secret"}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
-        try:
-            assert server.stderr is not None
-            line = server.stderr.readline()
-            assert line.startswith("console: http://127.0.0.1:")
-            url = line.split()[1].removesuffix("/ops/")
-            with httpx.Client(base_url=url, timeout=30) as web:
-                assert web.get("/").status_code == 401
-                page = web.get("/", auth=("ann", "secret"))
-                assert (page.status_code, 'href="/ops/b/a/' in page.text) == (200, True)
-                assert "mail" in web.get("/b/b/jobs", auth=("ann", "secret")).text
-            server.send_signal(signal.SIGTERM)
-            assert server.wait(30) == 0
-        finally:
-            server.kill()
+    arguments = ["--board", f"a={uri}", "--board", uri, "--name", "b", "--root-path", "/ops/"]
+    with serving(*arguments, JOBBOARD_CONSOLE_AUTH="ann:secret") as url, httpx.Client(base_url=url, timeout=30) as web:
+        assert web.get("/").status_code == 401
+        page = web.get("/", auth=("ann", "secret"))
+        assert (page.status_code, 'href="/ops/b/a/' in page.text) == (200, True)
+        assert "mail" in web.get("/b/b/jobs", auth=("ann", "secret")).text
+
+
+def _may(url: str, action: str, *users: str) -> bool:
+    """Ask for a change as a proxy that forwards requests of these users."""
+    headers = [("Sec-Fetch-Site", "same-origin"), *(("X-Forwarded-User", user) for user in users)]
+    with httpx.Client(base_url=url, headers=headers, timeout=60) as web:
+        assert web.get("/b/jobs/jobs").status_code == 200
+        status = web.post("/b/jobs/names", data={"action": action, "name": "mail"}).status_code
+    assert status in (303, 403)
+    return status == 303
+
+
+def test_behind_a_proxy_who_has_no_name_has_no_rights(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/jobs.db"
+    with backend("jobs", uri) as board:
+        with serving("--board", uri, "--behind-proxy", "--allow", "pause,resume") as url:
+            assert not _may(url, "pause")
+            assert not _may(url, "pause", "")
+            # A proxy that adds its header to that of the request, instead of replacing it.
+            assert not _may(url, "pause", "eve", "ann")
+            assert board.paused() == set()
+            assert _may(url, "pause", "ann")
+            assert board.paused() == {"mail"}
+        with serving("--board", uri, "--behind-proxy", "--allow", "pause", "--anonymous", "resume") as url:
+            assert not _may(url, "pause")
+            assert not _may(url, "resume", "ann")
+            assert _may(url, "resume")
+            assert board.paused() == set()
+
+
+def test_behind_a_proxy_users_of_a_file_are_known(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/jobs.db"
+    (tmp_path / "users").write_text("ann:secret\n")
+    with backend("jobs", uri) as board:
+        board.post("mail")
+        options = ("--behind-proxy", "--auth", str(tmp_path / "users"), "--allow", "pause")
+        with serving("--board", uri, *options) as url:
+            sent = {"data": {"action": "pause", "name": "mail"}, "headers": {"Sec-Fetch-Site": "same-origin"}}
+            assert httpx.post(f"{url}/b/jobs/names", auth=("ann", "secret"), **sent).status_code == 303
 
 
 def test_its_help_has_examples() -> None:

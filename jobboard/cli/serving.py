@@ -18,7 +18,6 @@ from jobboard.cli.session import Session, options, pass_session
 from jobboard.errors import BoardUnavailable
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.types import ASGIApp
 
     from jobboard.board import JobBoard
@@ -74,6 +73,12 @@ _who = options(
         help="A proxy lets only known users through, and sends their names as X-Forwarded-User.",
     ),
     click.option(
+        "--anonymous",
+        default="",
+        metavar="RIGHT,...",
+        help="With --behind-proxy: what requests without X-Forwarded-User may do beside looking; by default nothing.",
+    ),
+    click.option(
         "--allow-host",
         "hosts",
         multiple=True,
@@ -100,38 +105,50 @@ def serve(
     allow: str,
     auth: Path | None,
     behind_proxy: bool,
+    anonymous: str,
     hosts: Sequence[str],
 ) -> None:
     """Serve the console, pages about boards in a browser, until SIGTERM or SIGINT.
 
     Without --allow one can look, and change nothing. Other machines reach it only with --auth or --behind-proxy.
     """
-    from jobboard.console import RIGHTS
-    from jobboard.console import allow as allowing
     from jobboard.console import app as console
     from jobboard.console.guard import LOOPBACK
+    from jobboard.console.proxy_users import proxy_access, user_or_console
+    from jobboard.console.rights import allow as allowing
     from jobboard.operate.verdict import Limits
 
     if root_path and not root_path.startswith("/"):
         raise click.UsageError(f"--root-path begins with a slash: /{root_path}")
     if urls := [name for name in hosts if "/" in name]:
         raise click.UsageError(f"--allow-host is a host's name, such as ops.example.org, not {urls[0]!r}")
+    if anonymous and not behind_proxy:
+        raise click.UsageError("--anonymous is for --behind-proxy: without a proxy --allow says what all users may do")
     users = _users_of(auth)
     _check_address(host, users is not None or behind_proxy)
-    rights = list(RIGHTS) if allow == "all" else [right.strip() for right in allow.split(",") if right.strip()]
+    rights, others = _rights_of("--allow", allow), _rights_of("--anonymous", anonymous)
+    # Of --auth every user is known, also where the proxy names none.
+    access = proxy_access(rights, others) if behind_proxy and users is None else allowing(*rights)
     boards = _boards_of(session, uris, board_name)
-    try:
-        access = allowing(*rights)
-    except ValueError as error:
-        raise click.UsageError(f"--allow: {error}") from error
     names = {*LOOPBACK, *hosts, f"[{host}]" if ":" in host else host}
-    who = _forwarded_user if behind_proxy else None
+    who = user_or_console if behind_proxy else None
     app = console(boards, access=access, who=who, hosts=names, rates=rates, limits=Limits(max_wait, max_run))
     if users is not None:
         from jobboard.console.basic_auth import BasicAuth
 
         app = BasicAuth(app, users)
     _run(app, host, port, root_path)
+
+
+def _rights_of(option: str, given: str) -> frozenset[str]:
+    from jobboard.console.rights import RIGHTS, check_rights
+
+    try:
+        return check_rights(
+            RIGHTS if given == "all" else [right.strip() for right in given.split(",") if right.strip()]
+        )
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from error
 
 
 def _users_of(auth: Path | None) -> dict[str, str] | None:
@@ -174,10 +191,6 @@ def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[
             session.output.warn(f"{board.name}: {str(error).rstrip('.')}; its pages try again")
         boards.append(board)
     return boards
-
-
-def _forwarded_user(request: Request) -> str:
-    return request.headers.get("x-forwarded-user") or "console"
 
 
 def _run(app: ASGIApp, host: str, port: int, root_path: str) -> None:
