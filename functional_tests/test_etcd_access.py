@@ -80,8 +80,7 @@ def test_a_login_that_ran_out_is_renewed(server: EtcdServer, certificates: Path)
 
 def _forget_login(backend: EtcdBackend) -> None:
     """Make the login one that the server does not know, as after some minutes."""
-    for client in backend.http._clients:
-        client.session.headers["Authorization"] = "one that the server has forgotten"
+    backend.http.login.token = "one that the server has forgotten"
 
 
 def test_a_certificate_with_a_name_beside_users_is_told(server: EtcdServer, certificates: Path) -> None:

@@ -22,7 +22,11 @@ _MAX_WORDS = 300
 
 _TOO_LARGE = "one request may be 1.5 MiB; post less at once, or references to large data"
 
-_BAD_TOKEN = "invalid auth token"  # nosec B105 # what etcd says
+_NO_USER = "user name is empty"
+
+#: What etcd says to a login that does not hold any more; also to one that is older than the last change of a user or
+#: role, if the token itself says how old it is.
+_EXPIRED = ("invalid auth token", "revision of auth store is old", _NO_USER)
 
 
 class LeaseNotFound(Exception):
@@ -57,10 +61,9 @@ class NoReply(EndpointFailed):
 _MEANINGS: dict[str, type[Exception] | str] = {
     "requested lease not found": LeaseNotFound,
     "lease already exists": LeaseExists,
-    _BAD_TOKEN: LoginExpired,
+    **dict.fromkeys(_EXPIRED, LoginExpired),
     "no leader": RefusedForNow,
     "not capable": RefusedForNow,
-    "revision of auth store is old": RefusedForNow,
     "too many requests": "it has more to do than it can",
     "database space exceeded": "its space is used up; compact and defragment it, then disarm the alarm",
     "request is too large": _TOO_LARGE,
@@ -68,7 +71,6 @@ _MEANINGS: dict[str, type[Exception] | str] = {
     "too many operations in txn request": "raise its --max-txn-ops to 128 or more",
     "permission denied": "this user lacks a right; see 'Least rights' in the docs of the etcd board",
     "authentication failed": "it refuses this user and password",
-    "user name is empty": "it wants a user: etcd://USER:PASSWORD@HOST:2379",
     "CommonName of client": "beside users, its gateway takes only a client's certificate that has no common name (CN)",
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",
     "<html": "is there an etcd at this address? A web page answers",
@@ -107,7 +109,15 @@ def _meaning_of_words(text: str, *, is_unclear: bool) -> Exception:
 
 def is_login_expired(text: str) -> bool:
     """Whether these are the server's words for a login that it does not know (any more)."""
-    return _BAD_TOKEN in text
+    return any(words in text for words in _EXPIRED)
+
+
+def refused_login(error: LoginExpired) -> BoardUnavailable:
+    """Return the error for a request that no new login helps."""
+    hint = (
+        "it wants a user: etcd://USER:PASSWORD@HOST:2379" if _NO_USER in str(error) else "it does not know this login"
+    )
+    return BoardUnavailable(f"etcd refuses: {hint} ({error})")
 
 
 def unreachable(where: str, error: Exception) -> BoardUnavailable:

@@ -32,11 +32,13 @@ from jobboard.backends.etcd.errors import (
     NoReply,
     Unreachable,
     meaning_of,
+    refused_login,
     reply_lost,
     unreachable,
 )
 from jobboard.backends.etcd.http_pool import pooled_adapter
 from jobboard.backends.etcd.http_session import RequestLimit, Session
+from jobboard.backends.etcd.login import Login
 from jobboard.backends.etcd.options import Settings
 from jobboard.backends.timelimit import is_time_over, seconds_left
 from jobboard.errors import BoardUnavailable
@@ -48,6 +50,8 @@ T = TypeVar("T")
 #: Connections that are kept; more threads at once open more, which are closed after use.
 _POOL_SIZE = 16
 _RETRY_DELAY = 0.05
+#: How often a request is sent if each time the login has just expired.
+_MAX_LOGINS = 3
 
 #: After how many silent seconds the kernel probes a stream, after how many it probes again, and how often in all.
 _KEEPALIVE = (10, 5, 3)
@@ -98,6 +102,7 @@ class HttpClient:
         self._clients: list[Etcd3Client] = []
         self._lock = threading.Lock()
         self._at = 0
+        self.login = Login(settings, self._authenticate)
         #: Whether the last attempt to reach the server succeeded.
         self.is_reachable = False
 
@@ -118,11 +123,13 @@ class HttpClient:
         """
         self._opened_by = time.monotonic() + timeout
         self._lock = threading.Lock()
+        self.login = Login(self._settings, self._authenticate)
         self._at = 0
         self._clients = [self._client(host, port) for host, port in self._settings.endpoints]
         try:
             self._try_all(lambda client: client.api_path, False)
-            self.log_in()
+            if self.login.has_user:
+                self.login.renew(None)
             check()
         except BaseException:
             self.close()
@@ -144,8 +151,8 @@ class HttpClient:
         :raises LeaseNotFound: it needed a lease that does not exist; nothing was done.
         """
 
-        def post(client: Etcd3Client) -> dict[str, Any]:
-            answer: dict[str, Any] = client.post(client.get_url(path), json=payload)
+        def post(token: str | None, client: Etcd3Client) -> dict[str, Any]:
+            answer: dict[str, Any] = client.post(client.get_url(path), json=payload, token=token)
             return answer
 
         return self._logged_in(post, changes)
@@ -161,15 +168,16 @@ class HttpClient:
         :raises BoardUnavailable: no endpoint answers.
         """
 
-        def begin(client: Etcd3Client) -> Stream:
+        def begin(token: str | None, client: Etcd3Client) -> Stream:
+            headers = _WITH_LEADER if token is None else {**_WITH_LEADER, "Authorization": token}
             response = client.session.request(
-                "POST", client.get_url(path), data=json.dumps(payload), headers=_WITH_LEADER, stream=True
+                "POST", client.get_url(path), data=json.dumps(payload), headers=headers, stream=True
             )
             if response.status_code != requests.codes.ok:
                 text = response.text
                 response.close()
                 raise Etcd3Exception(text, response.reason)
-            return Stream(response)
+            return Stream(response, token)
 
         return self._logged_in(begin, changes=False)
 
@@ -198,16 +206,18 @@ class HttpClient:
         if clock.is_known:
             self.clock = clock
 
-    def _logged_in(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
-        """Send a request; log in and send it again if the login has expired."""
-        try:
-            return self._try_all(send, changes)
-        except LoginExpired:
-            self.log_in()
-        try:
-            return self._try_all(send, changes)
-        except LoginExpired as error:
-            raise BoardUnavailable(f"etcd refuses: {error}") from None
+    def _logged_in(self, send: Callable[[str | None, Etcd3Client], T], changes: bool) -> T:
+        """Send a request; log in and send it again if the login has expired, of which the server did nothing."""
+        login = self.login
+        for left in reversed(range(_MAX_LOGINS)):
+            token = login.token
+            try:
+                return self._try_all(functools.partial(send, token), changes)
+            except LoginExpired as error:
+                if not left or not login.has_user:
+                    raise refused_login(error) from None
+            login.renew(token)
+        raise AssertionError("the last try returns or raises")
 
     def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
         """Ask one endpoint after the other, beginning with the one that answered last.
@@ -245,23 +255,11 @@ class HttpClient:
             if self._at == at and self._clients:
                 self._at = (at + 1) % len(self._clients)
 
-    def log_in(self) -> None:
-        """Log in again, if there is a user: a login lasts for minutes."""
-        settings = self._settings
-        if settings.username is None:
-            return
-        payload = {"name": settings.username, "password": settings.password}
-
+    def _authenticate(self, payload: dict[str, Any]) -> str:
         def ask(client: Etcd3Client) -> str:
-            client.session.headers.pop("Authorization", None)
             return str(client.post(client.get_url("/auth/authenticate"), json=payload)["token"])
 
-        try:
-            token = self._try_all(ask, False)
-        except LoginExpired as error:
-            raise BoardUnavailable(f"etcd refuses: {error}") from None
-        for client in self._clients:
-            client.session.headers["Authorization"] = token
+        return self._try_all(ask, False)
 
 
 def _close_connections(session: requests.Session) -> None:
@@ -279,8 +277,10 @@ def _close_connections(session: requests.Session) -> None:
 class Stream:
     """The results of one request, until either side ends it."""
 
-    def __init__(self, response: requests.Response) -> None:
+    def __init__(self, response: requests.Response, token: str | None) -> None:
         self._response = response
+        #: The login under which it began.
+        self.token = token
         connection = getattr(response.raw, "_connection", None)
         sock = getattr(connection, "sock", None)
         if isinstance(sock, socket.socket):

@@ -48,17 +48,17 @@ class Session(requests.Session):
         self._on_reply(response.headers.get("Date"), sent, time.monotonic())
         return response
 
-    def post(self, url: Any, data: Any = None, json: Any = None, **_: Any) -> Any:
+    def post(self, url: Any, data: Any = None, json: Any = None, *, token: str | None = None, **_: Any) -> Any:
         """Send plain data and return the whole reply; always to the same host.
 
+        :param token: that of a login.
         :raises HTTPError: of urllib3; there is no connection.
         :raises OSError: there is no reply.
         """
         pool = self._pool = self._pool or self._pool_for(url)
-        login: Any = self.headers.get("Authorization")
         head = f"POST {urlsplit(url).path} HTTP/1.1\r\n{_ACCEPT}"
-        if login is not None:
-            head += f"\r\nAuthorization: {login}"
+        if token is not None:
+            head += f"\r\nAuthorization: {token}"
         sent = time.monotonic()
         reply = exchange(pool, head, jsons.dumps(json).encode(), self._limit.until)
         self._on_reply(reply.headers.get("date"), sent, time.monotonic())

@@ -104,10 +104,10 @@ class Subscriber:
             if self._closed:
                 stream.end()
         for result in stream:
-            if is_login_expired(str(result.get("cancel_reason"))):
+            if self._http.login.has_user and is_login_expired(str(result.get("cancel_reason"))):
                 # etcd refuses a login only after the watch has begun, so only this place notices.
                 stream.end()
-                self._http.log_in()
+                self._http.login.renew(stream.token)
                 with self._lock:
                     self._is_subscribed = False
                     self._changed.wait_for(lambda: self._closed, _MIN_DELAY)
