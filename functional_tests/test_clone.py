@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import site
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from servers.redis_servers import RedisServer
+
+pytest_plugins = ("harnesses.example_processes",)
 
 ROOT = Path(__file__).parent.parent
 #: What tox and what it runs leave behind, beside what the demo does.
@@ -23,6 +27,28 @@ def git(clone: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+#: The README's program, on a board of Redis.
+PROGRAM = """
+import sys
+import jobboard
+from jobboard import Conductor, Handlers, backend
+
+handlers = Handlers()
+
+@handlers.handler("resize")
+def resize(job):
+    return job.details["path"]
+
+if __name__ == "__main__":
+    with backend("pictures", sys.argv[1]) as board:
+        job = board.post("resize", details={"path": "/a.png"})
+        conductor = Conductor("worker", board, handlers)
+        conductor.start()
+        print(jobboard.__file__, job.get_result(timeout=30))
+        conductor.stop()
+"""
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     if not (ROOT / ".git").exists():
@@ -34,17 +60,40 @@ def clone(tmp_path: Path) -> Path:
 def test_the_demo_leaves_a_clean_tree(clone: Path, tmp_path: Path) -> None:
     """It installs from the clone as always; only what it depends on is taken from here, not from an index."""
     assert git(clone, "ls-files", ".venv*", ".tox*") == []
-    subprocess.run([sys.executable, "-m", "venv", str(clone / ".venv")], check=True, timeout=120)
-    [packages] = (clone / ".venv/lib").glob("python*/site-packages")
-    (packages / "here.pth").write_text("\n".join(site.getsitepackages()))
+    make_environment(clone)
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "file").write_text("content")
-    offline = {**os.environ, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
-    command = [str(clone / "bin/demo"), str(tree)]
-    done = subprocess.run(command, cwd=clone, env=offline, capture_output=True, text=True, timeout=240, check=False)
+    done = run_offline(clone, str(clone / "bin/demo"), str(tree))
     assert (done.returncode, (clone / "SHA256SUMS").exists()) == (0, True), done.stderr
     assert git(clone, "status", "--porcelain") == []
+
+
+def test_a_program_saved_in_the_clone_runs_there_on_redis(clone: Path, redis_server: RedisServer) -> None:
+    """It imports the checkout's package, which is found before the one that is installed."""
+    make_environment(clone)
+    python = str(clone / ".venv/bin/python")
+    installed = run_offline(clone, python, "-m", "pip", "install", "-q", ".[redis]")
+    assert installed.returncode == 0, installed.stderr
+    (clone / "mywork.py").write_text(PROGRAM)
+    done = run_offline(clone, python, "mywork.py", redis_server.uri)
+    assert (done.returncode, done.stdout.split()) == (0, [str(clone / "jobboard/__init__.py"), "/a.png"]), done.stderr
+    shutil.rmtree(clone / "lua")
+    done = run_offline(clone, python, "mywork.py", redis_server.uri)
+    assert done.returncode == 1
+    assert "jobboard.errors.BoardUnavailable: this jobboard, " in done.stderr
+
+
+def make_environment(clone: Path) -> None:
+    """Make the clone's ``.venv``; what jobboard depends on is taken from here."""
+    subprocess.run([sys.executable, "-m", "venv", str(clone / ".venv")], check=True, timeout=120)
+    [packages] = (clone / ".venv/lib").glob("python*/site-packages")
+    (packages / "here.pth").write_text("\n".join(site.getsitepackages()))
+
+
+def run_offline(clone: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    offline = {**os.environ, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    return subprocess.run(command, cwd=clone, env=offline, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_what_the_tests_leave_is_ignored(clone: Path) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 
+from jobboard.errors import BoardUnavailable
+
 _INCLUDE = re.compile(r"^-- include: (\w+)$")
 #: The fields that a fragment lists ("name kind, ..."), and a line that is written once for each of them.
 _FIELDS = re.compile(r"^-- fields: (.*?),?$", re.MULTILINE)
@@ -28,11 +30,25 @@ class Script:
 @functools.cache
 def load_scripts() -> Mapping[str, Script]:
     """Return all operations by name; they are put together once for a process, which takes some 20 ms."""
-    folder = importlib.resources.files("jobboard.lua")
+    folder = _folder()
     sources = _sources_in(folder / "include")
     fields = [entry.split() for line in _FIELDS.findall("".join(sources.values())) for entry in line.split(", ")]
     fragments = {name: _write_fields(source, fields) for name, source in sources.items()}
     return {name: _script_of(name, source, fragments) for name, source in _sources_in(folder).items()}
+
+
+def _folder() -> Traversable:
+    """Return where the scripts are: in the package, or beside it in a checkout, which a program run there imports."""
+    try:
+        return importlib.resources.files("jobboard.lua")
+    except ModuleNotFoundError:
+        beside = importlib.resources.files("jobboard").joinpath("..", "lua")
+        if not (beside / "include").is_dir():
+            raise BoardUnavailable(
+                f"this jobboard, {importlib.resources.files('jobboard')}, has no scripts for Redis; install it anew: "
+                "pip install --force-reinstall 'jobboard[redis]'"
+            ) from None
+        return beside
 
 
 def _sources_in(folder: Traversable) -> dict[str, str]:
