@@ -34,6 +34,13 @@ CASES: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
      "redis+sentinel://:p@h:26379,[::1]:26379,b:1/main/0", {"sentinel_username": "s", "sentinel_password": "q"}),
     (REDIS | {"sentinel": "main", "ssl": True, "ssl_ca_certs": "ca", "sentinel_kwargs": None}, "taskflow",
      "redis+sentinel://h:26379/main/0", {"ssl": True, "ssl_ca_certs": "ca"}),
+    (REDIS | {"sentinel": "main", "ssl": True, "ssl_ca_certs": "ca", "ssl_certfile": "c", "ssl_keyfile": "k",
+              "sentinel_kwargs": {"ssl": True, "ssl_ca_certs": "ca", "ssl_certfile": "c", "ssl_keyfile": "k",
+                                  "ssl_cert_reqs": "required", "ssl_password": None, "health_check_interval": 9}},
+     "taskflow", "redis+sentinel://h:26379/main/0",
+     {"ssl": True, "ssl_ca_certs": "ca", "ssl_certfile": "c", "ssl_keyfile": "k"}),
+    (REDIS | {"sentinel": "main", "sentinel_kwargs": {"ssl": False, "ssl_ca_certs": "ca"}}, "taskflow",
+     "redis+sentinel://h:26379/main/0", {}),
     ({"board": "jobboard+zookeeper"}, "taskflow", "zookeeper://localhost:2181/taskflow/jobs", {}),
     (ZOOKEEPER | {"timeout": 4, "check_compatible": False, "read_only": False}, "taskflow",
      "zookeeper://a:1,b:2/octavia", {"session_timeout": 4}),
@@ -69,6 +76,19 @@ def test_the_keys_of_taskflows_drivers_are_understood(
     [
         ({"board": "jobboard"}, "needs a uri"),
         (REDIS | {"sentinel": "main", "ssl": True, "sentinel_kwargs": {"ssl": False}}, "sentinel_kwargs"),
+        *(
+            (
+                REDIS | {"sentinel": "main", "ssl": True, "sentinel_kwargs": {"ssl": True, key: value}},
+                f"sentinel_kwargs: {key}: .* the same options",
+            )
+            for key, value in (
+                ("ssl_ca_certs", "ca"),
+                ("ssl_certfile", "c"),
+                ("ssl_cert_reqs", "none"),
+                ("socket_timeout", 3),
+                ("colour", "red"),
+            )
+        ),
         (REDIS | {"port": "x"}, "port: 'x' is no number"),
         (REDIS | {"db": "x"}, "db: 'x' is no number"),
         (REDIS | {"ttl": "soon"}, "ttl: 'soon' is no number"),

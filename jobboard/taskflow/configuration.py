@@ -88,7 +88,7 @@ def _redis(given: dict[str, Any]) -> Configured:
     fallbacks, of_sentinel = given.pop("sentinel_fallbacks", []), given.pop("sentinel_kwargs", {})
     if service is not None:
         hosts = [_host(given, 26379), *fallbacks]
-        given |= _sentinel_options(of_sentinel, tls)
+        given |= _sentinel_options(of_sentinel, tls, given)
         if tls:
             given["ssl"] = True
         uri = f"redis+sentinel://{_login(given)}{','.join(hosts)}/{quote(str(service), safe='')}/{database}"
@@ -101,11 +101,23 @@ def _redis(given: dict[str, Any]) -> Configured:
     return Configured(_namespace(given), uri, given)
 
 
-def _sentinel_options(conf: Mapping[str, Any], tls: bool) -> dict[str, Any]:
+def _sentinel_options(conf: Mapping[str, Any] | None, tls: bool, servers: Mapping[str, Any]) -> dict[str, Any]:
     """TaskFlow may reach the Sentinels otherwise than the servers; a board reaches both alike, but for the login."""
-    if conf and truth(conf.get("ssl", tls)) != tls:
+    of_sentinel = {key: value for key, value in (conf or {}).items() if value is not None}
+    if truth(of_sentinel.pop("ssl", tls)) != tls:
         raise ValueError("sentinel_kwargs: a board uses TLS both for the Sentinels and the servers, or for neither")
-    return {f"sentinel_{key}": conf[key] for key in ("username", "password") if conf.get(key) is not None}
+    _keep_tls("redis", of_sentinel, tls)
+    login = {f"sentinel_{key}": of_sentinel.pop(key) for key in ("username", "password") if key in of_sentinel}
+    same = {"ssl_cert_reqs": "required", "ssl_check_hostname": True, **servers}
+    others = sorted(
+        key for key, value in of_sentinel.items() if key not in _NEEDLESS["redis"] and same.get(key) != value
+    )
+    if others:
+        raise ValueError(
+            f"sentinel_kwargs: {', '.join(others)}: a board reaches Sentinels and servers with the same options; "
+            "write them beside sentinel_kwargs, with one value for both"
+        )
+    return login
 
 
 def _zookeeper(given: dict[str, Any]) -> Configured:
