@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from jobboard import telemetry
 from jobboard.board import JobBoard
 from jobboard.conductor.handlers import Handler
-from jobboard.conductor.outcome import Outcome, current_converter
+from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.job import Job, row_of
@@ -90,6 +90,18 @@ class Execution:
     def seconds(self) -> float:
         """How long the handler ran until the outcome was known; 0 if it never began."""
         return 0.0 if self.began_at is None or self.decided_at is None else self.decided_at - self.began_at
+
+    def refusal(self) -> Outcome | None:
+        """Return the outcome of an execution whose handler must not begin now, and None if it may.
+
+        An answer of the store may come late, and this process may have been stopped for a while: then the claim is over
+        by this machine's clock, and another owner may run the job.
+        """
+        if self.outcome is not None:
+            return Dropped()
+        if time.monotonic() >= self.held_until:
+            return Returned("its claim was over before its handler could begin")
+        return None
 
     def begin(self) -> None:
         """Note that the handler begins now; the executor calls it."""

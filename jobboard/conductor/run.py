@@ -287,6 +287,13 @@ class ConductorRun:
         if self._claimer.stopping:
             self._end_without_run(execution, Returned("its conductor stopped"))
             return False
+        if (refusal := execution.refusal()) is not None:
+            logger.warning(
+                "conductor %s got its claim of job %s too late to run it: the store took longer than the claim lasts",
+                *(self._who, execution.job.uuid),
+            )
+            self._end_without_run(execution, refusal)
+            return False
         return True
 
     def _quarantine(self, job: Job, reason: str) -> None:
@@ -298,6 +305,8 @@ class ConductorRun:
     def _end_without_run(self, execution: Execution, outcome: Outcome) -> None:
         self._slots.add_claim()
         self._decide(execution, outcome)
+        # Another thread may have decided before, and expect a handler to return.
+        self._stuck.returned(execution)
 
     def began(self, execution: Execution) -> None:
         job_started(execution)

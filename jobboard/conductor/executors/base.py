@@ -18,8 +18,9 @@ Finish = Callable[[Execution, Outcome], None]
 class Executor(abc.ABC):
     """Runs handlers, at most ``slots`` at a time.
 
-    :meth:`~jobboard.conductor.execution.Execution.call` calls the handler of an execution. An execution whose
-    ``outcome`` is set already need not run. No method may raise, but for ``start``.
+    :meth:`~jobboard.conductor.execution.Execution.call` calls the handler of an execution. Immediately before,
+    :meth:`~jobboard.conductor.execution.Execution.refusal` is asked: if it returns an outcome, the handler must not be
+    called, and the execution finishes with that outcome. No method may raise, but for ``start``.
 
     :param handlers: all that may be run.
     :param finish: is called with each execution and its outcome.

@@ -215,8 +215,8 @@ class LoopThread:
 
 
 async def _run(execution: Execution) -> Outcome:
-    if execution.outcome is not None:
-        return Dropped()
+    if (refusal := execution.refusal()) is not None:
+        return refusal
     pid = os.getpid()
     try:
         result = execution.call()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.handoff import HandoffQueue
-from jobboard.conductor.outcome import Dropped, outcome_of_call
+from jobboard.conductor.outcome import outcome_of_call
 
 #: How many of the innermost calls a stack shows.
 _MAX_FRAMES = 30
@@ -103,7 +103,7 @@ class ThreadExecutor(Executor):
                 continue
             with self._lock:
                 self._threads[thread] = execution
-            self._finish(execution, Dropped() if execution.outcome is not None else outcome_of_call(execution.call))
+            self._finish(execution, execution.refusal() or outcome_of_call(execution.call))
             with self._lock:
                 self._threads[thread] = None
                 is_wanted = execution not in self._replaced

@@ -13,7 +13,7 @@ from typing import Any
 from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
-from jobboard.conductor.outcome import Dropped, Failed, Outcome
+from jobboard.conductor.outcome import Failed, Outcome
 from jobboard.errors import JobBoardError
 from jobboard.logbook import saved_state_of
 
@@ -65,8 +65,8 @@ class WorkerProcess:
     def run(self, execution: Execution) -> Outcome | None:
         """Run it, and answer its handler's requests to the board; None if the worker died before it began."""
         with self._current_lock:
-            if execution.outcome is not None:
-                return Dropped()
+            if (refusal := execution.refusal()) is not None:
+                return refusal
             self._execution = execution
             self._number += 1
         try:
