@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 from servers.base import HOST
 from servers.durable_stores import server_of
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, Posting, fetch
+from jobboard import BoardUnavailable, ClaimLost, Job, JobBoard, Posting, backend, fetch
 from jobboard.testing import eventually
 
 #: What lets a client notice a server that is away sooner than by default.
@@ -82,6 +83,11 @@ def answered(call: Callable[[], Any]) -> Any:
     return eventually(answer)[0]
 
 
+def claimed(board: JobBoard) -> Job:
+    """Claim the next job for alice, once the store can be reached and there is one."""
+    return eventually(lambda: answered(lambda: board.claim_next("alice", expiry=600.0)))[0]
+
+
 def hears_of_posts(board: JobBoard, heard: list[str | None]) -> None:
     """Post until whoever listens has heard of one of these posts."""
     posted: set[str | None] = set()
@@ -141,6 +147,51 @@ def test_a_board_that_is_younger_than_the_copy_shares_nothing_with_another(
     assert list(young.iterjobs()) == [posted]
     hears_of_posts(young, heard)
     assert next(new_board("young").iterjobs()) == posted
+
+
+#: Whose tokens have the moment of the claim in them.
+_WITH_CLOCKS = ["redis", "postgresql", "mariadb"]
+
+
+@pytest.mark.parametrize("store", _WITH_CLOCKS, indirect=True)
+def test_the_end_of_a_lost_claim_does_not_end_that_of_a_later_process_of_the_same_name(
+    server: Any, new_board: Callable[[], JobBoard], tmp_path: Path
+) -> None:
+    producer, worker = new_board(), new_board()
+    producer.post("resize")
+    [once] = producer.claim_next("alice")
+    producer.abandon(once, "alice")
+    producer.post("resize")
+    back_up(server, tmp_path / "copy")
+    lost = {job.uuid: job for job in (claimed(worker), claimed(worker))}
+    restore(server, tmp_path / "copy")
+    later = new_board()
+    for job in (claimed(later), claimed(later)):
+        old = lost.pop(job.uuid)
+        assert int(job.token or 0) > int(old.token or 0)
+        for end in (worker.consume, worker.abandon, worker.trash, worker.extend):
+            with pytest.raises(ClaimLost):
+                answered(functools.partial(end, old, "alice"))
+        later.consume(job, "alice")
+    assert lost == {}
+
+
+def test_a_restored_file_gives_tokens_that_it_never_gave_before(tmp_path: Path) -> None:
+    def token_of_a_claim() -> int:
+        with backend("restored", f"sqlite:///{tmp_path}/jobs.db") as board:
+            [job] = board.claim_next("alice", expiry=600.0)
+            return int(job.token or 0)
+
+    with backend("restored", f"sqlite:///{tmp_path}/jobs.db") as board:
+        posted = board.post("resize")
+    shutil.copy(tmp_path / "jobs.db", tmp_path / "copy.db")
+    lost = token_of_a_claim()
+    shutil.copy(tmp_path / "copy.db", tmp_path / "jobs.db")
+    assert token_of_a_claim() > lost
+    with backend("restored", f"sqlite:///{tmp_path}/jobs.db") as board:
+        for end in (board.consume, board.abandon, board.trash, board.extend):
+            with pytest.raises(ClaimLost):
+                end(posted, "alice", token=lost)
 
 
 #: What writes a database to its output, and what loads that while clients live.

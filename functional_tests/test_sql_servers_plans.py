@@ -42,7 +42,7 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "mysql: claim_next, the short way": (mysql.HEADS, "ready"),
     "mysql: claim_next of a name, the short way": (mysql.HEADS_OF_NAME, "ready_by_name"),
     "mysql: claim": (mysql.CLAIM, "PRIMARY"),
-    "mysql: consume": (mysql.CONSUME, "PRIMARY"),
+    "mysql: consume": (mysql.CONSUME, "uuid"),
     "mysql: the first that is ready": (mysql.FIRST, "ready"),
     "mysql: the first of a name": (mysql.FIRST_OF_NAME, "ready_by_name"),
     "mysql: claim_next": (job_statements.CLAIM_NEXT.find, "ready"),
@@ -85,6 +85,7 @@ _VALUES: dict[str, Any] = {
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
     "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "last": 0, "fences": ("u", 1, "alice"),
+    "least_token": 1,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import Row, job_of, position_of
-from jobboard.backends.sql.tokens import next_token
+from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.transitions import (
     carry_out,
@@ -43,7 +43,7 @@ class Claiming:
             if row is None:
                 return None
             job = job_of(row)
-            token = next_token(job.sequence, job.token)
+            token = next_token(job.token, least_token(transaction.now))
             change = lifecycle.claim(job, claim, transaction.now, token, paused_names(transaction))
             carry_out(transaction, job_statements.CLAIM, [(job, change)])
             return job
@@ -57,6 +57,7 @@ class Claiming:
                 "who": claim.who,
                 "claim_id": claim.claim_id,
                 "due_at": lifecycle.end_of_claim(claim.expiry, transaction.now),
+                "least_token": least_token(transaction.now),
             }
             if names is None and not status.is_any_paused:
                 return self._record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))

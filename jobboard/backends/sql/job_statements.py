@@ -28,7 +28,7 @@ from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import jobs, journal, pauses
 from jobboard.backends.sql.statement import Returning, Statement, either, in_list, p, parameters
-from jobboard.backends.sql.tokens import NEXT_TOKEN
+from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
 
 # States stand in the text, not in parameters: only then can a partial index serve a statement.
@@ -209,7 +209,7 @@ REPLACED_BY = Statement(
 _claim = {
     "state": CLAIMED,
     "attempts": jobs.c.attempts + 1,
-    "token": literal_column(NEXT_TOKEN),
+    "token": text(next_token_in_sql(":least_token")),
     "owner": p("who"),
     "claim_id": p("claim_id"),
     "due_at": p("due_at"),

@@ -11,16 +11,13 @@ from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.audit import MEND
 from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import number_of_claims
+from jobboard.backends.sql.tokens import was_claimed_often
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState
 
 A = TypeVar("A")
-
-#: A job that was claimed no more often than this has no history that needs trimming.
-_FEW_CLAIMS = 5
 
 #: One transaction expires and promotes at most so many times ``MAX_PER_ROUND`` jobs.
 MAX_ROUNDS = 10
@@ -107,7 +104,7 @@ def carry_out(
     transaction.run_many(statement, rows)
     transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     transaction.notifies |= bool(moved)
-    long = [{"id": job.sequence} for job in moved if number_of_claims(job.token) > _FEW_CLAIMS]
+    long = [{"id": job.sequence} for job in moved if was_claimed_often(job.token)]
     transaction.run_many(journal_statements.TRIM_HISTORY, long)
     return answers
 

@@ -45,6 +45,7 @@ from jobboard.backends.sql.mysql.fast_statements import (
     FORGET_FIRST,
     HEADS,
     HEADS_OF_NAME,
+    ID,
     LINES,
     POST,
     POST_LINES,
@@ -59,7 +60,6 @@ from jobboard.backends.sql.rows import Row, job_of, position_of, stored_integer
 from jobboard.backends.sql.schema import DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import next_token, row_of
 from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable
 
@@ -187,7 +187,6 @@ class MysqlClaimedJobs(ClaimedJobs):
         _run(
             self._transactions,
             CONSUME_ONE,
-            id=row_of(fence.token),
             uuid=fence.uuid,
             token=fence.token,
             who=fence.who,
@@ -242,9 +241,9 @@ def _claimed_by(claim: ClaimRequest) -> dict[str, Any]:
 
 def _claimed(claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
     """Return the jobs of heads: they are locked, so the statements make of them just what this does."""
-    jobs = [job_of(row[:-2]) for row in rows]
-    for job, row in zip(jobs, rows, strict=True):
-        lifecycle.claim(job, claim, float(row[-2]), next_token(job.sequence, job.token))
+    jobs = [job_of(row[:-3]) for row in rows]
+    for job, (token, now, _) in zip(jobs, [row[-3:] for row in rows], strict=True):
+        lifecycle.claim(job, claim, float(now), int(token))
     return jobs
 
 
@@ -266,13 +265,15 @@ def _consume(transaction: MysqlTransaction, fences: list[Fence], result: bytes |
     held = [f"({transaction.literal(fence.uuid)},{fence.token},{literal(fence.who)})" for fence in fences]
     transaction.do(
         CONSUME,
-        ids=transaction.list_of(row_of(fence.token) for fence in fences),
+        uuids=transaction.list_of(fence.uuid for fence in fences),
         fences=SqlText(f"({','.join(held)})"),
         result=result,
         retention=retention,
     )
     lines = [
-        f"{board},{row_of(fence.token)},'CONSUMED',{literal(fence.who)},{fence.token},@jobboard_now" for fence in fences
+        f"{ID.format(board=board, uuid=transaction.literal(fence.uuid))},'CONSUMED',{literal(fence.who)},{fence.token}"
+        for fence in fences
     ]
-    lines[0] = lines[0].replace(board, f"IF(ROW_COUNT() = {len(fences)}, {board}, NULL)", 1)
-    transaction.do(LINES, rows=SqlText(f"({'),('.join(lines)})"))
+    boards = [f"IF(ROW_COUNT() = {len(fences)}, {board}, NULL)", *[board] * (len(fences) - 1)]
+    rows = ",".join(f"({its},{line},@jobboard_now)" for its, line in zip(boards, lines, strict=True))
+    transaction.do(LINES, rows=SqlText(rows))

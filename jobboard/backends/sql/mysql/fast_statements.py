@@ -12,7 +12,7 @@ from jobboard.backends.sql.mysql.script import Script
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import NEXT_TOKEN
+from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
 
 BEGIN_NOW = (Statement(text("START TRANSACTION READ WRITE")), Statement(text(SET_NOW)))
 # Not by SET, which would lock what it reads. Entries of claims that have ended stay in the index until it is purged.
@@ -50,10 +50,12 @@ FIRST, FIRST_OF_NAME = (
     _in_order("`rank`, id INTO @jobboard_rank, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
     for index, of_name in (_BY_READY, _BY_NAME)
 )
+#: As of the same row and moment, it is the same in each statement.
+_NEXT_TOKEN = next_token_in_sql(least_token_in_sql("@jobboard_now", "SIGNED"))
 _FROM_FIRST = "(`rank` = @jobboard_rank AND id >= @jobboard_first OR `rank` > @jobboard_rank)"
 HEADS, HEADS_OF_NAME = (
     _in_order(
-        f"{_COLUMNS}, @jobboard_now, @jobboard_id := id",
+        f"{_COLUMNS}, {_NEXT_TOKEN}, @jobboard_now, @jobboard_id := id",
         index,
         of_name + _FROM_FIRST,
         "LIMIT :limit FOR UPDATE SKIP LOCKED",
@@ -65,7 +67,7 @@ HEADS, HEADS_OF_NAME = (
 def _claim_of(ids: str) -> Statement:
     return Statement(
         text(f"""
-UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN}, owner = :who,
+UPDATE jobboard_jobs SET state = {CLAIMED}, attempts = attempts + 1, token = {_NEXT_TOKEN}, owner = :who,
     claim_id = :claim_id, due_at = @jobboard_now + :expiry, last_modified = @jobboard_now,
     progress = NULL
 WHERE id IN {ids}
@@ -73,18 +75,20 @@ WHERE id IN {ids}
     )
 
 
-def _consume_of(ids: str, fences: str) -> Statement:
+def _consume_of(uuids: str, fences: str) -> Statement:
     return Statement(
         text(f"""
-UPDATE jobboard_jobs FORCE INDEX (PRIMARY) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
+UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
     last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
-WHERE board = :board AND id IN {ids} AND (uuid, token, owner) IN {fences} AND state + 0 = {CLAIMED}
+WHERE board = :board AND uuid IN {uuids} AND (uuid, token, owner) IN {fences} AND state + 0 = {CLAIMED}
     AND (due_at IS NULL OR due_at > @jobboard_now)
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
     )
 
 
-CLAIM, CONSUME = _claim_of(":ids"), _consume_of(":ids", ":fences")
+#: The number of a job, in the line that is written of it.
+ID = "(SELECT id FROM jobboard_jobs FORCE INDEX (jobboard_uuid) WHERE board = {board} AND uuid = {uuid})"
+CLAIM, CONSUME = _claim_of(":ids"), _consume_of(":uuids", ":fences")
 LINES = Statement(text("INSERT INTO jobboard_journal (board, job, kind, who, token, at) VALUES :rows"))
 # Whoever waits for a row that another transaction has locked would wait for that one's end. The long path reads it.
 POST = Statement(
@@ -126,12 +130,13 @@ CLAIM_ONE_OF_NAME = Script(
 CONSUME_ONE = Script(
     "consume",
     *BEGIN_NOW,
-    _consume_of("(:id)", "((:uuid, :token, :who))"),
+    _consume_of("(:uuid)", "((:uuid, :token, :who))"),
     Statement(
-        text("""
+        text(f"""
 INSERT INTO jobboard_journal (board, job, kind, who, token, at)
-VALUES (IF(ROW_COUNT() = 1, :board, NULL), :id, 'CONSUMED', :who, :token, @jobboard_now)
-""")
+VALUES (IF(ROW_COUNT() = 1, :board, NULL), {ID.format(board=":board", uuid=":uuid")}, 'CONSUMED', :who, :token,
+    @jobboard_now)
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
     ),
     _COMMIT,
 )

@@ -33,7 +33,7 @@ from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_int
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import NEXT_TOKEN
+from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
@@ -53,6 +53,7 @@ _COLUMNS = ", ".join(f"job.{name}" for name in _CLAIMED_COLUMNS)
 _MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
 
 # A head that another transaction has changed and left UNCLAIMED since this statement began is locked, but not claimed.
+_LEAST_TOKEN = f"(SELECT {least_token_in_sql('now', 'bigint')} FROM moment)"  # nosec B608 # constants
 _CLAIM = f"""
 WITH {_MOMENT}, status AS MATERIALIZED (
     SELECT now,
@@ -62,7 +63,7 @@ WITH {_MOMENT}, status AS MATERIALIZED (
     FROM moment
 ), heads AS MATERIALIZED (%s), claimed AS (
     UPDATE jobboard_jobs AS job SET
-        state = {CLAIMED}, attempts = attempts + 1, token = {NEXT_TOKEN.replace("jobboard_jobs", "job")},
+        state = {CLAIMED}, attempts = attempts + 1, token = {next_token_in_sql(_LEAST_TOKEN, "job.token")},
         owner = CAST(:who AS text), claim_id = CAST(:claim_id AS text), progress = NULL,
         due_at = (SELECT now FROM moment) + CAST(:expiry AS float8), last_modified = (SELECT now FROM moment)
     WHERE job.ctid = ANY (ARRAY(SELECT ctid FROM heads))

@@ -26,7 +26,7 @@ from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingR
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import next_token
+from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_line
 from jobboard.backends.transition import Note
@@ -120,7 +120,7 @@ class SqlitePosting(Posting):
                 job.sequence = (last or 0) + 1
                 # Its poster gets the job as it was posted; what is stored is claimed already.
                 stored = lifecycle.posted(new, now, job.sequence)
-                claim = lifecycle.claim(stored, taken.request.claim, now, next_token(job.sequence, 0))
+                claim = lifecycle.claim(stored, taken.request.claim, now, next_token(0, least_token(now)))
                 _insert(transaction, stored, told + claim.told)
                 taken.announce(row_of(stored))
             return Posted(PostOutcome.POSTED, job)
