@@ -202,7 +202,12 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "job_count": (lambda board: None, lambda board, _: board.job_count, 3, 3),
     "stats": (lambda board: None, lambda board, _: board.stats(), 4, 4),
     "a page of a state": (
-        lambda board: board.post("resize"), lambda board, _: next(board.iterjobs(only_unclaimed=True)), 4, 4,
+        lambda board: board.post("resize"), lambda board, _: next(board.iterjobs(only_unclaimed=True)), 1, 4,
+    ),
+    "a page of three states": (lambda board: board.post("resize"), lambda board, _: next(board.iterjobs()), 1, 8),
+    "a page of three states and names": (
+        lambda board: board.post("resize"),
+        lambda board, _: next(board.iterjobs(names=["resize", "crop", "send"])), 1, 20,
     ),
     "post of two that replace": (_post_with_keys, lambda board, _: _post_with_keys(board, if_exists="replace"), 13, 7),
     "consume of a lost claim": (_lose, lambda board, jobs: board.consume_many(jobs, "alice"), 4, 5),

@@ -18,7 +18,8 @@ from jobboard.backends.sql import audit, job_statements, journal_statements, sch
 from jobboard.backends.sql.event_statements import EVENTS
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
-from jobboard.backends.sql.schema import CLAIMED, STATES
+from jobboard.backends.sql.postgresql.pages import page_of
+from jobboard.backends.sql.schema import CLAIMED, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -63,20 +64,24 @@ BY_INDEX: dict[str, tuple[Statement, str]] = {
     "what is over": (job_statements.OVER, "over"),
     "schedules that are due": (schedule_statements.DUE, "next_at"),
     "postgresql: the next schedule": (schedule_statements.NEXT_AFTER_NOW, "next_at"),
-    "postgresql: a page of claimed jobs": (job_statements.PAGES[CLAIMED].rest_of_rank, "due"),
-    "postgresql: later ranks of claimed jobs": (job_statements.PAGES[CLAIMED].later_ranks, "due"),
-    "postgresql: a page of a name's claimed jobs": (job_statements.PAGES_OF_NAME[CLAIMED].rest_of_rank, "due"),
+    "postgresql: a page of claimed jobs": (page_of(frozenset({CLAIMED}), False), "due"),
+    "postgresql: a page of a name's claimed jobs": (page_of(frozenset({CLAIMED}), True), "due"),
+    "postgresql: a page of a name's ready jobs": (page_of(frozenset({UNCLAIMED}), True), "ready_by_name"),
+    "postgresql: a page of the claimed and the others": (
+        page_of(frozenset({DELAYED, UNCLAIMED, CLAIMED}), False),
+        "ready",
+    ),
     "postgresql: what is claimed under a request": (job_statements.CLAIMED_UNDER, "due"),
     "postgresql: how many are on the board": (job_statements.COUNT, "due"),
     "mysql: how many are on the board": (job_statements.COUNT, "ready"),
-    "mysql: a page of claimed jobs": (job_statements.PAGES[CLAIMED].rest_of_rank, "ready"),
-    "mysql: later ranks of claimed jobs": (job_statements.PAGES[CLAIMED].later_ranks, "ready"),
-    **{f"a page of {code}": (job_statements.PAGES[code].rest_of_rank, "ready") for code in STATES if code != CLAIMED},
     **{
-        f"later ranks of {code}": (job_statements.PAGES[code].later_ranks, "ready")
+        f"postgresql: a page of {code}": (page_of(frozenset({code}), is_by_name), "ready")
         for code in STATES
-        if code != CLAIMED
+        for is_by_name in (False, True)
+        if code not in (UNCLAIMED, CLAIMED)
     },
+    **{f"mysql: a page of {code}": (job_statements.PAGES[code].rest_of_rank, "ready") for code in STATES},
+    **{f"mysql: later ranks of {code}": (job_statements.PAGES[code].later_ranks, "ready") for code in STATES},
 }
 
 _VALUES: dict[str, Any] = {
@@ -128,7 +133,7 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 _DEAR = {"Seq Scan", "Sort", "Bitmap Heap Scan", "Hash Join", "ALL", "index", "filesort", "read_sorted_file"}
 #: Claimed jobs, and the best of several names, are put in order; what MySQL deletes it reads from a table of one row.
 _HARMLESS = {"postgresql: claim_next of names": {"Sort"}, "trimming": {"ALL"}} | {
-    what: {"Sort"} for what in BY_INDEX if what.startswith("postgresql:") and "claimed" in what
+    what: {"Sort"} for what in BY_INDEX if what.startswith("postgresql:") and ("claimed" in what or "a name's" in what)
 }
 
 
@@ -177,7 +182,11 @@ PLANNED_ONCE: dict[str, tuple[Statement, dict[str, Any]]] = {
     "the next ready names, of none": (job_statements.FIRST_OF_NEXT_NAMES, {"name": "c"}),
     "is a name ready": (job_statements.IS_NAME_READY, {"name": "b"}),
     "is a name without jobs ready": (job_statements.IS_NAME_READY, {"name": "b1"}),
+    "a page of a name": (page_of(frozenset({UNCLAIMED}), True), {"names": ["b"], "id": 0}),
+    "a page of a name without jobs": (page_of(frozenset({UNCLAIMED}), True), {"names": ["b1"], "rank": -4}),
+    "a page": (page_of(frozenset({DELAYED, UNCLAIMED, CLAIMED}), False), {"id": 0}),
     "a key": (job_statements.FIND_KEY, {"name": "b", "key": "k"}),
+    "keys": (job_statements.FIND_KEYS, {"name": "b"}),
     "consume": (postgresql.CONSUME, {}),
     "post": (postgresql.POST_WITH_KEYS, {"names": ["b"], "uuids": ["of no other"], "keys": ["of no other"]}),
 }

@@ -318,22 +318,13 @@ def _in_state(code: int) -> Any:
 
 def _pages(code: int, index: str, *of_name: Any) -> Pages:
     page = select(*JOB).where(_in_state(code), *of_name, _visible).order_by(*_in_order).limit(p("size"))
-    return Pages(
-        Statement(
-            by_index(page.where(jobs.c.rank == p("rank"), jobs.c.id > p("id")), index),
-            postgresql=page.where(_is_in_order(jobs.c.rank, "rank"), jobs.c.id > p("id")),
-        ),
-        Statement(by_index(page.where(jobs.c.rank > p("rank")), index)),
-    )
+    rest_of_rank, later_ranks = (jobs.c.rank == p("rank")) & (jobs.c.id > p("id")), jobs.c.rank > p("rank")
+    return Pages(*(Statement(by_index(page.where(place), index)) for place in (rest_of_rank, later_ranks)))
 
 
+# PostgreSQL has a statement of its own for a page.
 PAGES = {code: _pages(code, "jobboard_ready") for code in schema.STATES}
-_is_named = jobs.c.name == p("name")
-_is_named_and_ready = either(_is_named, postgresql=_is_named & _from_name_on & not_(_after_name))
-PAGES_OF_NAME = {
-    code: _pages(code, "jobboard_ready_by_name", _is_named_and_ready if code == schema.UNCLAIMED else _is_named)
-    for code in schema.STATES
-}
+PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("name")) for code in schema.STATES}
 # Claimed jobs are counted apart, by their own index where they have one.
 _number = select(func.count()).select_from(jobs)
 _waiting = _number.where(mine, jobs.c.state < CLAIMED).scalar_subquery()

@@ -72,8 +72,7 @@ class Reading:
                     pages = job_statements.PAGES_OF_NAME[code]
                     streams += [_page(transaction, pages, after, size, name=name) for name in names]
         rows = heapq.nsmallest(size, (row for stream in streams for row in stream), key=position_of)
-        cursor = position_of(rows[-1]) if len(rows) == size else None
-        return Page([job_of(row) for row in rows], cursor)
+        return page_of_rows(rows, size)
 
     def stats(self) -> BoardStats:
         with self._up_to_date() as transaction:
@@ -101,6 +100,11 @@ class Reading:
                 return None
             row = transaction.row(job_statements.NEXT_DUE)
             return None if row is None or row[0] is None else max(RECHECK_DELAY, row[0] - transaction.now)
+
+
+def page_of_rows(rows: Sequence[Row], size: int) -> Page:
+    """Return a page of rows that are in order; after a full one there may be more."""
+    return Page([job_of(row) for row in rows], position_of(rows[-1]) if len(rows) == size else None)
 
 
 def is_any_ready(transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None]) -> bool:

@@ -7,7 +7,8 @@ differential test holds these statements to ``jobboard.backends.lifecycle``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import psycopg
 from sqlalchemy import text
@@ -20,20 +21,23 @@ from jobboard.backends.rows import (
     IfExists,
     JobRow,
     NewJob,
+    Page,
     Posted,
     PostOutcome,
     Verdict,
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
-from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.claiming import ANY_JOB, Claiming
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
+from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.reading import RECHECK_DELAY, Reading
+from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, page_of_rows
 from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_integer
-from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, STATES, UNCLAIMED
+from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
+from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
@@ -222,9 +226,24 @@ class PostgresqlClaiming(Claiming):
 
 
 class PostgresqlReading(Reading):
-    """Says how long to wait by one statement."""
+    """Says how long to wait, and reads a page, by one statement."""
 
     _transactions: ServerDatabase
+
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        if not states:
+            return Page([], None)
+        rank, last = cursor if isinstance(cursor, tuple) else ANY_JOB
+        wanted: dict[str, Any] = {"rank": rank, "id": last, "size": size, **_wanted(names)}
+        statement = page_of(frozenset(CODES[state] for state in states), names is not None)
+        rows = self._transactions.query(statement, **wanted)
+        if rows[0][-1]:
+            with self._transactions.write() as transaction:
+                expire_and_promote(transaction)
+            rows = self._transactions.query(statement, **wanted)
+        return page_of_rows(sorted((row[:-1] for row in rows if row[0] is not None), key=position_of), size)
 
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         statement = READY_IN if names is None else READY_IN_OF_NAMES
