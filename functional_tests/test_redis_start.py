@@ -24,15 +24,21 @@ def test_a_server_that_throws_keys_away_is_refused_unless_told_otherwise() -> No
             assert board.post("resize").state == "UNCLAIMED"
 
 
-def test_a_server_that_keeps_nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    with RedisServer() as server, caplog.at_level(logging.WARNING, "jobboard.redis"):
-        with fetch("x", server.uri):
-            assert "keeps nothing on disk" in caplog.text
-        caplog.clear()
-        with server.client() as client:
-            client.config_set("save", "3600 1")
-        with fetch("x", server.uri):
-            assert caplog.text == ""
+def test_each_server_that_keeps_nothing_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer() as one, RedisServer() as another, caplog.at_level(logging.WARNING, "jobboard.redis"):
+        for uri in (one.uri, one.uri, another.uri, one.uri):
+            for name in ("x", "y", "z"):
+                with fetch(name, uri):
+                    pass
+    told = [record.message for record in caplog.records]
+    assert len(told) == 2
+    for text, server in zip(told, (one, another), strict=True):
+        assert f":{server.port} keeps nothing on disk" in text
+
+
+def test_a_server_that_saves_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with RedisServer({"save": "3600 1"}) as server, caplog.at_level(logging.WARNING), fetch("x", server.uri):
+        assert caplog.text == ""
 
 
 def test_an_append_only_file_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,7 +25,8 @@ from jobboard import (
     Posting,
     Schedule,
 )
-from jobboard.backends.zookeeper import audit, stored_job
+from jobboard.backends import warn_once
+from jobboard.backends.zookeeper import audit
 from jobboard.testing.contract.clockwork import firing
 
 LONG = 600.0
@@ -260,7 +261,7 @@ def test_a_key_of_any_bytes_is_nobodys(harness: ZooKeeperHarness, operator: Kazo
 def test_a_job_of_a_newer_format_is_left_alone(
     harness: ZooKeeperHarness, operator: KazooClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_job, "_warned", set())
+    monkeypatch.setattr(warn_once, "_warned", set())
     monkeypatch.setattr(audit, "MIN_BLOB_AGE", -1.0)
     board = harness.board()
     newer = board.post("resize", key="k", details={"text": "x" * 5000})

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from jobboard.backends.warn_once import warn_once
+
 logger = logging.getLogger("jobboard")
 
 #: libpq's own parameters, as they may stand in a URI, or in Django's settings.
@@ -44,7 +46,7 @@ def tls_checks(
     :raises ValueError: an option would let an impostor pass, and nobody said that it may.
     """
     if unverified:
-        logger.warning("tls_unverified=true: nobody verifies who the server is; an impostor gets the password")
+        warn_once(logger, "tls_unverified=true: nobody verifies who the server is; an impostor gets the password")
         return {name: given.get(name, value) for name, value in unsafe.items()}
     for name, value in safe.items():
         if given.get(name, value) != value:

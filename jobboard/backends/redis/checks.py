@@ -11,6 +11,7 @@ from jobboard.backends.redis.connection import Connection
 from jobboard.backends.redis.errors import NO_RIGHT, missing_rights
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.pool import ConnectionPool
+from jobboard.backends.warn_once import warn_once
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.redis")
@@ -114,7 +115,8 @@ class ServerChecks:
     def _warn_if_nothing_is_saved(self) -> None:
         answer = self._ask("CONFIG", "GET", "save")
         if answer is not None and len(answer) == 2 and not answer[1]:
-            logger.warning(
+            warn_once(
+                logger,
                 "Redis at %s keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops",
                 self._where,
             )

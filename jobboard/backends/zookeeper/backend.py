@@ -29,6 +29,7 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.backends.timelimit import time_limit
+from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.audit import Auditor
 from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
@@ -169,8 +170,10 @@ class ZooKeeperBackend(Backend):
     def _warn_if_open_to_all(self) -> None:
         """Who logs in wants to keep others out; znodes that are open to everybody by mistake stay so."""
         if self._logs_in and any(row.id.scheme == "world" and row.perms & ~_READ for row in self._connection.acl):
-            logger.warning(
-                "board %r logs in, but its znodes are open to everybody: acl=creator closes new ones", self.board
+            warn_once(
+                logger,
+                "board %r logs in, but its znodes are open to everybody: acl=creator closes new ones",
+                self.board,
             )
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.text import shortened
 from jobboard.backends.transition import Note, Transition, is_among
+from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.codec import (
     BYTES,
     COUNT,
@@ -316,7 +317,12 @@ def decode(uuid: str, data: bytes, stat: Stat) -> StoredJob | Newer | str:
             check_ids(parts[1:2])
             return str(parts[1])
         if type(parts[0]) is int and parts[0] > _JOB:
-            _warn_once(parts[0])
+            warn_once(
+                logger,
+                "jobs of format %s are left to newer clients, since this one reads format %s: upgrade it",
+                parts[0],
+                _JOB,
+            )
             return Newer(parts[0])
         return _decoded(uuid, parts, stat)
     except (ValueError, TypeError, IndexError, KeyError, AttributeError):
@@ -334,18 +340,6 @@ def decode_read(uuid: str, found: Data | None, deletions: int) -> StoredJob | Ne
     if isinstance(job, StoredJob):
         job.deletions = deletions
     return job
-
-
-#: The newer formats that this process has warned of.
-_warned: set[int] = set()
-
-
-def _warn_once(format: int) -> None:
-    if format not in _warned:
-        _warned.add(format)
-        logger.warning(
-            "jobs of format %s are left to newer clients, since this one reads format %s: upgrade it", format, _JOB
-        )
 
 
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
