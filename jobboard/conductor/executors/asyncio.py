@@ -10,6 +10,7 @@ from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.executors.loop import LoopThread
 from jobboard.conductor.executors.thread import ThreadExecutor
+from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 
@@ -29,7 +30,8 @@ class AsyncioExecutor(Executor):
 
     def start(self) -> None:
         self._lock = threading.Lock()
-        self._loop = LoopThread(self._finish)
+        self._contexts = FreshContexts()
+        self._loop = LoopThread(self._finish, self._contexts)
         self._old: list[LoopThread] = []
         self._threads.start()
         try:
@@ -73,7 +75,7 @@ class AsyncioExecutor(Executor):
         with self._lock:
             if blocked is not self._loop:
                 return
-            new = LoopThread(self._finish)
+            new = LoopThread(self._finish, self._contexts)
             new.start()
             self._loop = new
             self._old = [loop for loop in self._old if loop.is_alive] + [blocked]

@@ -16,6 +16,7 @@ from jobboard.backends.told_errors import line_of, name_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish
 from jobboard.conductor.executors.thread import stack_of_thread
+from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,
@@ -34,8 +35,9 @@ _RETRY_DELAY = 1.0
 class LoopThread:
     """Runs executions on one event loop; starts it again if a handler stops it, closes it, or raises through it."""
 
-    def __init__(self, finish: Finish) -> None:
+    def __init__(self, finish: Finish, contexts: FreshContexts) -> None:
         self._finish = finish
+        self._contexts = contexts
         self._pid = os.getpid()
         self._new: deque[Execution] = deque()
         self._running: dict[Execution, asyncio.Task[Outcome]] = {}
@@ -181,7 +183,7 @@ class LoopThread:
         loop = asyncio.get_running_loop()
         while not self._stopping and self._new:
             execution = self._new.popleft()
-            running = loop.create_task(_run(execution))
+            running = loop.create_task(_run(execution), context=self._contexts.new())
             self._running[execution] = running
             running.add_done_callback(functools.partial(self._ended, execution))
         if cancelled is not None and (one := self._running.get(cancelled)) is not None:

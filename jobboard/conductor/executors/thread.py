@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor
 from jobboard.conductor.executors.handoff import HandoffQueue
+from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.outcome import outcome_of_call
 
 #: How many of the innermost calls a stack shows.
@@ -32,6 +33,7 @@ class ThreadExecutor(Executor):
     def start(self) -> None:
         self._queue: HandoffQueue[Execution | Iterator[bool] | None] = HandoffQueue()
         self._lock = threading.Lock()
+        self._contexts = FreshContexts()
         self._numbers = itertools.count()
         self._threads: dict[threading.Thread, Execution | None] = {}
         self._replaced: set[Execution] = set()
@@ -44,7 +46,7 @@ class ThreadExecutor(Executor):
             raise
 
     def run_claimer(self, turns: Iterator[bool]) -> None:
-        # Handlers leave in their threads' contexts what they like.
+        # The turns of one claimer are taken in several threads.
         self._claimer_context = contextvars.copy_context()
         self._start_thread()
         self._queue.put([turns])
@@ -103,7 +105,7 @@ class ThreadExecutor(Executor):
                 continue
             with self._lock:
                 self._threads[thread] = execution
-            self._finish(execution, execution.refusal() or outcome_of_call(execution.call))
+            self._finish(execution, execution.refusal() or self._contexts.new().run(outcome_of_call, execution.call))
             with self._lock:
                 self._threads[thread] = None
                 is_wanted = execution not in self._replaced

@@ -16,7 +16,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
-from jobboard.conductor.outcome import current_converter, outcome_of_call, plain_copy
+from jobboard.conductor.fresh_contexts import FreshContexts
+from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
@@ -51,6 +52,7 @@ class Worker:
         self._pipe = pipe
         self._identity = _identity(pipe)
         self._functions = functions
+        self._contexts = FreshContexts()
         self._queue: queue.SimpleQueue[WorkerExecution | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         self._sending = threading.Lock()
@@ -64,13 +66,16 @@ class Worker:
         self._send(0, "ready", None)
         while (execution := self._queue.get()) is not None:
             self._send(execution.number, "began", None)
-            current_converter.set(execution.converter)
-            handler, job = self._functions[execution.job.name], RunningJob(execution.job, execution)
-            outcome = outcome_of_call(partial(call_handler, handler, job))
+            outcome = self._contexts.new().run(self._outcome_of, execution)
             with self._sending:
                 # From here on, threads that the handler left running can send nothing for it.
                 self._current = None
             self._send(execution.number, "finished", outcome)
+
+    def _outcome_of(self, execution: WorkerExecution) -> Outcome:
+        current_converter.set(execution.converter)
+        handler, job = self._functions[execution.job.name], RunningJob(execution.job, execution)
+        return outcome_of_call(partial(call_handler, handler, job))
 
     def _listen(self) -> None:
         while True:
