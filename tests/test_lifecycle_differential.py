@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from helpers.embedded import MemoryHarness
 from helpers.embedded_sqlite import SqliteHarness
+from sqlalchemy import text
 
+from jobboard.backends.sql.sqlite import fast_path
+from jobboard.backends.sql.statement import Statement
 from jobboard.testing.differential import check_lifecycle
 
 
@@ -17,4 +21,14 @@ def test_memory_follows_the_lifecycle() -> None:
 
 def test_sqlite_follows_the_lifecycle(tmp_path: Path) -> None:
     with SqliteHarness(tmp_path) as harness:
+        check_lifecycle(harness, 25)
+
+
+def test_a_statement_that_writes_another_line_of_history_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = str(fast_path.CONSUME_LINES.clause)
+    assert "'CONSUMED'" in statement
+    monkeypatch.setattr(fast_path, "CONSUME_LINES", Statement(text(statement.replace("'CONSUMED'", "'ABANDONED'"))))
+    with SqliteHarness(tmp_path) as harness, pytest.raises(AssertionError, match="seed"):
         check_lifecycle(harness, 25)

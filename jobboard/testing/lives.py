@@ -120,18 +120,19 @@ VARIANTS = (
     replace(PLAIN, reason="", error="", counted=False, later={"delay": LONG}, data=None, expiry=float("inf"), most=2),
 )
 REFUSED = ("extend", "checkpoint", "consume", "abandon", "trash", "release")
-#: Whose requests about a claim are refused: another owner, and one with a token that never was.
-STRANGERS = (replace(PLAIN, who="somebody else"), replace(PLAIN, grant=99))
+#: Whose requests about a claim are refused: another owner, one with a token that never was, and the same owner with the
+#: token of an earlier claim.
+STRANGERS = (replace(PLAIN, who="somebody else"), replace(PLAIN, grant=99), replace(PLAIN, grant=0))
+CLAIMED_TWICE = ("claim", "abandon", "claim")
 
 
 def fixed_lives() -> list[list[Request]]:
     """Return one life for each fragment, ending and variant, so that each rule is applied in every run."""
-    lives = [_fixed(values, part) for values in VARIANTS for part in (*FRAGMENTS, *ENDINGS)]
-    return lives + [_fixed(values, REFUSED, PLAIN) for values in STRANGERS]
+    lives = [
+        [replace(values, later={}), *_requests(values, part)] for values in VARIANTS for part in (*FRAGMENTS, *ENDINGS)
+    ]
+    return lives + [[PLAIN, *_requests(PLAIN, CLAIMED_TWICE), *_requests(values, REFUSED)] for values in STRANGERS]
 
 
-def _fixed(values: Request, kinds: Sequence[str], claimer: Request | None = None) -> list[Request]:
-    begun = [replace(values, later={})]
-    if claimer is not None:
-        begun = [claimer, replace(claimer, kind="claim")]
-    return begun + [replace(values, kind=kind) for kind in kinds]
+def _requests(values: Request, kinds: Sequence[str]) -> list[Request]:
+    return [replace(values, kind=kind) for kind in kinds]
