@@ -23,7 +23,7 @@ from jobboard.validation import check_text, moment
 #: The entries of the store that one book may have, and that one save may write or remove.
 MAX_ENTRIES, MAX_CHANGES = 10_000, 100
 
-#: Entries of the journal share an entry of the store until it has so many bytes.
+#: Entries of the journal share an entry of the store until it has this many bytes.
 _CHUNK = 16 * 1024
 
 #: The longest name of an entry, in bytes of UTF-8.

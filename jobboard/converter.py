@@ -125,7 +125,7 @@ class Converter:
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
-            # Whoever looks at the board must be able to see it all the same.
+            # A program that only looks at the board must be able to see it all the same.
             return value
 
     def __reduce__(self) -> tuple[object, ...]:

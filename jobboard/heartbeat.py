@@ -66,7 +66,7 @@ class Heartbeat:
         now = time.monotonic()
         if now < self._due_at:
             return
-        # Who asks once in an interval may ask a moment early.
+        # A caller that asks once in an interval may ask a moment early.
         self._due_at = now + 0.9 * self._interval
         try:
             self._then(register(self._board, self._entity(), self._orders))

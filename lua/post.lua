@@ -56,7 +56,7 @@ end
 if plain and is_awaited and #plain > 1 and not is_heard('POSTED') then
   local answer = post_plainly(sent, plain)
   if answer then
-    -- Whoever waits claims a batch by himself, as much of it as he has room for.
+    -- Each waiter claims of a batch as much as it has room for.
     wake_waiters({[sent[2]] = #plain}, {})
     return answer
   end

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 #: A number, or a tuple of numbers.
 K = TypeVar("K", bound=Any)
 
-#: A change moves at most so many keys; blocks below a quarter of it are joined with a neighbour.
+#: A change moves at most this many keys; blocks below a quarter of it are joined with a neighbour.
 LARGEST_BLOCK = 1024
 
 

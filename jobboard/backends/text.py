@@ -7,7 +7,7 @@ MAX_LINE = 500
 
 
 def shortened(text: str | None, most: int) -> str | None:
-    """Return a text of at most so many bytes; what is longer loses its middle, since errors say most at their ends."""
+    """Return a text of at most ``most`` bytes; a longer one loses its middle, since errors say most at their ends."""
     if text is None or len(text) * 4 <= most:
         return text
     data = text.encode()

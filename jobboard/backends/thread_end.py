@@ -6,6 +6,6 @@ import threading
 
 
 def wait_for_thread(thread: threading.Thread | None, seconds: float) -> None:
-    """Wait until a thread has ended, at most so many seconds: unless it never began, or is the caller's own."""
+    """Wait until a thread has ended, at most this many seconds: unless it never began, or is the caller's own."""
     if thread is not None and thread.is_alive() and thread is not threading.current_thread():
         thread.join(seconds)

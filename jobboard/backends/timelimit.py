@@ -7,12 +7,12 @@ import time
 import weakref
 from contextvars import ContextVar, Token
 
-#: However late it is, an answer is waited for so many seconds: a time-out of 0 means none to many a library.
+#: However late it is, an answer is waited for this many seconds: a time-out of 0 means none to many a library.
 _LEAST = 0.05
 
 
 class time_limit:
-    """Give all requests of the block so many seconds together; an earlier limit that is sooner over stays.
+    """Give all requests of the block this many seconds together; an earlier limit that is sooner over stays.
 
     A class, because every request passes through it: a generator takes twice the time.
     """

@@ -18,7 +18,7 @@ class ConditionWaiter(Waiter):
 
     :param names: whom it concerns; None: every name.
     :param clock: tells the store's time, in seconds, in which moments are given.
-    :param longest: after so many seconds of sleep it asks the store again: what a lost notification can cost.
+    :param longest: after this many seconds of sleep it asks the store again: what a lost notification can cost.
     :param lock: guards the moment; whoever notifies may hold it already if it is reentrant.
     """
 
@@ -58,7 +58,7 @@ class ConditionWaiter(Waiter):
             try:
                 self.ready_in()
             except BoardUnavailable:
-                # Whoever waits asks the store next, and meets the fault or a change.
+                # The waiting thread asks the store next, and meets the fault or a change.
                 return
 
     def _sleep(self, deadline: float) -> bool:

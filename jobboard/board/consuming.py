@@ -40,7 +40,7 @@ from jobboard.validation import (
     check_text,
 )
 
-#: After so many batches of jobs that this client can't read, a call gives up.
+#: After how many batches of jobs that this client can't read, a call gives up.
 _MAX_UNREADABLE = 100
 
 _MAX_TOKEN = 2**63 - 1

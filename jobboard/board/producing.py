@@ -65,7 +65,7 @@ class Producing:
         :param key: unique among the live jobs of this name.
         :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live job and return it, or ``"replace"``
             its details, book, priority, run_at and max_attempts, as long as it is not claimed.
-        :param run_at: not claimable before this aware datetime; ``delay``: before so many seconds have passed.
+        :param run_at: not claimable before this aware datetime; ``delay``: before this many seconds have passed.
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
         :param connection: of SQL stores: a connection or session of SQLAlchemy, one of Django, or the driver's own,
             with a transaction on this board's database; the job is posted if and only if that commits.

@@ -157,7 +157,7 @@ class LeaseRenewer(Generic[Held]):
         self.renew_within(_REPORT_DELAY)
 
     def renew_within(self, delay: float) -> None:
-        """Renew at the latest so many seconds after the last renewal, or at once if that is over."""
+        """Renew at the latest this many seconds after the last renewal, or at once if that is over."""
         with self._lock:
             due = max(time.monotonic(), self._last + min(delay, self._interval))
             if due < self._next:

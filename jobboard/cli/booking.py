@@ -11,7 +11,9 @@ from jobboard.operate.books import book_row, book_view, find_book
 
 
 @command("ls", "jobboard book ls", "jobboard book ls --limit 0 --json")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="So many; 0 for all.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="How many at most; 0 for all."
+)
 @pass_session
 def ls(session: Session, limit: int) -> None:
     """List the logbooks, without what is in them; not those of jobs whose record is gone."""

@@ -69,7 +69,7 @@ def _label_option(default: str) -> Callable[[Function], Function]:
     type=click.IntRange(min=1),
     default=None,
     envvar="JOBBOARD_MAX_JOBS",
-    help="Start a new process after so many jobs, for handlers that leak memory.",
+    help="Start a new process after this many jobs, for handlers that leak memory.",
 )
 @click.option(
     "--executor",
@@ -197,7 +197,7 @@ def conductor(
 
 
 def _stop_after(worker: jobboard.Conductor, max_jobs: int | None) -> bool:
-    """Return when it has stopped: whether it was stopped here, after so many jobs, with no limit to its drain."""
+    """Return when it has stopped: whether it was stopped here, after this many jobs, with no limit to its drain."""
     if max_jobs is None:
         worker.wait()
         return False

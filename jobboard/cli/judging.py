@@ -14,7 +14,7 @@ from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_texts
 from jobboard.validation import check_delay
 
-#: One screen has room for so many findings, names and groups of the trash.
+#: One screen has room for this many findings, names and groups of the trash.
 _MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
 #: More looks than that would be work for the store, and no news for its readers.
 _LEAST_INTERVAL = 0.01

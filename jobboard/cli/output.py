@@ -146,7 +146,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Step]:
-        """Show a progress bar on a terminal; gives the function to call after so many steps."""
+        """Show a progress bar on a terminal; gives the function to call after this many steps."""
         if self.json or not total or not self._errors.is_terminal:
             yield lambda steps=1: None
             return

@@ -25,7 +25,7 @@ schedule_options = options(
     click.option("--trigger", metavar="JSON", help="When: any trigger as plain data; @FILE reads it from a file."),
     click.option("--details", help="The jobs' details: a JSON object; @FILE reads one, - reads standard input."),
     click.option("--priority", type=PRIORITY, help="The jobs' priority."),
-    click.option("--max-attempts", type=click.IntRange(min=1), help="Of the jobs: into the trash after so many."),
+    click.option("--max-attempts", type=click.IntRange(min=1), help="Attempts after which a job goes to the trash."),
     click.option("--coalesce", type=click.Choice(COALESCE), help="Of several overdue times post which (latest)."),
     click.option("--misfire-grace", type=SPAN, help="Later than this is missed."),
     click.option("--max-instances", metavar="N", help="Live jobs at a time, or any (1)."),
@@ -33,7 +33,7 @@ schedule_options = options(
     click.option("--jitter", type=SPAN, help="Put every fire off by 0 to this span."),
     click.option("--start", metavar="TIME", help="Not before; ISO 8601 with an offset."),
     click.option("--end", metavar="TIME", help="Not after; ISO 8601 with an offset."),
-    click.option("--max-runs", type=click.IntRange(min=1), help="Finished after so many."),
+    click.option("--max-runs", type=click.IntRange(min=1), help="Posted fire times after which it is finished."),
 )
 
 

@@ -36,7 +36,9 @@ from jobboard.schedules.triggers import Cron
     show_default=True,
     help="Which is meant of a fixed time that clocks show twice.",
 )
-@click.option("--count", type=click.IntRange(min=0, max=1000), default=5, show_default=True, help="So many times.")
+@click.option(
+    "--count", type=click.IntRange(min=0, max=1000), default=5, show_default=True, help="How many times are shown."
+)
 @click.option("--after", metavar="TIME", help="Times after this one: ISO 8601, with an offset. Now by default.")
 @pass_session
 def explain(session: Session, expression: str, tz: str, gap: str, fold: str, count: int, after: str | None) -> None:
@@ -86,7 +88,9 @@ def show(session: Session, id: str, details: bool) -> None:
 
 @command("next", "jobboard schedule next nightly --count 10")
 @click.argument("id")
-@click.option("--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="So many times.")
+@click.option(
+    "--count", type=click.IntRange(min=1, max=1000), default=5, show_default=True, help="How many times are shown."
+)
 @pass_session
 def next_(session: Session, id: str, count: int) -> None:
     """Show the next fire times of a schedule, without jitter, on the clocks of its zone."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
-#: So many refusals are told one by one.
+#: How many refusals are told one by one.
 _MAX_REFUSALS = 20
 
 _FILTERS = options(
@@ -40,7 +40,7 @@ _FILTERS = options(
         type=click.IntRange(min=0),
         default=MAX_SCANNED,
         show_default=True,
-        help="For --key-contains and --detail, look at so many jobs at most, and say so; 0: all.",
+        help="For --key-contains and --detail, look at this many jobs at most, and say so; 0: all.",
     ),
     click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
     click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
@@ -64,7 +64,7 @@ def selectors(among: Collection[JobState], limit: int | None = None) -> Callable
         type=click.IntRange(min=0),
         default=limit or 0,
         show_default="all" if limit is None else True,
-        help="At most so many; 0: all.",
+        help="How many at most; 0: all.",
     )
 
     state = click.option(

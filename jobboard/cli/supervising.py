@@ -19,7 +19,7 @@ logger = logging.getLogger("jobboard.conductor")
 _FIRST_DELAY, _MAX_DELAY = 1.0, 30.0
 #: Seconds after which a process counts as one that works.
 _LONG_LIFE = 60.0
-#: After so many short lives in a row all processes are stopped.
+#: After how many short lives in a row all processes are stopped.
 _MAX_SHORT_LIVES = 10
 #: The exit status of wrong usage: no further start can help.
 _USAGE = 2
@@ -90,7 +90,7 @@ class Supervisor:
         """
         stopping = {each for each in _STOPPING if signal.getsignal(each) is not signal.SIG_IGN}
         wanted = {*stopping, signal.SIGUSR1, signal.SIGCHLD}
-        # Who started this may have ignored it, and then nobody could wait for a child.
+        # The parent may have ignored SIGCHLD, and then nobody could wait for a child.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
         while not (self._told and all(process.pid is None for process in self._processes)):

@@ -157,7 +157,7 @@ class _Waiting:
         self.signal.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        # Who sends wakes others, or who holds the gatherer's lock: never two threads the same one at once.
+        # Only the sender or the lock's holder wakes a thread, so no thread is woken twice.
         if self.signal.locked():
             self.signal.release()
 
@@ -226,7 +226,7 @@ class ThreadGatherer:
                 waiting.wake()
 
     def _expect(self, answered: int, seconds: float) -> None:
-        """Expect all who were answered and all who asked meanwhile, after a request that took so many seconds."""
+        """Expect all who were answered and all who asked meanwhile, after a request that took this many seconds."""
         with self._lock:
             self._expected = min(answered + len(self._queue), self._largest)
             self._expected_until = time.monotonic() + min(seconds, _MAX_PAUSE)

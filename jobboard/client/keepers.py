@@ -1,4 +1,4 @@
-"""Who is told of the claims that are made and ended through one client, to renew them meanwhile."""
+"""The keepers of one client: they learn which claims are made and ended through it, and renew them meanwhile."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from jobboard.states import LIVE, JobState
 
 END_EVENTS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
 
-#: For so many seconds after its timeout a wait still takes the last answer of the store.
+#: For how many seconds after its timeout a wait still takes the last answer of the store.
 LAST_ANSWER_TIMEOUT = 3.0
 
 #: Events may get lost, so a wait for a job's end reads the job this often, in seconds.

@@ -13,7 +13,7 @@ class Backoff:
     """The delays between the attempts of a job: they grow by a factor, up to a maximum.
 
     :param first: seconds after the first failure.
-    :param factor: each further delay is so many times the one before; 1 to 1000.
+    :param factor: each further delay is this many times the one before; 1 to 1000.
     :param most: seconds of the longest delay.
     :param jitter: the share, 0 to 1, by which a delay is randomly longer or shorter, so that jobs that failed together
         don't run again together.

@@ -64,7 +64,7 @@ def _is_typed_dict(kind: type) -> bool:
 
 
 def _is_model(kind: object) -> bool:
-    # Whoever has a model has imported pydantic.
+    # A program that has a model has imported pydantic.
     model = getattr(sys.modules.get("pydantic"), "BaseModel", None)
     return model is not None and isinstance(kind, type) and issubclass(kind, model) and hasattr(kind, "model_validate")
 
@@ -104,7 +104,7 @@ _SEQUENCES: dict[type, type] = {
 }  # fmt: skip
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
-#: So many fields of a model are named.
+#: How many fields of a model are named.
 _MAX_FAULTS = 5
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from jobboard.board import JobBoard
 from jobboard.events import FREQUENT, EventKind, JobEvent
 
-#: So many events are kept, and of each so much of its reason.
+#: How many events are kept, and how many characters of each reason.
 MAX_EVENTS, _MAX_REASON = 1000, 300
 #: Seconds after which a log that nobody reads stops listening.
 _IDLE_TTL = 300.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jobboard.operate.actions import Action
 from jobboard.operate.bulk import Outcome, Target, told
 
-#: So many refusals are told one by one.
+#: How many refusals are told one by one.
 _MAX_LINES = 20
 
 

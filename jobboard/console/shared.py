@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-#: So many answers are kept.
+#: How many answers are kept.
 _MAX_ANSWERS = 50
 
 
@@ -36,7 +36,7 @@ class SharedAnswers:
         self._kept: dict[Hashable, _Kept] = {}
 
     def get(self, key: Hashable, ask: Callable[[], Answer], seconds: float = 2.0) -> Answer:
-        """Return the answer, which is so many seconds old at most; of those who want it at once, one asks."""
+        """Return the answer, which is this many seconds old at most; of those who want it at once, one asks."""
         with self._lock:
             if key not in self._kept and len(self._kept) >= _MAX_ANSWERS:
                 self._kept.clear()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.client import BackendClient
 
-#: How many jobs one request posts, if the store takes so many.
+#: How many jobs one request posts, if the store takes that many.
 _BATCH = 100
 
 

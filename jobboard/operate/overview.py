@@ -22,7 +22,7 @@ from jobboard.stats import BoardStats, NameStats
 MAX_NAMES = 20
 #: From how many jobs of the trash the reasons are counted: one request.
 MAX_TRASH_READ = 100
-#: How many schedules are read, those that are due first: so many requests, of so many schedules each.
+#: How many schedules are read, those that are due first: the number of requests, and of schedules in each.
 MAX_SCHEDULE_PAGES, _SCHEDULE_PAGE = 2, 500
 
 

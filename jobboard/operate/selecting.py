@@ -28,17 +28,17 @@ class Selection:
     :param key: the whole key; ``key_prefix``: its beginning; ``key_contains``: a part of it.
     :param details: name -> value, both as text: ``{"order.id": "4711"}``. Numbers and the like are compared as JSON has
         them.
-    :param scan: with ``key_contains`` or ``details``, look at the first so many jobs of these states and names only;
+    :param scan: with ``key_contains`` or ``details``, look only at this many jobs, the first of these states and names;
         None: at all.
     :param owner: the beginning of the owner's name, of a complete job that of its last owner.
-    :param older_than: at least so many seconds old: since it came into the trash for a trashed job, otherwise since it
-        was posted.
+    :param older_than: at least this many seconds old: since it came into the trash for a trashed job, otherwise since
+        it was posted.
     :param as_of: posted, or trashed, at this moment of the store's clock at the latest, in seconds of the epoch.
     :param reason: a part of its reason.
     :param kind: what its reason has in common with others, as :func:`~jobboard.operate.reasons.kind_of_reason` says.
     :param uuid: the beginning or the end of its uuid.
     :param schedule: the id of the schedule that posted it.
-    :param limit: at most so many.
+    :param limit: how many at most.
     :raises TypeError, ValueError: names the argument at fault.
     """
 

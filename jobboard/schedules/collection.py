@@ -103,7 +103,7 @@ class Schedules:
                 )
             if mode is IfExists.KEEP:
                 return None
-            # Whoever paused it knew why; a program that adds its schedules whenever it starts does not.
+            # The operator who paused it knew why; a program that adds its schedules at each start does not.
             new = replace(fresh, paused=fresh.paused or old.schedule.paused)
             return change_of(new, old.version, kept_progress(old.schedule, new, now, first), now, "replaced")
 

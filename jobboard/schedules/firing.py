@@ -25,7 +25,7 @@ from jobboard.states import LIVE
 
 logger = logging.getLogger("jobboard.schedules")
 
-#: So many schedules are stepped on in one request; who loses them to another scheduler learns of it this soon.
+#: Most schedules in one request. Small, so that a scheduler that loses the race learns it early.
 _MAX_STEPS = 100
 
 #: If a schedule has more jobs than this, only its next step drops those that have ended.

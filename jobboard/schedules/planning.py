@@ -16,7 +16,7 @@ from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers.instants import SECOND, instant_of
 from jobboard.validation import check_delay, check_text, moment
 
-#: At most so many overdue fire times of one schedule are posted one by one.
+#: How many overdue fire times of one schedule are posted one by one at most.
 MAX_CAUGHT_UP = 1000
 
 #: Of more overdue fire times than this, of which only one is posted, the rest is neither walked through nor counted.

@@ -38,13 +38,13 @@ class Schedule:
     :param job: the name of the jobs that are posted; ``details``, ``priority`` and ``max_attempts`` are theirs too.
     :param coalesce: of several fire times that are overdue post the ``"latest"``, the ``"earliest"``, or ``"all"`` (of
         more than a thousand the last thousand).
-    :param misfire_grace: a fire time that is later than so many seconds is not posted, and told as MISSED; None: a late
-        run is better than none.
+    :param misfire_grace: a fire time that is later than this many seconds is not posted, and told as MISSED; None: a
+        late run is better than none.
     :param max_instances: how many jobs of this schedule may be live at a time; None for any number.
     :param overlap: what becomes of a fire time beyond that: ``"skip"``, or ``"buffer_one"``: one waits for room.
-    :param jitter: every fire is put off by 0 to so many seconds, which depend on the id and the fire time only.
+    :param jitter: every fire is put off by 0 to this many seconds, which depend on the id and the fire time only.
     :param start: there is no fire time before it, and none after ``end``; aware datetimes.
-    :param max_runs: it is finished after so many posted fire times.
+    :param max_runs: it is finished after this many posted fire times.
     :param paused: nothing is due until it is resumed.
     :raises TypeError, ValueError: names the argument at fault.
     """

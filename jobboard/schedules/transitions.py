@@ -52,7 +52,7 @@ def readable_of(row: ScheduleRow) -> Schedule:
     except ValueError as error:
         raise UnreadableSchedule(f"schedule {row.id!r} can't be decoded: {error}") from None
     if row.next_at is None and schedule.state == "active" and schedule.progress is not None:
-        # Whoever could not decode it took it out of the order of what is due, and left its bytes alone.
+        # A client that could not decode it took it out of the order of what is due, and left its bytes alone.
         schedule.progress.fault = "a scheduler of another version could not decode it"
     return schedule
 

@@ -62,7 +62,7 @@ class Recorder:
         """A conductor begins to run a job."""
 
     def picked_up(self, job: RunningJob, seconds: float) -> None:
-        """A conductor begins the first attempt of a job, so many seconds after it could be claimed."""
+        """A conductor begins the first attempt of a job, this many seconds after it could be claimed."""
 
     def ended(self, job: RunningJob, outcome: str, seconds: float) -> None:
         """A conductor has sent the end of a claim.
@@ -73,7 +73,7 @@ class Recorder:
         """
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
-        """A schedule's step was taken: it posted so many jobs; ``late``: seconds after the step was due."""
+        """A schedule's step was taken: it posted this many jobs; ``late``: seconds after the step was due."""
 
     def requested(self, board: str, operation: str, outcome: str, seconds: float, size: int | None) -> None:
         """A board has sent a request to its store.

@@ -25,7 +25,7 @@ from jobboard.schedules.firing import Firing
 from jobboard.testing.checks import check_board
 from jobboard.validation import check_count, check_names
 
-#: A schedule posts what it owes in so many rounds at most; each posts up to 100 fire times of it.
+#: A schedule posts what it owes in this many rounds at most; each posts up to 100 fire times of it.
 _MAX_ROUNDS = 100
 _MAX_SCHEDULES = 1000
 

@@ -12,7 +12,7 @@ def interrupted_after(
 ) -> bool:
     """Act, and be interrupted at one of the points where Python runs signals' handlers.
 
-    :param step: so many calls of C functions have ended, or calls of Python's functions begun.
+    :param step: this many calls of C functions have ended, or calls of Python's functions begun.
     :param within: counts only those in modules whose path ends so.
     :param error: what the handler raises.
     :returns: False if it ended before.

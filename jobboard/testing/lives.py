@@ -11,7 +11,7 @@ BRIEF, LONG = 0.003, 600.0
 
 TEXTS = (None, None, "", "why", "a longer text, with ü")
 OWNERS = ("alice", 'it\'s "bob"', "Zoë \\ \u00a0x")
-#: Later: a delay in seconds, or a moment that is so many seconds from now.
+#: Later: a delay in seconds, or a moment that is this many seconds from now.
 LATERS: tuple[dict[str, float], ...] = (
     {}, {}, {}, {"delay": LONG}, {"delay": BRIEF}, {"run_at": -LONG}, {"run_at": LONG},
 )  # fmt: skip

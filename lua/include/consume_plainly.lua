@@ -5,7 +5,7 @@
 -- include: ttl
 -- The plain case of consume.lua: jobs of one name whose claims hold.
 
--- An end is so many values of the request: uuid, who, token, retention, result.
+-- An end is this many values of the request: uuid, who, token, retention, result.
 local END_PARTS = 5
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns the jobs'

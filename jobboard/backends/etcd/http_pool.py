@@ -16,7 +16,7 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 
 
 def pooled_adapter(size: int) -> HTTPAdapter:
-    """Return an adapter of ``requests`` for one endpoint, which keeps so many idle connections at most."""
+    """Return an adapter of ``requests`` for one endpoint, which keeps this many idle connections at most."""
     made = HTTPAdapter(pool_connections=1, pool_maxsize=size)
     made.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return made

@@ -63,7 +63,7 @@ class Leases:
         self._records: dict[int, _Lease] = {}
 
     def for_claims(self, expiry: float) -> int:
-        """Return a lease for claims of so many seconds, which lasts at least as long; 0 if they need none."""
+        """Return a lease for claims of this many seconds, which lasts at least as long; 0 if they need none."""
         if expiry > _MAX_LEASE:
             return 0
         ttl = _rounded(expiry * _SLACK)
@@ -105,7 +105,7 @@ class Leases:
         return lock_within(self._asking, self._http.timeout, fault)
 
     def for_records(self, retention: float, count: int) -> int:
-        """Return a lease that deletes ``count`` records after so many seconds; 0 if they stay for ever."""
+        """Return a lease that deletes ``count`` records after this many seconds; 0 if they stay for ever."""
         if retention > _MAX_LEASE:
             return 0
         span = _rounded(max(5.0, retention / 10))

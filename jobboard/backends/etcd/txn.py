@@ -135,7 +135,7 @@ def nested(txn: Txn) -> Op:
 def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
     """Pack more operations than a transaction may list, by nesting them.
 
-    :param compares: how many comparisons the transaction lists; a nested one may list so many fewer operations.
+    :param compares: how many comparisons the transaction lists; a nested one may list this many fewer operations.
     """
     if len(ops) <= MAX_OPS:
         return list(ops)

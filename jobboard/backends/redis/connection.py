@@ -82,7 +82,7 @@ def unix_connection(path: str, settings: dict[str, Any]) -> Connection:
 
 
 def connect_within(connection: Connection, seconds: float) -> None:
-    """Connect, each step within so many seconds, or leave nothing open."""
+    """Connect, each step within this many seconds, or leave nothing open."""
     connection.socket_timeout = connection.socket_connect_timeout = seconds
     try:
         connection.connect()
@@ -113,7 +113,7 @@ def exchange(connection: Connection, commands: Sequence[Command], timeout: float
 
 
 def receive(connection: Connection, timeout: float) -> list[bytes] | None:
-    """Return the next message of a subscribed connection; None if there is none within so many seconds.
+    """Return the next message of a subscribed connection; None if there is none within this many seconds.
 
     :raises OSError: the connection broke, and so does redis-py's ``ConnectionError`` say.
     """
@@ -176,7 +176,7 @@ def _read(connection: Connection) -> Any:
 
 
 def _limit_socket(connection: Connection, timeout: float) -> None:
-    """Let everything sent and read from now on take so many seconds at most.
+    """Let everything sent and read from now on take this many seconds at most.
 
     redis-py sets the limit when it makes the connection; a request of a call that has less left must not take it all.
     Its socket is private: if a later version names it otherwise, only the limit of the connection applies.

@@ -19,7 +19,7 @@ Handler = Callable[[bytes], None]
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 2.0
 
-#: After so many silences in a row the server is asked whether it is there. To ask after each would be a third of what
+#: After how many silences in a row the server is asked whether it is there. To ask after each would be a third of what
 #: an idle conductor sends, and whoever waits looks by himself meanwhile.
 _SILENCES = 3
 

@@ -22,7 +22,7 @@ logger = logging.getLogger("jobboard.redis")
 #: No waiter sleeps longer than this, in seconds, before it asks again: that is what a lost message costs at most.
 MAX_SLEEP = 5.0
 
-#: Only claims of at least so many seconds are made ahead: of their beginning this client knows that it was not before
+#: Only claims of at least this many seconds are made ahead: of their beginning this client knows that it was not before
 #: the waiter was armed, up to :data:`MAX_SLEEP` ago, and there must be time for the first renewal.
 MIN_EXPIRY = 3 * MAX_SLEEP
 
@@ -184,7 +184,7 @@ class RedisWaiter(ConditionWaiter):
         self._claimed_after = math.inf
 
     def claim_ahead(self, who: str, expiry: float) -> None:
-        # Who claims ahead waits again and again: a connection of its own is worth it.
+        # A waiter that claims ahead waits again and again: a connection of its own is worth it.
         self._changed = self._wake_ups = self._waiters.wake_ups_for(self, self._lock)
         if expiry >= MIN_EXPIRY and self._waiters.may_claim_ahead:
             self._owner = who, expiry

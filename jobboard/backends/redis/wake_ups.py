@@ -16,7 +16,7 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.redis")
 
-#: After so many seconds without a message the server is asked for one, and how long it may then be silent.
+#: After how many seconds without a message the server is asked for one, and how long it may then be silent.
 _CHECK_AFTER, _CHECK_TIMEOUT = 14.0, 4.0
 #: Seconds before a connection is opened again that lived no longer than this: some are closed as soon as they are open.
 _OPEN_PAUSE = 0.1

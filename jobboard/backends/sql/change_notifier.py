@@ -19,7 +19,7 @@ from jobboard.validation import moment
 
 logger = logging.getLogger("jobboard.backends.sql")
 
-#: For so many seconds the thread outlives the last waiter, since another one often follows at once.
+#: For how many seconds the thread outlives the last waiter, since another one often follows at once.
 IDLE_TTL = 1.0
 RETRY_DELAY = 0.5
 #: Closing the board waits no longer than this for the thread.

@@ -22,7 +22,7 @@ from jobboard.backends.sql.transitions import (
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind
 
-#: With a name paused and no filter of names, a claim reads the next ready names so many times at most.
+#: With a name paused and no filter of names, a claim reads the next ready names this many times at most.
 MAX_READS = 10_000
 #: Before every job.
 ANY_JOB = (-1_000_000, 0)

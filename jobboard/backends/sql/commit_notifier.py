@@ -17,14 +17,14 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.backends.sql")
 
-#: The thread and its connection outlive the last commit by so many seconds.
+#: How many seconds the thread and its connection outlive the last commit.
 IDLE_TTL = 60.0
 #: Seconds that one notification may take, a connection included; and until the next one after one that failed.
 NOTIFY_TIMEOUT, RETRY_DELAY = 10.0, 1.0
 #: Seconds after which a channel that nobody listened to is asked about again. Whoever begins to listen reads what was
-#: committed before; what is committed then is notified so much later at most.
+#: committed before; what is committed then is notified by this much later at most.
 UNHEARD_INTERVAL = 0.05
-#: Closing waits so many seconds for what was requested.
+#: Closing waits this many seconds for what was requested.
 STOP_TIMEOUT = 0.5
 
 

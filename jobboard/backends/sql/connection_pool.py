@@ -16,7 +16,7 @@ from typing import Any
 from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
 
-#: For so many seconds a thread waits until another one has finished with its connection.
+#: For how many seconds a thread waits until another one has finished with its connection.
 QUEUE_TIMEOUT = 30.0
 
 

@@ -20,7 +20,7 @@ from jobboard.errors import BoardUnavailable
 class Driver(UserConnection):
     """One kind of server at one address. Its own errors leave it only where a docstring says so.
 
-    :param connect: makes a connection within so many seconds; raises its own errors.
+    :param connect: makes a connection within this many seconds; raises its own errors.
     :param where: the server and the database, for messages; no password.
     """
 

@@ -93,7 +93,7 @@ IS_ANY_DUE = Statement(_first_due)
 DUE_OR_PAUSED = Statement(
     select(_first_due.scalar_subquery().is_not(None), exists().where(pauses.c.board == p("board")))
 )
-#: So many claims expire, and so many delayed jobs are promoted, at once.
+#: How many claims expire at once, and how many delayed jobs are promoted at once.
 MAX_PER_ROUND = 1000
 _delayed = _due & (jobs.c.state == DELAYED)
 _promote = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))

@@ -11,9 +11,9 @@ from jobboard.backends.sql.event_statements import EVENTS_OF, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
-#: For so many seconds a missing number may still become that of an event.
+#: For how many seconds a missing number may still become that of an event.
 MISSED_TTL = 10.0
-#: So many missing numbers are read at a time.
+#: How many missing numbers are read at a time.
 MAX_MISSED = 500
 
 

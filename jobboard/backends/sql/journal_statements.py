@@ -17,7 +17,7 @@ UNRECORDED = or_(journal.c.kind == "EXTENDED", journal.c.kind == "CHECKPOINTED")
 _line = parameters("board", "job", "kind", "who", "token", "reason") | {"at": p("now")}
 WRITE_HISTORY = Statement(
     insert(journal).inline().values(_line),
-    # Whoever reads the events there finds no job by its id.
+    # PostgreSQL has no index on jobs.id, so readers of events need uuid and name in the line.
     postgresql=insert(journal).inline().values(_line | parameters("uuid", "name")),
 )
 WRITE_EVENT = Statement(

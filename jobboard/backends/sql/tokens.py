@@ -12,7 +12,7 @@ import math
 
 #: Less time than this part of a second is never between two claims of a uuid with a purge in between.
 _PER_SECOND = 100_000
-#: The number of claims begins again after so many.
+#: The number of claims begins again after this many.
 _CLAIMS = 32
 
 

@@ -19,7 +19,7 @@ from jobboard.states import JobState
 
 A = TypeVar("A")
 
-#: One transaction expires and promotes at most so many times ``MAX_PER_ROUND`` jobs.
+#: One transaction expires and promotes at most this many times ``MAX_PER_ROUND`` jobs.
 MAX_ROUNDS = 10
 
 #: What an owner does while it has the claim, or at its end: no other process waits for it, and histories stay short.

@@ -115,7 +115,7 @@ def unwrap(connection: Any) -> Any:
 
     Of an asynchronous driver it is SQLAlchemy's adapter.
     """
-    # Whoever has a session, or Django, has imported it; importing it here would take long.
+    # A program with a session, or with Django, has imported it; importing it here would take long.
     orm = sys.modules.get("sqlalchemy.orm")
     if orm is not None and isinstance(connection, orm.scoped_session):
         connection = connection()

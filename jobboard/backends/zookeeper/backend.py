@@ -168,7 +168,7 @@ class ZooKeeperBackend(Backend):
         self._warn_if_open_to_all()
 
     def _warn_if_open_to_all(self) -> None:
-        """Who logs in wants to keep others out; znodes that are open to everybody by mistake stay so."""
+        """A client that logs in wants to keep others out; znodes that are open to everybody by mistake stay so."""
         if self._logs_in and any(row.id.scheme == "world" and row.perms & ~_READ for row in self._connection.acl):
             warn_once(
                 logger,

@@ -30,7 +30,7 @@ _MAX_DELETED, _BUCKETS_AT_ONCE = 500, 8
 #: Generations that a client remembers.
 _MAX_KNOWN = 10_000
 
-#: One tidying in so many looks for entries whose book is gone.
+#: One tidying in this many looks for entries whose book is gone.
 _TIDIES_PER_SWEEP = 12
 
 

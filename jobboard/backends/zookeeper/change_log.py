@@ -23,13 +23,13 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
 
-#: So many changes stay in the log; a client that is further behind lists the board anew.
+#: How many changes stay in the log; a client that is further behind lists the board anew.
 KEPT = 4096
-#: So many are deleted at a time, by whoever makes the change that fills such a block.
+#: How many are deleted at a time, by whoever makes the change that fills such a block.
 BLOCK = 64
 
 MAX_READS = 200
-#: At most so many changes of others are read by guess, in the same request that tells how many there are.
+#: How many changes of others are read by guess, in the same request that tells how many there are.
 MAX_GUESSED = 16
 MAX_RETRIES = 10
 

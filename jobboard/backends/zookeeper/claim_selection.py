@@ -28,9 +28,9 @@ MAX_RETRIES = 500
 READ_AHEAD, MAX_BYTES_AHEAD = 32, 64_000
 #: Among how many of the best jobs a claim chooses at most, after others were faster again and again.
 MAX_WIDTH = 32
-#: After so many claims without a race, a claim chooses among half as many jobs.
+#: After how many claims without a race, a claim chooses among half as many jobs.
 CALM_CLAIMS = 16
-#: After so many seconds without a lost race, a claim takes the best job again.
+#: Seconds without a lost race after which claims go back to the best job.
 CALM_SECONDS = 1.0
 
 #: A job as it was read, and how many times jobs had been deleted from the board before.
@@ -203,7 +203,7 @@ class ClaimSelection:
         posting = self._change_log.posting
         if posting is None or posting.uuid != item.uuid or posting.data.stat.mzxid != item.zxid:
             return None
-        # Who changes a znode by hand writes no line of the log; the lost race is all that tells of it.
+        # A change of a znode by hand writes no line of the log; only the lost race shows it.
         return None if self._layout.job(item.uuid) == self._distrusted else (posting.data, posting.deletions)
 
     def _read_ahead(self, chosen: Sequence[Item], missing: list[str]) -> dict[str, _Known]:

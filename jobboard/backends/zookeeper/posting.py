@@ -22,7 +22,7 @@ from jobboard.backends.zookeeper.transactions import MAX_BYTES, Conflict, Transa
 from jobboard.errors import BoardUnavailable
 
 MAX_RETRIES = 200
-#: Above so many bytes of bodies, a batch leaves only those up to the second size in the jobs' own znodes, so that it
+#: Above this many bytes of bodies, a batch leaves only those up to the second size in the jobs' own znodes, so that it
 #: fits a transaction.
 MAX_INLINE_BATCH, SMALL_INLINE = 150_000, 256
 

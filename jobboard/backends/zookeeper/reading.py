@@ -20,7 +20,7 @@ from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
-#: A page of at most so many jobs is read in the request that catches up with the board.
+#: A page of at most this many jobs is read in the request that catches up with the board.
 MAX_READ_WITH_LOOK = 32
 
 _COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED)

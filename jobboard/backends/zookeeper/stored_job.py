@@ -41,7 +41,7 @@ _KINDS = {kind.value: kind for kind in EventKind}
 #: Stands for the number of the very transaction that writes it, or for its moment; only the stat tells them.
 THIS = -1
 
-#: A posting's place in its batch takes so many bits; those above are the transaction that posted it.
+#: A posting's place in its batch takes this many bits; those above are the transaction that posted it.
 PLACE_BITS = 10
 #: The format of a job's record; a client leaves jobs of later formats alone.
 _ALIAS, _JOB = "alias", 1

@@ -19,9 +19,9 @@ from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXIS
 from jobboard.backends.zookeeper.stored_job import LONG_FIELDS, MAX_INLINE, StoredJob, encode, size_of
 from jobboard.states import JobState
 
-#: A transaction is cut at so many bytes or jobs; the server takes 1 MB.
+#: A transaction is cut at this many bytes or jobs; the server takes 1 MB.
 MAX_BYTES, MAX_JOBS = 700_000, 500
-#: A record of at most so many bytes is shown in ``ready`` too, which every look reads.
+#: A record of at most this many bytes is shown in ``ready`` too, which every look reads.
 MAX_SHOWN = 600
 
 

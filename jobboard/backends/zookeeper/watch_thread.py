@@ -25,7 +25,7 @@ logger = logging.getLogger("jobboard.zookeeper")
 
 RETRY_DELAY = 0.1
 STOP_TIMEOUT = 1.0
-#: For so many seconds after it was notified, a waiter is expected to claim and to wait again.
+#: For how many seconds after it was notified, a waiter is expected to claim and to wait again.
 HEAD_START = 0.02
 
 
@@ -77,7 +77,7 @@ class WatchThread:
         return self._watched is not None and self._is_watching_sessions
 
     def follow_for(self, count: int) -> None:
-        """Follow for so many waiters and listeners; the thread begins with the first, and sleeps without any."""
+        """Follow for this many waiters and listeners; the thread begins with the first, and sleeps without any."""
         with self._lock:
             self._followers = count
             if count and self._thread is None:
@@ -184,7 +184,7 @@ class WatchThread:
             if syncing is not None:
                 self._connection.answer(syncing)
         except BaseException as error:
-            # Who waits all the same must be woken.
+            # A thread that waits all the same must be woken.
             self.notify()
             if isinstance(error, KazooException):
                 raise from_kazoo(self._connection.where, error) from None

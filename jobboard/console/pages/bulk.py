@@ -19,7 +19,7 @@ from jobboard.operate.bulk import Outcome, Target, of_what
 from jobboard.operate.paging import Gathered, gather
 from jobboard.operate.selecting import Selection
 
-#: So many jobs at a time.
+#: How many jobs one request changes.
 MOST = 10_000
 #: Seconds after which no further batch begins; the page says how many are left.
 _BUDGET = 20.0

@@ -21,9 +21,9 @@ from jobboard.operate.views import holdings
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
 
-#: So many participants are shown, so many claimed jobs are read for the list of owners, and so many released at once.
+#: How many participants are shown, claimed jobs are read for the list of owners, and jobs are released at once.
 _MAX_SHOWN, _MAX_CLAIMED, _MAX_RELEASED = 200, 2000, 500
-#: So many of its longest runs are shown of a conductor.
+#: How many of its longest runs are shown of a conductor.
 _MAX_RUNS = 5
 
 

@@ -16,7 +16,7 @@ from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import View
 
-#: So many findings of a check are shown.
+#: How many findings of a check are shown.
 _MAX_SHOWN = 200
 
 

@@ -20,9 +20,9 @@ from jobboard.operate.schedules import fire_line, schedule_row
 from jobboard.operate.verdict import Limits
 from jobboard.schedules.schedule import Schedule, check_schedule_id
 
-#: So many schedules are shown, and so many read to find them.
+#: How many schedules are shown, and how many are read to find them.
 _MAX_SHOWN, _MAX_READ = 200, 10_000
-#: So many next fire times of a schedule are shown.
+#: How many next fire times of a schedule are shown.
 _MAX_UPCOMING = 10
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobboard.operate.sampling.histogram import Histogram
 
-#: A bucket has the figures of so many names, those with most going on; its total is of all.
+#: A bucket has the figures of this many names, those with most going on; its total is of all.
 MAX_NAMES = 20
 
 #: In the order in which they are stored. Of a gauge a bucket has the largest value, of a count the sum.

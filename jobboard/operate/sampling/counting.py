@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Names beyond these are counted in the total only, until the next :meth:`EventCounts.take`.
 _MAX_NAMES = 1000
-#: So many jobs are followed from one event to the next.
+#: How many jobs are followed from one event to the next.
 MAX_FOLLOWED = 10_000
 #: What is followed for longer, in seconds, has most likely lost an event.
 _MAX_AGE = 2 * 86_400.0

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-#: What is shorter counts as so many seconds, and what is longer than four weeks as that.
+#: What is shorter counts as this many seconds, and what is longer than four weeks as that.
 _SHORTEST, _LONGEST = 0.001, 28 * 86_400.0
 _STEPS_PER_OCTAVE = 2
 _LAST = math.ceil(_STEPS_PER_OCTAVE * math.log2(_LONGEST / _SHORTEST))

@@ -46,7 +46,7 @@ class Period:
 
 
 def levels(days: int) -> tuple[Level, Level]:
-    """Return the minutes, which are kept for a day, and the ten minutes, which are kept for so many days."""
+    """Return the minutes, which are kept for a day, and the ten minutes, which are kept for this many days."""
     return Level(60, 3600, 86_400), Level(600, 86_400, days * 86_400)
 
 

@@ -1,4 +1,4 @@
-"""Who looks at a board for all: a logbook that its holder saves again and again, with what it saw last.
+"""The sampler's lease: a logbook whose version decides who samples, with what its holder saw last.
 
 Its version decides: of two who save it at once, one learns that the other was first. No clock is compared with another:
 whoever wants the lease watches whether the version changes.

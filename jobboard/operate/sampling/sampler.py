@@ -28,7 +28,7 @@ logger = logging.getLogger("jobboard.sampling")
 INTERVAL, _MAX_PAUSE = 10.0, 20.0
 #: A look may take this share of the time, so that a board whose jobs take long to count is looked at less often.
 _SHARE = 0.05
-#: A holder that saved nothing for so many seconds has lost the lease: more than a pause and a long look.
+#: A holder that saved nothing for this many seconds has lost the lease: more than a pause and a long look.
 PATIENCE = 40.0
 
 

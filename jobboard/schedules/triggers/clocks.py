@@ -19,7 +19,7 @@ WIDEST = 2 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
-#: So many seconds of a zone are looked through at a time, and remembered.
+#: How many seconds of a zone are looked through at a time, and remembered.
 _CHAPTER = 400 * DAY
 
 #: Clocks are looked at so often. No zone in the tz database has ever changed its offset twice within three days.

@@ -20,7 +20,7 @@ _Case = TypeVar("_Case", bound=Callable[..., None])
 #: Seconds of a claim that a test lets expire, and of one that outlives every test.
 SHORT, LONG = 0.1, 600.0
 
-#: On a store whose clock is only known roughly, a claim may last so many seconds longer than asked for.
+#: On a store whose clock is only known roughly, a claim may last this many seconds longer than asked for.
 SLACK = 1.0
 
 

@@ -83,7 +83,7 @@ class TrashBinCases(Case):
         assert claim_one(other, "bob") == job
 
     def test_the_delay_of_a_restored_job_does_not_come_back(self, board: JobBoard) -> None:
-        """Whoever restores it wants it now."""
+        """An operator who restores it wants it now."""
         job = board.post("resize", delay=LONG)
         board.trash(job, "ada", force=True)
         assert board.restore(job.uuid).record.state is JobState.UNCLAIMED

@@ -366,7 +366,7 @@ class ScheduleCases(Case):
             board.schedules.modify("report", trigger=often)
         careless = harness.board(board.name, least_interval=0.01)
         careless.schedules.add(hourly("flood", trigger=often))
-        # Whoever added it was allowed to.
+        # The board that added it was allowed to.
         rewind(careless, "flood", 1)
         assert (fire(board), board.schedules.get("flood").state) == (1, "active")
         assert board.schedules.modify("flood", priority="HIGH").trigger == often

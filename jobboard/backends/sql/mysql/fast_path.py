@@ -63,7 +63,7 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable
 
-#: The heads of so many names at most are read in one round trip.
+#: The heads of this many names at most are read in one round trip.
 MAX_NAMES = 100
 #: These transactions learn the server's time with their first answer; before that they have none.
 UNKNOWN_TIME = 0.0

@@ -90,7 +90,7 @@ WHERE board = :board AND uuid IN {uuids} AND (uuid, token, owner) IN {fences} AN
 ID = "(SELECT id FROM jobboard_jobs FORCE INDEX (jobboard_uuid) WHERE board = {board} AND uuid = {uuid})"
 CLAIM, CONSUME = _claim_of(":ids"), _consume_of(":uuids", ":fences")
 LINES = Statement(text("INSERT INTO jobboard_journal (board, job, kind, who, token, at) VALUES :rows"))
-# Whoever waits for a row that another transaction has locked would wait for that one's end. The long path reads it.
+# A request for a row that another transaction has locked would wait for that one's end. The long path reads it.
 POST = Statement(
     text("""
 /*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */

@@ -26,7 +26,7 @@ from jobboard.backends.rows import ClaimRequest
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.sqlite.notifications import FLAGS, share
 
-#: So many requests are looked at to find one that suits.
+#: How many requests are looked at to find one that suits.
 MAX_LOOKED_AT = 8
 #: More seconds than the clock by which a file system dates its changes takes to move on.
 _MAX_TICK = 2.0

@@ -10,7 +10,7 @@ from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.sqlite.claim_requests import TakenRequest
 from jobboard.backends.sql.transaction import Transaction
 
-#: So many rows one statement inserts.
+#: How many rows one statement inserts.
 SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
 
 

@@ -18,8 +18,8 @@ from jobboard.backends.sql.sqlite.database import SqliteDatabase
 
 #: No request stands longer than this, in seconds, before another one takes its place.
 MAX_STANDING = 5.0
-#: Only claims of at least so many seconds are made ahead: of their beginning the owner knows that it was not before the
-#: request was put, and there must be time for the first renewal.
+#: Only claims of at least this many seconds are made ahead: of their beginning the owner knows that it was not before
+#: the request was put, and there must be time for the first renewal.
 MIN_EXPIRY = 3 * MAX_STANDING
 
 
