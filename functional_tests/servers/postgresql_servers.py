@@ -30,20 +30,22 @@ def _programs() -> Path:
     return found[-1]
 
 
-def _as_user(*command: object) -> list[str]:
+def as_user(*command: object) -> list[str]:
+    """Return what runs a command as a user that is not root."""
     words = [str(word) for word in command]
     return words if os.geteuid() else ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", *words]
 
 
-def _give_to_user(folder: Path) -> None:
+def give_to_user(folder: Path) -> None:
+    """Let that user write a folder or a file."""
     if not os.geteuid():
         shutil.chown(folder, _USER, _USER)
 
 
 def _make_data(folder: Path) -> None:
-    _give_to_user(folder.parent)
+    give_to_user(folder.parent)
     make = (_programs() / "initdb", "-D", folder, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
-    subprocess.run(_as_user(*make, "--locale=C.UTF-8"), check=True, stdout=subprocess.DEVNULL, cwd=folder.parent)
+    subprocess.run(as_user(*make, "--locale=C.UTF-8"), check=True, stdout=subprocess.DEVNULL, cwd=folder.parent)
 
 
 class PostgresqlServer(RunningServer):
@@ -66,7 +68,7 @@ class PostgresqlServer(RunningServer):
             **(options or {}),
         }
         given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        self.command = _as_user(_programs() / "postgres", "-D", self._data, *given)
+        self.command = as_user(_programs() / "postgres", "-D", self._data, *given)
         self._is_made = False
 
     @property
@@ -75,7 +77,7 @@ class PostgresqlServer(RunningServer):
 
     def start(self) -> PostgresqlServer:
         if not self._is_made:
-            _give_to_user(self.folder)
+            give_to_user(self.folder)
             put_new_data(_make_data, self._data)
         super().start()
         if not self._is_made:

@@ -21,6 +21,7 @@ from jobboard.backends.sql.migration import found_version, read_version, stateme
 from jobboard.backends.sql.postgresql import channels
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
+from jobboard.backends.sql.postgresql.pooler import check_sessions
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
@@ -108,6 +109,8 @@ class PostgresqlDriver(Driver):
         compiler = PGDialect_psycopg()  # type: ignore[no-untyped-call]
         super().__init__(connect, where, Dialect(compiler, list, table_names))
         self._status = table_names.apply(_STATUS)
+        #: Whether it is known that each connection has a session to itself.
+        self._has_own_sessions = False
         self._statements: defaultdict[psycopg.Connection[Any], dict[str, PreparedStatement]] = defaultdict(dict)
 
     def prepare(self, connection: psycopg.Connection[Any]) -> None:
@@ -121,6 +124,9 @@ class PostgresqlDriver(Driver):
                 "make its database with ENCODING 'UTF8'"
             )
         connection.autocommit = True
+        if not self._has_own_sessions:
+            check_sessions(connection, self._connect, self.where)
+            self._has_own_sessions = True
         connection.adapters.register_dumper(str, _Text)
         connection.execute(_SET_UP)
 

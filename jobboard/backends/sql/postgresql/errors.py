@@ -15,13 +15,15 @@ _REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
 _REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
 
 _NO_DATABASE = "has no such database; create it first"
+_SHARED = "has given this session to others; is a pooler before it? PgBouncer needs pool_mode = session"
 
 #: The code begins with this -> what to do.
 _BY_CODE = {
     "28": _REFUSED,
     "3D000": _NO_DATABASE,
     "3F000": "has no such schema; name the one for the tables by schema=",
-    "26000": "has lost a prepared statement; is a pooler before it? PgBouncer needs pool_mode = session",
+    "26000": _SHARED,
+    "42P05": _SHARED,
     "42501": "denies a right; see 'Rights' in the docs of the PostgreSQL board",
     "42P01": "has lost a table; restore it from a backup",
     "42703": "has lost a column; restore it from a backup",

@@ -1,0 +1,71 @@
+"""Whether a pooler between a board and its server gives one session to several clients in turn.
+
+Such a pooler (PgBouncer with ``pool_mode = transaction`` or ``statement``) would give the settings of a board to
+others, and its notifications and prepared statements to nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from jobboard.backends.timelimit import time_limit
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.backends.sql")
+
+_CURE = "a board needs pool_mode = session there, or the address of the server itself"
+#: Others who use the pool may hide in one try that sessions are shared.
+_TRIES = 5
+#: Seconds within which a second session must be had.
+_TIMEOUT = 5.0
+#: How PgBouncer refuses a transaction where each statement may have another session.
+_NO_TRANSACTIONS = "statement pooling"
+
+
+def check_sessions(
+    connection: psycopg.Connection[Any], connect: Callable[[float], psycopg.Connection[Any]], where: str
+) -> None:
+    """Make sure that a new connection has a session to itself; changes nothing in any session.
+
+    :param connection: commits each statement.
+    :param connect: makes another one within so many seconds.
+    :raises BoardUnavailable: it shares its sessions with others.
+    """
+    # A pooler has no one process of the server for a client, and so gives it a number of its own making.
+    if _process_of(connection) == connection.info.backend_pid:
+        return
+    try:
+        with time_limit(_TIMEOUT):
+            is_shared = _is_shared(connection, connect)
+    except psycopg.Error as error:
+        is_shared = _NO_TRANSACTIONS in str(error)
+        if not is_shared:
+            logger.warning("%s is behind a pooler, which gives no second session (%s): %s", where, error, _CURE)
+    if is_shared:
+        raise BoardUnavailable(f"{where} is behind a pooler that shares its sessions among clients: {_CURE}")
+
+
+def _is_shared(connection: psycopg.Connection[Any], connect: Callable[[float], psycopg.Connection[Any]]) -> bool:
+    process = _process_of(connection)
+    other = connect(_TIMEOUT)
+    try:
+        other.autocommit = True
+        for _ in range(_TRIES):
+            # While another client keeps a session, the first one has the same session as before, unless they share.
+            other.execute("BEGIN")
+            if _process_of(other) == process or _process_of(connection) != process:
+                return True
+            other.execute("ROLLBACK")
+    finally:
+        other.close()
+    return False
+
+
+def _process_of(connection: psycopg.Connection[Any]) -> int:
+    """Return the server's process that answers a connection now."""
+    [(process,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return int(process)
