@@ -40,10 +40,10 @@ class Shop:
         self._environment = {**os.environ, **environment}
         self.port = free_port()
 
-    def command(self, *arguments: str) -> None:
+    def command(self, *arguments: str, **environment: str) -> None:
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            **(self._options() | {"stdout": subprocess.PIPE}),
+            **(self._options(environment) | {"stdout": subprocess.PIPE}),
             timeout=LONG,
             check=False,
         )
@@ -144,6 +144,24 @@ def test_a_kill_of_a_worker_loses_nothing(shop: Shop, executor: str) -> None:
 @pytest.mark.parametrize("shop", ["sqlite", "postgresql"], indirect=True)
 def test_the_tests_of_the_shop_pass(shop: Shop) -> None:
     shop.command("test", "--noinput")
+
+
+@pytest.mark.parametrize("shop", ["sqlite", "postgresql"], indirect=True)
+def test_each_test_has_an_empty_board_and_the_test_database_can_be_dropped(shop: Shop) -> None:
+    """The settings are those of the guide; Django's runner says so if it can't drop what it has made."""
+    shop.command("test", "--noinput", "harnesses.django_isolation", PYTHONPATH=str(Path(__file__).parent))
+
+
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+def test_a_worker_runs_the_tasks_of_another_backend(shop: Shop) -> None:
+    settings = {"PYTHONPATH": str(Path(__file__).parent), "DJANGO_SETTINGS_MODULE": "harnesses.django_backends"}
+    enqueue = "Order.objects.create(number=1); send_invoice.using(backend='mail').enqueue(1)"
+    imports = "from shop.models import Order; from shop.tasks import send_invoice"
+    shop.command("shell", "-c", f"{imports}; {enqueue}", **settings)
+    with jobboard.backend("mail", shop.uri) as board:
+        [job] = board.iterjobs()
+        with shop.process("jobboard", "--backend", "mail", "conductor", "--executor", "process", **settings):
+            assert job.get_result(LONG) == "invoice 1 of order 1"
 
 
 def test_three_lines_of_the_shop_are_about_the_board() -> None:

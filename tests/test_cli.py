@@ -46,7 +46,9 @@ class TestPosting:
             ["conductor", "helpers.work:handlers", "--drain", "-1"], ["scheduler", "--label", ""],
             ["post", "a\n"], ["post", "a", "--delay", "-1"], ["post", "a", "--uuid", "x"], ["pause", ""],
             ["post", "a", "--max-attempts", "0"], ["post", "a", "--details", '{"n": 99999999999999999999}'],
-            ["post", "a", "--details", "@/no/such/file"], ["post", "a", "--name", ""], ["post", "a", "--board", "nope"],
+            ["post", "a", "--details", '{"n": NaN}'], ["post", "a", "--details", '{"n": [-Infinity]}'],
+            ["post", "a", "--details", '{"n": 1e999}'], ["post", "a", "--details", "@/no/such/file"],
+            ["post", "a", "--name", ""], ["post", "a", "--board", "nope"],
             ["ls", "--config", "/no/such/file"], ["import", "/no/such/file"], ["import", __file__],
         ],
     )  # fmt: skip

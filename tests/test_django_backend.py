@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,6 +102,11 @@ def test_what_json_lacks_is_refused(backend: JobBoardBackend, board: JobBoard) -
         tasks.add.enqueue(datetime.now(UTC))
     with pytest.raises(InvalidPosting, match=r"details\.args"):
         tasks.add.enqueue(2**80)
+    for number in (math.nan, math.inf, -math.inf):
+        with pytest.raises(InvalidPosting, match=rf"details\.args\[0\]\.mean\[1\].*JSON has no number {number}"):
+            tasks.add.enqueue({"mean": [1.5, number]})
+        with pytest.raises(InvalidPosting, match=r"details\.kwargs\.right"):
+            tasks.add.enqueue(1, right=number)
     assert board.job_count == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from typing import Any
 
 import pytest
@@ -16,9 +17,9 @@ from django_site import tasks, tasks_setting
 from helpers.django_fixtures import backend, board, migrated, site
 
 from jobboard import BoardUnavailable, JobBoard, fetch
-from jobboard.contrib.django import JobBoardBackend, task_handlers
+from jobboard.contrib.django import JobBoardBackend, handlers, task_handlers
 from jobboard.contrib.django.compat import TASKS_APP, task_backends
-from jobboard.contrib.django.site import Site
+from jobboard.contrib.django.site import Site, close_boards
 
 __all__ = ["backend", "board", "migrated"]
 
@@ -162,6 +163,21 @@ def test_the_command_knows_the_board(
     call_command("jobboard", "ls")
     with pytest.raises(CommandError):
         call_command("jobboard", "purge", result.id)
+
+
+def test_the_command_works_on_another_backend(migrated: None, capfd: pytest.CaptureFixture[str]) -> None:
+    two = {alias: {**tasks_setting(name=f"test-{alias}-{uuid.uuid4()}")["default"]} for alias in ("a b", "mail")}
+    dummy = "django_tasks.backends.dummy.DummyBackend" if TASKS_APP else "django.tasks.backends.dummy.DummyBackend"
+    with override_settings(TASKS={"default": {"BACKEND": dummy}, **two}):
+        results = {alias: tasks.add.using(backend=alias).enqueue(1, right=2) for alias in two}
+        for alias, result in results.items():
+            assert command("--backend", alias, "ls", "--json") == 0
+            assert [job["uuid"] for job in json.loads(capfd.readouterr().out)] == [result.id]
+            assert task_handlers(alias).names == getattr(handlers, alias).names
+        assert command("--backend", "none", "ls") == 2
+        assert "TASKS has no backend 'none'; it has default, a b, mail" in capfd.readouterr().err
+        assert not hasattr(handlers, "none")
+        close_boards()
 
 
 def test_the_command_says_what_the_settings_lack(capfd: pytest.CaptureFixture[str]) -> None:

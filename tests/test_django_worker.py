@@ -73,7 +73,10 @@ def test_a_task_fails(board: JobBoard, task: Task, kind: type, text: str) -> Non
     assert finished == [(JobBoardBackend, result.id, "FAILED")]
 
 
-@pytest.mark.parametrize(("task", "kind"), [(tasks.odd_result, "TypeError"), (tasks.huge_number, "InvalidPosting")])
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [(tasks.odd_result, "TypeError"), (tasks.huge_number, "InvalidPosting"), (tasks.no_number, "InvalidPosting")],
+)
 def test_a_result_that_cannot_be_kept_fails_the_task_at_once(migrated: None, task: Task, kind: str) -> None:
     tasks.calls.clear()
     with site(max_attempts=5) as backend:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.operate.durations import seconds_of
+from jobboard.operate.json_values import parse_json
 
 if TYPE_CHECKING:
     _FloatType = click.ParamType[float]
@@ -58,8 +58,8 @@ def json_of(option: str, text: str) -> Any:
     """Read JSON: as such, from @FILE, or from standard input for -."""
     text = read_text(text)
     try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        return parse_json(text)
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{option} is no JSON that can be read: {error}") from None
 
 

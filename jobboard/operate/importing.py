@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobboard.errors import AlreadyPosted, BoardUnavailable, TooLarge
 from jobboard.job import Posting
 from jobboard.logbook import BookRef
-from jobboard.operate.json_values import from_json
+from jobboard.operate.json_values import from_json, parse_json
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_uuid
 
@@ -51,7 +50,7 @@ def exported_jobs(text: str, states: Collection[JobState]) -> ExportedJobs:
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
             try:
-                _add(found, json.loads(line), states)
+                _add(found, parse_json(line), states)
             except (KeyError, TypeError, ValueError, RecursionError) as error:
                 why = f"it has no {error}" if isinstance(error, KeyError) else error
                 raise ValueError(f"line {number} of the file is no exported job: {why}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Callable
 from datetime import datetime
@@ -15,6 +16,26 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "$float": float,
     "$dict": lambda items: {key: from_json(item) for key, item in items.items()},
 }
+
+
+def parse_json(text: str) -> Any:
+    """Return what a JSON text says. NaN and infinities are no JSON, though Python's reader takes them.
+
+    :raises ValueError: it is no JSON.
+    :raises RecursionError: it is nested too deep.
+    """
+    return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text} is too large")
+    return number
+
+
+def _refuse_number(text: str) -> Any:
+    raise ValueError(f"JSON has no number {text}; use null, or a text")
 
 
 def to_json(value: Any) -> Any:

@@ -70,6 +70,12 @@ def odd_result() -> Any:
 
 
 @task
+def no_number() -> dict[str, Any]:
+    calls.append("none")
+    return {"mean": [1.0, float("nan")]}
+
+
+@task
 def huge_number() -> int:
     calls.append("huge")
     return 2**80

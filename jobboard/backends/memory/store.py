@@ -39,6 +39,15 @@ class MemoryStore:
     def __init__(self) -> None:
         self.clock = steady_now
         self.lock = threading.RLock()
+        self.listeners: list[Listener] = []
+        self.waiters: set[ConditionWaiter] = set()
+        self.last_sequence = 0
+        #: Of all jobs: a job may be posted again under the uuid of one that was forgotten.
+        self.last_token = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all jobs, schedules, books and entities, and who is paused; clients, waiters and listeners stay."""
         self.rows: dict[str, StoredJob] = {}
         self.by_sequence: dict[int, StoredJob] = {}
         #: (name, key) -> the live row that has it.
@@ -60,11 +69,6 @@ class MemoryStore:
         self.schedules: dict[str, ScheduleRow] = {}
         #: (next due time, id) of every schedule.
         self.schedule_order: SortedKeys[tuple[float, str]] = SortedKeys()
-        self.listeners: list[Listener] = []
-        self.waiters: set[ConditionWaiter] = set()
-        self.last_sequence = 0
-        #: Of all jobs: a job may be posted again under the uuid of one that was forgotten.
-        self.last_token = 0
 
     def indexes(self) -> Iterator[tuple[JobState, PriorityIndex[int]]]:
         """Iterate over the states and where the rows of each stand."""

@@ -19,9 +19,9 @@ from jobboard.contrib.django.compat import (
     TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
-    normalize_json,
     task_enqueued,
 )
+from jobboard.contrib.django.json_data import as_json
 from jobboard.contrib.django.results import result_of
 from jobboard.contrib.django.site import Site
 from jobboard.contrib.django.task import JobBoardTask, TaskCall, is_importable, job_priority, options_of
@@ -90,7 +90,7 @@ class JobBoardBackend(BaseTaskBackend):
 
         :raises InvalidTask: the backend can't run it.
         :raises TypeError: an argument is nothing that JSON has.
-        :raises InvalidPosting: an argument can't be stored.
+        :raises InvalidPosting: an argument can't be stored, or is a number that JSON does not have, such as NaN.
         :raises AlreadyPosted: the task's key is taken, and ``if_exists`` is ``"raise"``.
         :raises BoardUnavailable: the store can't be reached.
         """
@@ -101,8 +101,8 @@ class JobBoardBackend(BaseTaskBackend):
         if run_after is not None and timezone.is_naive(run_after):
             run_after = timezone.make_aware(run_after)
         call = TaskCall(
-            task.module_path, normalize_json(args), normalize_json(kwargs), self.alias, task.queue_name, task.priority,
-            run_after,
+            task.module_path, as_json("details.args", args), as_json("details.kwargs", kwargs), self.alias,
+            task.queue_name, task.priority, run_after,
         )  # fmt: skip
         posting = Posting(
             self.job_name(task.queue_name),

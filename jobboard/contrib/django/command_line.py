@@ -11,24 +11,34 @@ from jobboard.cli.session import Session
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import task_backends
 
-_HANDLERS = "jobboard.contrib.django.handlers:handlers"
-
 
 @click.group(
     "manage.py jobboard",
     commands=dict(app.cli.commands),
-    context_settings={**app.cli.context_settings, "default_map": {"conductor": {"handlers": _HANDLERS}}},
+    context_settings=app.cli.context_settings,
+)
+@click.option(
+    "--backend",
+    "alias",
+    metavar="ALIAS",
+    default="default",
+    show_default=True,
+    help="Which backend of TASKS; its board, and its tasks.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of a table.")
 @click.pass_context
-def root(context: click.Context, as_json: bool) -> None:
+def root(context: click.Context, alias: str, as_json: bool) -> None:
     """Look at the board of TASKS, operate it, and work on it; `conductor` without an argument runs the tasks."""
     output: Output = context.obj
     output.json = as_json
+    there = list(task_backends)
+    if alias not in there:
+        raise click.UsageError(f"TASKS has no backend {alias!r}; it has {', '.join(there)}")
     try:
-        site = JobBoardBackend.checked(task_backends["default"]).site
+        site = JobBoardBackend.checked(task_backends[alias]).site
     except ImproperlyConfigured as error:
         raise click.UsageError(str(error)) from error
+    context.default_map = {"conductor": {"handlers": f"jobboard.contrib.django.handlers:{alias}"}}
     context.obj = Session(site.conf, site.name, output)
 
 

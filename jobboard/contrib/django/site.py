@@ -11,6 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 import jobboard
 from jobboard.backends.options import LIBPQ
 from jobboard.board import JobBoard
+from jobboard.contrib.django.between_tests import begin_anew
 
 #: What libpq and PyMySQL call as the board does; the rest of a database's OPTIONS is Django's business.
 _SAME_OPTIONS: dict[str, tuple[str, ...]] = {"postgresql": LIBPQ, "mysql": ("unix_socket",), "sqlite": ()}
@@ -37,7 +38,12 @@ class Site:
     @property
     def is_in_database(self) -> bool:
         """Whether the board is in Django's own database; one in memory has no room for it."""
-        return self._uri is None and not self._is_in_memory
+        return self._uri is None and not self._is_database_in_memory
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the board is in the memory of this process."""
+        return str(self.conf["board"]).partition(":")[0] == "memory"
 
     @property
     def conf(self) -> dict[str, Any]:
@@ -47,12 +53,12 @@ class Site:
         """
         if self._uri is not None:
             return {"board": self._uri, **self._options}
-        if self._is_in_memory:
+        if self._is_database_in_memory:
             return {"board": "memory", **self._options}
         return {**_conf_of(self.database), **self._options}
 
     @property
-    def _is_in_memory(self) -> bool:
+    def _is_database_in_memory(self) -> bool:
         connection = self.connection()
         return connection.vendor == "sqlite" and bool(connection.is_in_memory_db())
 
@@ -73,6 +79,7 @@ class Site:
             board = _boards[place]
         # It may be another process than the one that connected it: servers fork.
         board.connect()
+        begin_anew(board, self.connection())
         return board
 
     def migrate(self) -> None:

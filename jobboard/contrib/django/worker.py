@@ -20,11 +20,11 @@ from jobboard.contrib.django.compat import (
     TaskContext,
     TaskResult,
     TaskResultStatus,
-    normalize_json,
     task_backends,
     task_finished,
     task_started,
 )
+from jobboard.contrib.django.json_data import as_json
 from jobboard.contrib.django.results import change, checkpoint_with, error_of, moment, result_of
 from jobboard.contrib.django.task import TaskCall
 from jobboard.errors import JobBoardError
@@ -108,7 +108,7 @@ def _call(task: Task, result: TaskResult) -> Any:
     context = [TaskContext(task_result=result)] if task.takes_context else []
     value = task.call(*context, *result.args, **result.kwargs)
     try:
-        return plain_copy("result", normalize_json(value))
+        return plain_copy("result", as_json("result", value))
     except (TypeError, ValueError) as error:
         # The work is done, and a further run would end in the same way.
         raise Broken(f"its result can't be kept: {error}") from error
