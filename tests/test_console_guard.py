@@ -78,13 +78,31 @@ def test_no_websocket_reaches_the_app_behind_the_guard() -> None:
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": ""}, 403),
+        ({"Origin": "https://localhost"}, 403),
+        ({"Origin": "ftp://localhost"}, 403),
+        ({"Origin": "//localhost"}, 403),
+        ({"Origin": "HTTP://LOCALHOST"}, 200),
+        ({"Origin": "http://localhost/"}, 403),
+        ({"Origin": "http://evil@localhost"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Origin": "http://localhost, http://evil.example"}, 403),
+        ([("Origin", "http://localhost"), ("Origin", "http://evil.example")], 403),
+        ([("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Site", "cross-site")], 403),
     ],
 )
 def test_changes_come_from_pages_of_the_console_only(
-    changes: Asking, method: str, headers: dict[str, str], status: int
+    changes: Asking, method: str, headers: dict[str, str] | list[tuple[str, str]], status: int
 ) -> None:
     answer = changes.ask(method, "/", headers=headers)
     assert (answer.status_code, answer.text == "changed") == (status, status == 200)
+
+
+def test_the_origin_of_a_console_by_tls_is_https(board: JobBoard) -> None:
+    """Whoever controls the network could serve a page of the same host without TLS."""
+    ask = asking({"b": board}, access=allow("resume"))
+    for origin, status in (("http://localhost", 403), ("https://localhost", 200)):
+        headers, form = {"Origin": origin}, {"action": "resume", "name": "mail"}
+        assert ask.post("https://localhost/b/b/names", form, headers=headers).status_code == status
 
 
 @pytest.mark.parametrize(

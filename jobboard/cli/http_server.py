@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import socket
+import sys
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from jobboard.cli.answers import Request, Route, text
+from jobboard.cli.answers import Answer, Request, Route, text
+from jobboard.cli.connections import Connections
+
+logger = logging.getLogger("jobboard.cli")
+
+#: Seconds that a client has for its whole request, and as many to take the answer.
+_TIMEOUT = 10.0
+#: Connections at a time, each of which has a thread, and those of one peer.
+_MAX_CONNECTIONS, _MAX_OF_PEER = 128, 64
 
 
 class HttpServer:
@@ -42,30 +55,72 @@ class HttpServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    #: Connections that are not accepted yet; of more than these the kernel lets clients try again after seconds.
+    request_queue_size = _MAX_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], routes: Mapping[str, Route]) -> None:
         self.routes = routes
+        self.connections: Connections[socket.socket] = Connections(_MAX_CONNECTIONS, _MAX_OF_PEER)
         super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        surplus = self.connections.opened(request, client_address[0])
+        if surplus is not None:
+            _cut_off(surplus)
+        if surplus is request:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Called twice a second: the time limit of a socket is that of one read."""
+        for each in self.connections.take_overdue(_TIMEOUT):
+            _cut_off(each)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.closed(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client may go away at any time; all else is a bug."""
+        if not isinstance(sys.exception(), OSError):
+            logger.exception("a request of %s could not be answered", client_address[0])
+
+
+def _cut_off(connection: socket.socket) -> None:
+    """End what its thread is waiting for; the thread closes it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    #: Seconds for a client that sends nothing.
-    timeout = 10
+    #: Seconds for one read, and for a whole write.
+    timeout = _TIMEOUT
+    #: An answer's last segment must not wait until the client has confirmed the one before.
+    disable_nagle_algorithm = True
     server: _Server
 
     def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        route = self.server.routes.get(url.path)
-        known = " ".join(sorted(self.server.routes))
-        query = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        answer = (
-            text(404, f"there are: {known}") if route is None else route(Request(query, self.headers.get("Accept", "")))
-        )
+        # What is cut off in its head looks whole.
+        if not self.server.connections.answers(self.connection):
+            return
+        answer = self._answer()
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         self.wfile.write(answer.body)
+
+    def _answer(self) -> Answer:
+        try:
+            url = urlsplit(self.path)
+            query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+        except ValueError:
+            return text(400, "the target of the request is no URL")
+        route = self.server.routes.get(url.path)
+        if route is None:
+            return text(404, f"there are: {' '.join(sorted(self.server.routes))}")
+        return route(Request(query, self.headers.get("Accept", "")))
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Probes come every few seconds."""

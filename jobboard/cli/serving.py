@@ -5,9 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import socket
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +16,11 @@ from jobboard.cli.session import Session, options, pass_session
 from jobboard.errors import BoardUnavailable
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from jobboard.board import JobBoard
 
 _AUTH = "JOBBOARD_CONSOLE_AUTH"
 #: A board's name before its URI; a URI's scheme ends with a colon.
 _NAMED = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
-#: Seconds that open streams have to end when the server stops.
-_GRACE = 2
-#: Connections at a time.
-_MAX_CONNECTIONS = 500
 
 _EPILOG = """\b
 Examples:
@@ -112,6 +104,7 @@ def serve(
 
     Without --allow one can look, and change nothing. Other machines reach it only with --auth or --behind-proxy.
     """
+    from jobboard.cli.console_server import run
     from jobboard.console import app as console
     from jobboard.console.guard import LOOPBACK
     from jobboard.console.proxy_users import proxy_access, user_or_console
@@ -137,7 +130,7 @@ def serve(
         from jobboard.console.basic_auth import BasicAuth
 
         app = BasicAuth(app, users)
-    _run(app, host, port, root_path)
+    run(app, host, port, root_path, is_behind_proxy=behind_proxy)
 
 
 def _rights_of(option: str, given: str) -> frozenset[str]:
@@ -191,48 +184,6 @@ def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[
             session.output.warn(f"{board.name}: {str(error).rstrip('.')}; its pages try again")
         boards.append(board)
     return boards
-
-
-def _run(app: ASGIApp, host: str, port: int, root_path: str) -> None:
-    import uvicorn
-
-    from jobboard.conductor import stop_on_signals
-
-    listening = _listen(host, port)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        root_path=root_path.rstrip("/"),
-        timeout_graceful_shutdown=_GRACE,
-        limit_concurrency=_MAX_CONNECTIONS,
-    )
-    server = uvicorn.Server(config)
-    # In a thread, where it leaves signals alone.
-    thread = threading.Thread(target=server.run, args=([listening],), name="jobboard-console", daemon=True)
-
-    with stop_on_signals(_stopper(server)):
-        thread.start()
-        shown = f"[{host}]" if ":" in host else host
-        click.echo(f"console: http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/", err=True)
-        while thread.is_alive():
-            # Python runs signal handlers only when the main thread runs.
-            thread.join(0.5)
-
-
-def _stopper(server: Any) -> Callable[[], None]:
-    def stop() -> None:
-        server.should_exit = True
-
-    return stop
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise click.ClickException(f"can't listen on {host}:{port}: {error.strerror or error}") from error
 
 
 COMMANDS = (serve,)

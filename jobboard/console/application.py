@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -38,6 +38,8 @@ from jobboard.operate.verdict import Limits
 _THREADS = 8
 #: Bytes of a POST.
 _MAX_FORM = 64 * 1024
+#: Seconds that it may take.
+_FORM_TIMEOUT = 20.0
 
 
 def app(
@@ -164,10 +166,17 @@ class _Dispatcher:
 
 async def _form_of(request: Request) -> dict[str, list[str]]:
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _MAX_FORM:
-            raise HTTPException(413, f"a form may have {_MAX_FORM} bytes")
+    try:
+        with anyio.fail_after(_FORM_TIMEOUT):
+            async for part in request.stream():
+                body += part
+                if len(body) > _MAX_FORM:
+                    raise HTTPException(413, f"a form may have {_MAX_FORM} bytes")
+    except TimeoutError:
+        raise HTTPException(408, f"a form must be sent within {_FORM_TIMEOUT:g} seconds") from None
+    except ClientDisconnect:
+        # Nobody reads this.
+        raise HTTPException(400, "the form is not whole") from None
     return parse_qs(body.decode(errors="replace"), keep_blank_values=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -41,27 +40,32 @@ class Guard:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             inside = {**scope, ROOT: scope.get("root_path", "").rstrip("/")}
-            fault = self._fault(scope["method"], Headers(scope=scope))
+            fault = self._fault(scope, Headers(scope=scope))
             answer = self._app if fault is None else PlainTextResponse(f"{fault}\n", 403)
             await answer(inside, receive, _with_headers(send))
         else:
             await send({"type": "websocket.close", "code": 1008})
 
-    def _fault(self, method: str, headers: Headers) -> str | None:
+    def _fault(self, scope: Scope, headers: Headers) -> str | None:
         hosts = headers.getlist("host")
         host = _name_of(hosts[0]) if len(hosts) == 1 else ""
         if not host or (host not in self._hosts and "*" not in self._hosts):
             return f"this console does not answer to the host {host!r}: name it in hosts=, or with --allow-host"
-        if method in _SAFE_METHODS:
+        if scope["method"] in _SAFE_METHODS:
             return None
-        site = headers.get("sec-fetch-site")
-        if site is not None:
-            return None if site == "same-origin" else "this change was asked for by a page of another site"
-        origin = headers.get("origin")
-        if origin is None:
+        sites = set(headers.getlist("sec-fetch-site"))
+        if sites:
+            return None if sites == {"same-origin"} else "this change was asked for by a page of another site"
+        origins = headers.getlist("origin")
+        if not origins:
             return "this change has neither Sec-Fetch-Site nor Origin: use a browser, or the command line"
-        is_same = urlsplit(origin).netloc.lower() == hosts[0].lower()
-        return None if is_same else "this change was asked for by a page of another site"
+        own = f"{scope['scheme']}://{hosts[0]}".lower()
+        if [origin.lower() for origin in origins] == [own]:
+            return None
+        return (
+            f"this change was asked for by a page of another site than {own}; if a proxy ends TLS, it must send "
+            "X-Forwarded-Proto"
+        )
 
 
 def _name_of(host: str) -> str:
