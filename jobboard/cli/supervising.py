@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 
 logger = logging.getLogger("jobboard.conductor")
 
@@ -67,10 +66,6 @@ class ChildProcess:
         stop()
 
 
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    pass
-
-
 class Supervisor:
     """The process above the conductors; it opens no board and imports no handlers.
 
@@ -95,9 +90,10 @@ class Supervisor:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
         while not (self._told and all(process.pid is None for process in self._processes)):
             if (child := self._start_due()) is not None:
+                from jobboard.conductor.signals import ignore, not_in_children
+
                 for each in wanted - {signal.SIGCHLD}:
-                    # Not by SIG_IGN, which the programs that a handler starts would inherit.
-                    signal.signal(each, _ignore)
+                    signal.signal(each, not_in_children(ignore))
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 return child
             got = signal.sigtimedwait(wanted, _POLL)

@@ -6,10 +6,36 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+Handle = Callable[[int, FrameType | None], object]
+
+#: What handles signals here, and not in children that are forked: those shall end as a program does by default.
+_not_in_children: set[object] = set()
+
+
+def not_in_children(handle: Handle) -> Handle:
+    """Return the signal handler; a child that is forked while it is installed gets Python's default instead."""
+    _not_in_children.add(handle)
+    return handle
+
+
+def ignore(_number: int, _frame: FrameType | None) -> None:
+    """Ignore a signal, in this process only: what SIG_IGN does, the programs inherit that a handler starts."""
+
+
+def _restore_in_child() -> None:
+    for number in _SIGNALS:
+        if signal.getsignal(number) in _not_in_children:
+            # It can't be set in an interpreter that is not the main one.
+            with suppress(ValueError):
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_restore_in_child)
 
 
 @contextmanager
@@ -17,7 +43,8 @@ def stop_on_signals(stop: Callable[[], object], report: Callable[[], object] | N
     """Inside the block, call ``stop`` in a thread at the first SIGTERM, SIGINT or SIGHUP, and exit at the second.
 
     Only for the main thread. The exit at the second signal is immediate, with the status 128 + the signal's number:
-    claims expire, and worker processes end with their conductor. A SIGHUP never exits at once, since a terminal that
+    claims expire, and worker processes end with their conductor. In a child that is forked inside the block, signals do
+    what they do by default. A SIGHUP never exits at once, since a terminal that
     closes may send several; one that is ignored (``nohup``) stays ignored.
 
     :param stop: a thread calls it, since a signal handler must not wait for locks that the main thread may hold.
@@ -38,10 +65,11 @@ def stop_on_signals(stop: Callable[[], object], report: Callable[[], object] | N
             threading.Thread(target=report, name="jobboard-report", daemon=True).start()
 
     numbers = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in numbers}
+    before = {number: signal.signal(number, not_in_children(handle)) for number in numbers}
     before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, tell)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _not_in_children.discard(handle)

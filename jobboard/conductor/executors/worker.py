@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import multiprocessing
 import os
 import queue
 import signal
@@ -12,13 +13,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
-from types import FrameType
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
 from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
+from jobboard.conductor.signals import ignore, not_in_children
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
@@ -29,17 +30,14 @@ def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]
     # A process group of its own: a kill of the group includes what handlers have started, and Ctrl-C does not reach it.
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Service managers signal every process, but only the conductor shall act. Not by SIG_IGN, which the programs
-        # that a handler starts would inherit.
-        signal.signal(number, _ignore)
+        # Service managers signal every process, but only the conductor shall act.
+        signal.signal(number, not_in_children(ignore))
+    # It is a daemon, which ends with its conductor; but handlers may have processes of their own.
+    multiprocessing.current_process().daemon = False
     # It prints stacks even while a handler holds the interpreter; it fails where standard error is closed.
     with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
         faulthandler.register(signal.SIGUSR1)
     Worker(pipe, functions).serve()
-
-
-def _ignore(_number: int, _frame: FrameType | None) -> None:
-    pass
 
 
 class Worker:

@@ -1,0 +1,92 @@
+"""Handlers may have processes of their own, which end as others do, and with their worker at the latest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from helpers import families
+from helpers.conducting import conducting
+from helpers.forks import FORKS
+
+from jobboard import JobBoard, fetch
+from jobboard.conductor import stop_on_signals
+from jobboard.testing import eventually
+
+pytestmark = FORKS
+
+#: A conductor that does not stop: its program comes to its end, or is killed.
+PROGRAM = """
+import sys, time
+from helpers import families
+from jobboard import Conductor, fetch
+if __name__ == "__main__":
+    board = fetch("work", sys.argv[1])
+    board.connect()
+    Conductor("c", board, families.handlers, executor="process").start()
+    print(board.post("leave a process").get_result(60), flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def board() -> Iterator[JobBoard]:
+    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
+        yield board
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_handlers_use_multiprocessing_and_pools_of_processes(board: JobBoard, executor: str, method: str) -> None:
+    with conducting(board, families.handlers, executor):
+        for _ in range(2):
+            job = board.post("use processes", details={"method": method})
+            assert job.get_result(60) == [[1, 2, 3], [4, 5, 6], 7]
+
+
+def test_signals_end_what_a_handler_has_forked_in_a_worker(board: JobBoard) -> None:
+    with conducting(board, families.handlers, "process"):
+        assert board.post("end forked children").get_result(60) == families.BY_DEFAULT
+
+
+def test_signals_end_what_a_handler_has_forked_in_the_conductors_own_process(board: JobBoard) -> None:
+    stops: list[int] = []
+    with stop_on_signals(lambda: stops.append(os.getpid())), conducting(board, families.handlers, "thread"):
+        assert board.post("end forked children").get_result(60) == families.BY_DEFAULT
+        # Here they still mean the conductor.
+        os.kill(os.getpid(), signal.SIGTERM)
+        eventually(lambda: stops == [os.getpid()])
+
+
+@pytest.mark.parametrize("end", ["its program's end", "a kill"])
+def test_what_handlers_started_ends_with_the_conductor(tmp_path: Path, end: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    seconds = "0" if end == "its program's end" else "600"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    with subprocess.Popen(
+        [sys.executable, program, f"sqlite:///{tmp_path}/jobs.db", seconds],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        left = int(process.stdout.readline())
+        workers = (
+            [child.pid for child in psutil.Process(process.pid).children(recursive=True)] if seconds != "0" else []
+        )
+        if end == "a kill":
+            process.kill()
+        process.wait(60)
+    eventually(lambda: all(is_gone(pid) for pid in [left, *workers]), 30)
