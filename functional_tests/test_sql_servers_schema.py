@@ -302,7 +302,7 @@ def test_an_installation_lies_in_a_schema_of_its_own(place: Place) -> None:
     with backend("jobs", place.uri) as ours, backend("jobs", f"{place.uri}?schema=queue") as theirs:
         _work_in_every_way(theirs)
         assert (ours.job_count, theirs.job_count, theirs.audit()) == (0, 1, [])
-    assert place.run("SELECT count(*) FROM queue.jobboard_jobs") == [(2,)]
+    assert place.run("SELECT count(*) FROM queue.jobboard_jobs") == [(5,)]
 
 
 def _work_in_every_way(board: JobBoard) -> None:
@@ -311,6 +311,10 @@ def _work_in_every_way(board: JobBoard) -> None:
     [job] = board.claim_next("alice", names=["resize"])
     board.extend(job, "alice")
     board.consume(job, "alice")
+    board.post_many([Posting("crop") for _ in range(3)])
+    jobs = board.claim_next("alice", names=["crop"], limit=3)
+    assert board.consume_many(jobs, "alice") == [None] * 3
+    assert [job.history[-1].kind for job in jobs] == [EventKind.CONSUMED] * 3
     assert len(list(board.iterjobs())) == 1
     assert board.stats().names["resize"].unclaimed == 1
 

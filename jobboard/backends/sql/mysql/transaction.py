@@ -130,6 +130,10 @@ class MysqlTransaction(StepwiseTransaction):
         literal = self.literal
         return sql % {name: literal(value) for name, value in values.items()}
 
+    def part_of(self, sql: str) -> str:
+        """Return a part of a statement with the names of this installation's tables."""
+        return self._dialect.table_names.apply(sql)
+
     def literal(self, value: Any) -> str:
         """Return how a value stands in a statement; PyMySQL takes several times as long for numbers and lists."""
         if value is None:
