@@ -296,7 +296,7 @@ class TestMigrate:
         new = ["migrate", "--board", f"sqlite:///{tmp_path}/new.db"]
         assert jobboard(*new) == "the schema is 4; there were no tables\n"
         assert jobboard(*new) == "the schema is 4, as it was\n"
-        assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "4", "now": "4"}
+        assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "4", "now": "4", "mended": []}
 
     def test_what_is_newer_is_refused(self, jobboard: Run, tmp_path: Path) -> None:
         jobboard("migrate")

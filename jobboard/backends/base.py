@@ -221,10 +221,16 @@ class Backend(abc.ABC):
     def migrate(self, timeout: float) -> Migration:
         """Create the store's schema, or bring it to the version that this code reads; the board need not be open.
 
+        Mends what :meth:`faults` finds, if that is the schema's.
+
         :raises BoardUnavailable: it can't be reached, or was made by a newer jobboard.
         :raises NotSupported: the store has no schema.
         """
         raise NotSupported(f"a {self.scheme} board has no schema to migrate")
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with the store beside its records, in sentences that say what to do; cheap."""
+        return []
 
     # -- posting ---------------------------------------------------------------------------------------------------
 

@@ -314,10 +314,14 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A store's schema: the version that was found, None if there was nothing, and the one it has now."""
+    """A store's schema: the version that was found, None if there was nothing, and the one it has now.
+
+    ``mended`` names the sequences that were behind their rows.
+    """
 
     found: str | None
     now: str
+    mended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

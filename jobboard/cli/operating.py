@@ -213,14 +213,21 @@ def migrate(session: Session) -> None:
     """Create the tables of a board in an SQL database, or bring them to this jobboard's version.
 
     Boards do so by themselves when they are opened, unless their URI says migrate=false, so that they need no right
-    to make tables. Changes nothing that is up to date, and refuses what a newer jobboard has made.
+    to make tables. Changes nothing that is up to date, and refuses what a newer jobboard has made. PostgreSQL's
+    sequences that are behind their rows, as after a restore of single tables, go on after them.
     """
     board = session.closed_board()
     migration = board.migrate()
     before = "there were no tables" if migration.found is None else f"it was {migration.found}"
     text = ", as it was" if migration.found == migration.now else f"; {before}"
-    data = {"store": board.store, "found": migration.found, "now": migration.now}
-    session.output.report(data, f"the schema is {migration.now}{text}")
+    mended = "".join(f"; the sequence {name} was behind its rows, and goes on after them" for name in migration.mended)
+    data = {
+        "store": board.store,
+        "found": migration.found,
+        "now": migration.now,
+        "mended": list(migration.mended),
+    }
+    session.output.report(data, f"the schema is {migration.now}{text}{mended}")
 
 
 def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:

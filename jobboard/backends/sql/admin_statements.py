@@ -8,11 +8,11 @@ from jobboard.backends.sql.schema import boards, book_entries, books, entities, 
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
-WRITE_VERSION = insert_new(meta, {"name": "version", "value": p("version")})
+WRITE_VERSION = insert_new(meta, ["name"], {"name": "version", "value": p("version")})
 CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(value=p("version")))
-NAME_INSTALLATION = insert_new(meta, {"name": "identity", "value": p("identity")})
+NAME_INSTALLATION = insert_new(meta, ["name"], {"name": "identity", "value": p("identity")})
 IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
-ADD_BOARD = insert_new(boards, {"name": p("name")})
+ADD_BOARD = insert_new(boards, ["name"], {"name": p("name")})
 BOARD_NAMES = Statement(select(boards.c.name))
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
 
@@ -25,7 +25,7 @@ IDENTITY_AND_BOARD = Statement(
 
 SERVER_VERSION = Statement(select(func.version()), sqlite=select(func.printf("SQLite %s", func.sqlite_version())))
 
-PAUSE = insert_new(pauses, {"board": p("board"), "name": p("name")})
+PAUSE = insert_new(pauses, ["board", "name"], {"board": p("board"), "name": p("name")})
 RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))
 PAUSED = Statement(select(pauses.c.name).where(pauses.c.board == p("board")))
 

@@ -18,6 +18,7 @@ from jobboard.backends.sql.job_statements import (
 )
 from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.schema import book_entries, books, jobs, journal
+from jobboard.backends.sql.sequences import behind_their_rows
 from jobboard.backends.sql.statement import Statement, either, p
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.states import JobPriority
@@ -103,6 +104,8 @@ def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
             transaction.run(MEND, id=sequence, uuid=uuid)
     found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
     found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
+    # Only who owns the tables may mend these.
+    found += [AuditFinding(None, problem) for problem in behind_their_rows(transaction)]
     return found
 
 

@@ -217,6 +217,9 @@ class SqlBackend(OperationsBackend, Generic[D]):
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return SqlWaiter(self.change_notifier, partial(self._ready_in, names))
 
+    def faults(self) -> list[str]:
+        return self._run(self.operations.maintenance.faults)
+
     def _ready_in(self, names: frozenset[str] | None) -> float | None:
         return self._run(self.operations.reading.ready_in, names)
 

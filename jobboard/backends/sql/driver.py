@@ -127,6 +127,10 @@ class Driver(UserConnection):
         :raises BoardUnavailable: another process has made them newer meanwhile.
         """
 
+    def mend_sequences(self, connection: Any) -> list[str]:
+        """Let what gives numbers go on after the rows; return what was behind them. Raises its own errors."""
+        return []
+
     @abc.abstractmethod
     def change_poller(self, connection: Any, channel: str, event_channel: str) -> ChangePoller:
         """Return a poller that owns this connection; raises its own errors.

@@ -13,6 +13,7 @@ from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.sequences import behind_their_rows
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import (
     LockedJobs,
@@ -93,6 +94,11 @@ class Maintenance(roles.Maintenance):
     def audit(self, repair: bool) -> list[AuditFinding]:
         with self._transactions.write() if repair else self._transactions.read() as transaction:
             return audit(transaction, repair)
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with the database beside its rows, each with what to do."""
+        with self._transactions.read() as transaction:
+            return behind_their_rows(transaction)
 
     def server_version(self) -> str:
         with self._transactions.read() as transaction:

@@ -46,10 +46,11 @@ def write_version(cursor: Any, dialect: Dialect, found: int) -> None:
 
 
 def migrate(driver: Driver, timeout: float) -> Migration:
-    """Create or upgrade the tables, over a connection of its own."""
+    """Create or upgrade the tables, and mend their sequences, over a connection of its own."""
     connection = driver.connect(timeout)
     try:
-        return Migration(bring_to_our_version(driver, connection), str(schema.VERSION))
+        found = bring_to_our_version(driver, connection)
+        return Migration(found, str(schema.VERSION), tuple(driver.mend_sequences(connection)))
     except driver.error as error:
         raise driver.explain(error) from error
     finally:

@@ -114,11 +114,11 @@ def literal_list(values: Iterable[str | int]) -> tuple[str | int | None, ...]:
     return tuple(values) or (None,)
 
 
-def insert_new(table: Table, values: dict[str, Any]) -> Statement:
+def insert_new(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
     """Insert a row unless there is one of its key."""
     return Statement(
-        sqlite.insert(table).inline().values(values).on_conflict_do_nothing(),
-        postgresql=postgresql.insert(table).inline().values(values).on_conflict_do_nothing(),
+        sqlite.insert(table).inline().values(values).on_conflict_do_nothing(index_elements=keys),
+        postgresql=postgresql.insert(table).inline().values(values).on_conflict_do_nothing(index_elements=keys),
         mysql=mysql.insert(table).values(values).prefix_with("IGNORE"),
     )
 

@@ -18,7 +18,7 @@ from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import Driver, has_input
 from jobboard.backends.sql.migration import found_version, read_version, statements_to_upgrade, write_version
-from jobboard.backends.sql.postgresql import channels
+from jobboard.backends.sql.postgresql import channels, sequences
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
@@ -219,6 +219,10 @@ class PostgresqlDriver(Driver):
             for kind, name, percent in _FILL_FACTORS:
                 cursor.execute(f"ALTER {kind} {table_names.table(name)} SET (fillfactor = {percent})")
             write_version(cursor, self.dialect, found)
+
+    def mend_sequences(self, connection: psycopg.Connection[Any]) -> list[str]:
+        with connection.transaction(), connection.cursor() as cursor:
+            return sequences.mend(cursor, self.dialect)
 
     def change_poller(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangePoller:
         return PostgresqlChangePoller(connection, self.dialect, channel, event_channel, self.explain)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import psycopg
 
+from jobboard.backends.sql.postgresql.sequences import is_number_taken
 from jobboard.backends.sql.server_errors import ServerErrors
 
+#: A key that is there.
+_TAKEN = "23505"
 #: Deadlocks, serialization failures, and keys that somebody else inserted meanwhile.
-_RETRYABLE = {"40P01", "40001", "23505"}
+_RETRYABLE = {"40P01", "40001", _TAKEN}
 #: The server ended the connection: an operator's command, a crash, a shutdown, nothing sent for too long.
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"}
 
@@ -42,7 +45,7 @@ class PostgresqlErrors(ServerErrors):
     server = "PostgreSQL"
 
     def is_retryable(self, error: Exception) -> bool:
-        return _code(error) in _RETRYABLE
+        return _code(error) in _RETRYABLE and not is_number_taken(str(error))
 
     def is_cut(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):
@@ -56,6 +59,8 @@ class PostgresqlErrors(ServerErrors):
 
     def explanation(self, error: Exception) -> str | None:
         code = _code(error)
+        if code == _TAKEN and is_number_taken(str(error)):
+            return "has a sequence that is behind its rows; run `jobboard migrate` with the login that owns the tables"
         return next((explanation for mark, explanation in _BY_CODE.items() if code.startswith(mark)), None)
 
     def words(self, error: Exception) -> str:
