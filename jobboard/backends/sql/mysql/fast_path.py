@@ -270,9 +270,9 @@ def _consume(transaction: MysqlTransaction, fences: list[Fence], result: bytes |
         result=result,
         retention=retention,
     )
-    number = transaction.part_of(ID)
+    job = transaction.part_of(ID)
     lines = [
-        f"{number.format(board=board, uuid=transaction.literal(fence.uuid))},'CONSUMED',{literal(fence.who)},{fence.token}"
+        f"{job.format(board=board, uuid=transaction.literal(fence.uuid))},'CONSUMED',{literal(fence.who)},{fence.token}"
         for fence in fences
     ]
     boards = [f"IF(ROW_COUNT() = {len(fences)}, {board}, NULL)", *[board] * (len(fences) - 1)]
