@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import urllib.request
 import uuid
@@ -14,12 +15,13 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from jobboard import Conductor, Every, Handlers, JobBoard, Posting, Schedule, Scheduler, fetch, telemetry
+from jobboard import Conductor, Entity, Every, Handlers, JobBoard, Posting, Schedule, Scheduler, fetch, telemetry
 from jobboard.cli.http_server import HttpServer
 from jobboard.cli.measuring import exposition, routes_of
-from jobboard.operate.gauges import BoardGauges
+from jobboard.operate.gauges import MAX_KINDS, BoardGauges
 from jobboard.operate.overview import scale_of
-from jobboard.telemetry.prometheus import MAX_NAMES, PrometheusRecorder
+from jobboard.telemetry.labels import MAX_NAMES
+from jobboard.telemetry.prometheus import PrometheusRecorder
 from jobboard.testing import eventually
 
 MONITORING = Path(__file__).parent.parent / "doc" / "monitoring"
@@ -80,6 +82,21 @@ def test_ten_thousand_names_are_two_hundred_and_one(board: JobBoard, registry: C
     waiting = {sample.labels["name"]: sample.value for sample in samples if sample.labels["state"] == "unclaimed"}
     assert len(waiting) == MAX_NAMES + 1
     assert waiting["other"] == 10_000 - MAX_NAMES
+
+
+def test_kinds_of_participants_have_a_bounded_number_of_series(board: JobBoard, registry: CollectorRegistry) -> None:
+    """Whoever may register chooses them."""
+    for number in range(400):
+        board.register_entity(Entity(f"kind {number:03}", "a", ttl=math.inf))
+    for name in ("a", "b", "c"):
+        board.register_entity(Entity("kind 399", name))
+        board.register_entity(Entity("conductor", name))
+    [family] = [family for family in registry.collect() if family.name == "jobboard_entities"]
+    numbers = {(sample.labels["kind"], sample.labels["alive"]): sample.value for sample in family.samples}
+    assert len(numbers) == 2 + MAX_KINDS + 1
+    assert sum(numbers.values()) == 405
+    assert (numbers["conductor", "true"], numbers["scheduler", "true"], numbers["kind 399", "true"]) == (3, 0, 3)
+    assert numbers["other", "true"] == 400 - MAX_KINDS
 
 
 def test_autoscalers_always_get_four_numbers(board: JobBoard) -> None:

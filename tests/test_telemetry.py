@@ -25,7 +25,8 @@ from jobboard import (
     fetch,
     telemetry,
 )
-from jobboard.telemetry.prometheus import MAX_NAMES, PrometheusRecorder
+from jobboard.telemetry.labels import MAX_NAMES
+from jobboard.telemetry.prometheus import PrometheusRecorder
 from jobboard.testing import eventually
 
 

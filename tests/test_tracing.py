@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from jobboard import Conductor, Handlers, JobBoard, fetch, telemetry
+from jobboard.telemetry.labels import MAX_NAMES
 from jobboard.telemetry.otel import OpenTelemetryRecorder
 from jobboard.testing import eventually
 
@@ -128,3 +129,20 @@ def test_a_trace_that_is_none_is_dropped(board: JobBoard, trace: Any) -> None:
     finally:
         remove()
     assert board.get(job.uuid).trace == {}
+
+
+def test_names_of_spans_are_bounded(board: JobBoard, spans: InMemorySpanExporter) -> None:
+    """Collectors make metrics of them, and whoever may post chooses the jobs' names."""
+    names = [f"job {number}" for number in range(MAX_NAMES + 50)]
+    for name in names:
+        board.post(name)
+    handlers = Handlers()
+    for name in names:
+        handlers.add(name, lambda job: None)
+    worked_off(board, handlers)
+    found = spans.get_finished_spans()
+    for verb in ("post", "handle"):
+        made = [span for span in found if span.name.startswith(f"{verb} ")]
+        assert len({span.name for span in made}) == MAX_NAMES + 1
+        assert sum(span.name == f"{verb} main/other" for span in made) == 50
+        assert {(span.attributes or {})["messaging.destination.name"] for span in made} == {f"main/{n}" for n in names}

@@ -11,13 +11,17 @@ from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import NameOverview, Overview, ScheduleOverview, overview
 from jobboard.operate.participants import number_of, runs_of
-from jobboard.telemetry.prometheus import MAX_NAMES, OTHER
+from jobboard.telemetry.labels import MAX_NAMES, OTHER
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
     from jobboard.entity import Entity
 
+#: Participants that the project itself has.
+_OWN_KINDS = ("conductor", "scheduler")
+#: How many further kinds have series of their own: anybody may register, as of any kind.
+MAX_KINDS = 20
 _STATES = ("delayed", "unclaimed", "claimed", "trashed")
 
 
@@ -92,8 +96,9 @@ def _add_names(families: _Families, board: str, names: Sequence[NameOverview]) -
 
 
 def _add_participants(families: _Families, board: str, entities: Sequence[Entity]) -> None:
-    kinds = Counter((entity.kind, str(entity.alive).lower()) for entity in entities)
-    for kind in ("conductor", "scheduler"):
+    known = _kinds_of(entities)
+    kinds = Counter((entity.kind if entity.kind in known else OTHER, str(entity.alive).lower()) for entity in entities)
+    for kind in _OWN_KINDS:
         kinds.setdefault((kind, "true"), 0)
     for (kind, alive), number in sorted(kinds.items()):
         families.add("entities", board, kind, alive, value=number)
@@ -102,6 +107,14 @@ def _add_participants(families: _Families, board: str, entities: Sequence[Entity
         families.add("slots", board, state, value=sum(number_of(entity, field) for entity in crew))
     longest = max((run.seconds for entity in crew for run in runs_of(entity)), default=0.0)
     families.add("longest_run_seconds", board, value=longest)
+
+
+def _kinds_of(entities: Sequence[Entity]) -> set[str]:
+    """Return the kinds that have series of their own: of others than the project's those with most that are alive."""
+    alive = Counter({entity.kind: 0 for entity in entities})
+    alive.update(entity.kind for entity in entities if entity.alive)
+    others = sorted(alive.keys() - {*_OWN_KINDS}, key=lambda kind: (-alive[kind], kind))
+    return {*_OWN_KINDS, *others[:MAX_KINDS]}
 
 
 def _add_schedules(families: _Families, board: str, schedules: ScheduleOverview) -> None:

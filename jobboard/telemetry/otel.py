@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.errors import MissingExtra
 from jobboard.telemetry import Recorder, RunningJob
+from jobboard.telemetry.labels import BoundedLabels
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -19,7 +20,8 @@ class OpenTelemetryRecorder(Recorder):
 
     The first attempt's span is a child of the post's. A later attempt, which may come hours afterwards, begins a trace
     of its own with a link to the post. Attributes follow the semantic conventions of messaging (1.44); none is a
-    detail, a key or an owner of the job.
+    detail, a key or an owner of the job. After 200 names of jobs the spans of further ones are named ``other``, since
+    collectors make metrics of the names of spans; the attribute ``messaging.destination.name`` has each.
 
     :param tracer_provider: None for the global one.
     :raises MissingExtra: the package ``opentelemetry-api`` is not installed.
@@ -34,12 +36,13 @@ class OpenTelemetryRecorder(Recorder):
         self._trace = trace
         self._propagate = propagate
         self._tracer = trace.get_tracer("jobboard", tracer_provider=tracer_provider)
+        self._label = BoundedLabels()
 
     def trace_of_post(self, board: str, name: str) -> dict[str, str]:
         carrier: dict[str, str] = {}
         attributes = _attributes(board, name, "post", "send")
         kind = self._trace.SpanKind.PRODUCER
-        with self._tracer.start_as_current_span(f"post {board}/{name}", kind=kind, attributes=attributes):
+        with self._tracer.start_as_current_span(f"post {board}/{self._label(name)}", kind=kind, attributes=attributes):
             self._propagate.inject(carrier)
         return carrier
 
@@ -51,7 +54,7 @@ class OpenTelemetryRecorder(Recorder):
         attributes = _attributes(job.board_name, job.name, "handle", "process")
         attributes |= {"messaging.message.id": job.uuid, "jobboard.job.attempt": job.attempts}
         with self._tracer.start_as_current_span(
-            f"handle {job.board_name}/{job.name}",
+            f"handle {job.board_name}/{self._label(job.name)}",
             # An empty context begins a new trace, whatever span this thread may be in.
             context=posted_in if is_first else self._trace.set_span_in_context(self._trace.INVALID_SPAN),
             kind=self._trace.SpanKind.CONSUMER,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jobboard.errors import MissingExtra
 from jobboard.telemetry import Recorder, RunningJob
+from jobboard.telemetry.labels import BoundedLabels
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -24,9 +25,6 @@ _SIZES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _BATCHES = frozenset({"post", "claim_next", "extend", "consume", "abandon"})
 #: A trace that somebody keeps, and whose name an exemplar can have.
 _SAMPLED = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")
-#: How many names of jobs get series of their own, since what is posted may have any name.
-MAX_NAMES = 200
-OTHER = "other"
 
 
 def check_installed() -> None:
@@ -77,14 +75,7 @@ class PrometheusRecorder(Recorder):
             Counter("jobboard_request_errors", "Requests that failed.", (*by_operation, "outcome"), registry=into)
         )
         self._sizes = histogram("batch_size", "How many of a request's batch were answered.", by_operation, _SIZES)
-        self._names: set[str] = set()
-
-    def _label(self, name: str) -> str:
-        if name not in self._names:
-            if len(self._names) >= MAX_NAMES:
-                return OTHER
-            self._names.add(name)
-        return name
+        self._label = BoundedLabels()
 
     def posted(self, board: str, name: str, outcome: str) -> None:
         self._posted(board, self._label(name), outcome).inc()
