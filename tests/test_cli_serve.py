@@ -58,11 +58,15 @@ def test_it_serves_several_boards_until_it_is_told_to_stop(tmp_path: Path) -> No
             board.post("mail")
     uri = f"sqlite:///{tmp_path}/jobs.db"
     arguments = ["--board", f"a={uri}", "--board", uri, "--name", "b", "--root-path", "/ops/"]
-    with serving(*arguments, JOBBOARD_CONSOLE_AUTH="ann:secret") as url, httpx.Client(base_url=url, timeout=30) as web:
+    said: list[str] = []
+    auth = {"JOBBOARD_CONSOLE_AUTH": "ann:secret"}
+    with serving(*arguments, said=said, **auth) as url, httpx.Client(base_url=url, timeout=30) as web:
         assert web.get("/").status_code == 401
+        assert web.get("/", auth=("ann", "wrong")).status_code == 401
         page = web.get("/", auth=("ann", "secret"))
         assert (page.status_code, 'href="/ops/b/a/' in page.text) == (200, True)
         assert "mail" in web.get("/b/b/jobs", auth=("ann", "secret")).text
+    assert said == ["wrong password of ann from 127.0.0.1"]
 
 
 def _may(url: str, action: str, *users: str) -> bool:

@@ -173,7 +173,7 @@ def test_one_parameter_at_a_time(console: int) -> None:
 
 
 def test_names_and_passwords(board: JobBoard) -> None:
-    asgi = BasicAuth(app(board), {"ann": "secret"})
+    asgi = BasicAuth(app(board), {"ann": "secret"}, delay=0)
     with served_app(asgi, config_of(asgi, Connections(500, 500))) as url:
         port = urlsplit(url).port or 0
         requests = (

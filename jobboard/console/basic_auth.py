@@ -6,12 +6,22 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
+from collections import Counter
 from collections.abc import Mapping
 
+import anyio
 from starlette.authentication import SimpleUser
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jobboard.backends.text import in_one_line
+
+logger = logging.getLogger("jobboard.console")
+
+#: How many wrong passwords of one peer for one user may wait for their answers.
+MAX_TRIES = 10
 
 
 def read_users(text: str) -> dict[str, str]:
@@ -34,34 +44,81 @@ def read_users(text: str) -> dict[str, str]:
 
 
 class BasicAuth:
-    """Lets only users in whose names and passwords are known; ``request.user`` is who it is then."""
+    """Lets only users in whose names and passwords are known; ``request.user`` is who it is then.
 
-    def __init__(self, app: ASGIApp, users: Mapping[str, str]) -> None:
+    A wrong password is logged, and answered after a delay, which holds up nobody else. While :data:`MAX_TRIES` of one
+    peer for one user wait, further tries of that pair are refused unseen, right or wrong: otherwise whoever sends many
+    at once would guess as fast as ever, since only the right one is answered at once.
+
+    :param users: passwords by names.
+    :param delay: seconds before a wrong password is answered.
+    """
+
+    def __init__(self, app: ASGIApp, users: Mapping[str, str], *, delay: float = 1.0) -> None:
         self._app = app
         self._users = {name: _digest(password) for name, password in users.items()}
+        self._delay = delay
+        #: How many answers wait, by peer and user; all unknown users count as one.
+        self._waiting: Counter[tuple[str, str | None]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        name = self._user_of(Headers(scope=scope).get("authorization", ""))
-        if name is None:
-            headers = {"WWW-Authenticate": 'Basic realm="jobboard", charset="UTF-8"', "Cache-Control": "no-store"}
-            await PlainTextResponse("name and password, please\n", 401, headers)(scope, receive, send)
-        else:
+        given = _credentials_of(Headers(scope=scope).get("authorization", ""))
+        if given is None:
+            await _refusal("name and password, please", 401)(scope, receive, send)
+            return
+        name, password = given
+        tried = (_peer_of(scope), name if name in self._users else None)
+        if self._waiting[tried] >= MAX_TRIES:
+            await _refusal("too many wrong passwords; try again later", 429)(scope, receive, send)
+        elif self._is_right(name, password):
             await self._app({**scope, "user": SimpleUser(name)}, receive, send)
+        else:
+            await self._wait(tried)
+            await _refusal("name and password, please", 401)(scope, receive, send)
 
-    def _user_of(self, header: str) -> str | None:
-        scheme, _, data = header.partition(" ")
-        if scheme.lower() != "basic":
-            return None
-        try:
-            name, _, password = base64.b64decode(data, validate=True).decode().partition(":")
-        except (binascii.Error, ValueError):
-            return None
+    def _is_right(self, name: str, password: str) -> bool:
         # An unknown name takes as long as a wrong password.
-        known = self._users.get(name, b"\0" * 32)
-        return name if hmac.compare_digest(_digest(password), known) else None
+        return hmac.compare_digest(_digest(password), self._users.get(name, b"\0" * 32))
+
+    async def _wait(self, tried: tuple[str, str | None]) -> None:
+        peer, name = tried
+        # Not the name that was typed, unless it is known: it may be a password in the wrong place.
+        logger.warning("wrong password of %s from %s", "an unknown user" if name is None else in_one_line(name), peer)
+        self._waiting[tried] += 1
+        try:
+            await anyio.sleep(self._delay)
+        finally:
+            self._waiting[tried] -= 1
+            if not self._waiting[tried]:
+                del self._waiting[tried]
+
+
+def _credentials_of(header: str) -> tuple[str, str] | None:
+    scheme, _, data = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, _, password = base64.b64decode(data, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return name, password
+
+
+def _peer_of(scope: Scope) -> str:
+    """Return the address that a request comes from; a proxy that is trusted has put that of its client there."""
+    client = scope.get("client")
+    return in_one_line(client[0]) if client else "an unknown address"
+
+
+def _refusal(line: str, status: int) -> PlainTextResponse:
+    headers = {"Cache-Control": "no-store"}
+    headers |= (
+        {"WWW-Authenticate": 'Basic realm="jobboard", charset="UTF-8"'} if status == 401 else {"Retry-After": "2"}
+    )
+    return PlainTextResponse(f"{line}\n", status, headers)
 
 
 def _digest(password: str) -> bytes:
