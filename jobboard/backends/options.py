@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +36,16 @@ def seconds(value: Any) -> float:
     return number
 
 
+def is_on_this_host(host: str) -> bool:
+    """Whether a name, an address or the path of a Unix socket leads to this host, by itself; a resolver may lie."""
+    if host == "localhost" or host.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def tls_checks(
     given: Mapping[str, Any], safe: Mapping[str, Any], unsafe: Mapping[str, Any], *, unverified: bool
 ) -> dict[str, Any]:
@@ -51,7 +62,12 @@ def tls_checks(
     for name, value in safe.items():
         if given.get(name, value) != value:
             raise ValueError(
-                f"option {name}: {given[name]} lets an impostor pass; leave it out, which means {value},"
+                f"option {name}: {given[name]} lets an impostor pass; make it {_word(value)},"
                 " or say tls_unverified=true"
             )
     return dict(safe)
+
+
+def _word(value: Any) -> str:
+    """Return how a value stands in a URI."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

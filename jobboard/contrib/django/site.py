@@ -134,6 +134,8 @@ def _with_libpq_tls(conf: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_mysql_places(conf: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    if options.get("ssl_mode") == "DISABLED" or options.get("ssl_disabled"):
+        conf["ssl_disabled"] = True
     conf |= {ours: options["ssl"][key] for key, ours in _MYSQL_TLS.items() if key in options.get("ssl", {})}
     if str(conf.get("host", "")).startswith("/"):
         conf["unix_socket"] = conf.pop("host")

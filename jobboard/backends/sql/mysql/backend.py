@@ -16,7 +16,7 @@ from jobboard.backends.sql.mysql.connection import Connect, connector
 from jobboard.backends.sql.mysql.driver import MysqlDriver
 from jobboard.backends.sql.mysql.fast_path import MysqlClaimedJobs, MysqlClaiming, MysqlPosting
 from jobboard.backends.sql.mysql.tls import OPTIONS as TLS_OPTIONS
-from jobboard.backends.sql.mysql.tls import context_of
+from jobboard.backends.sql.mysql.tls import tls_of
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.server_database import ServerDatabase
 
@@ -47,7 +47,8 @@ class MysqlBackend(ServerBackend):
         options.pop("charset", None)
         super().__init__(board, address, **options)
         if self._engine is None:
-            self._parameters = {**_parameters_of(address), **socket, "ssl": context_of(tls)}
+            parameters = {**_parameters_of(address), **socket}
+            self._parameters = parameters | tls_of(tls, parameters.get("unix_socket", parameters["host"]))
         else:
             _check_engine(self._engine)
 

@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy.engine import Engine
 
 from jobboard.backends.address import Address
-from jobboard.backends.options import LIBPQ, tls_checks, truth
+from jobboard.backends.options import LIBPQ, truth
 from jobboard.backends.sql.backend import Operations
 from jobboard.backends.sql.dialect import TableNames, check_name
 from jobboard.backends.sql.driver import Driver
@@ -20,6 +20,7 @@ from jobboard.backends.sql.postgresql.fast_path import (
     PostgresqlPosting,
     PostgresqlReading,
 )
+from jobboard.backends.sql.postgresql.tls import tls_of
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.server_database import ServerDatabase
 
@@ -43,10 +44,12 @@ class PostgresqlBackend(ServerBackend):
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         parameters = {name: options.pop(name) for name in LIBPQ if name in options}
-        tls = _tls_of(parameters, options.pop("tls_unverified", False))
+        unverified = options.pop("tls_unverified", False)
         super().__init__(board, address, **options)
-        self._parameters = {**_parameters_of(address), **parameters, **tls}
-        if self._engine is not None:
+        self._parameters = {**_parameters_of(address), **parameters}
+        if self._engine is None:
+            self._parameters |= tls_of(parameters, self._parameters.get("host"), unverified=unverified)
+        else:
             _check_engine(self._engine)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
@@ -75,18 +78,6 @@ def _parameters_of(address: Address) -> dict[str, Any]:
     if len(address.hosts) > 1:
         parameters["target_session_attrs"] = "read-write"
     return {name: value for name, value in parameters.items() if value not in (None, "")}
-
-
-def _tls_of(parameters: Mapping[str, Any], unverified: bool) -> dict[str, Any]:
-    """Return what makes libpq verify the server; nothing if nothing is said of TLS, which leaves it to libpq."""
-    given = [name for name in parameters if name.startswith("ssl")]
-    if parameters.get("sslmode") == "disable":
-        if len(given) > 1 or unverified:
-            raise ValueError("sslmode=disable: there is no TLS, so leave out all other options of it")
-        return {}
-    if not given and not unverified:
-        return {}
-    return tls_checks(parameters, {"sslmode": "verify-full"}, {"sslmode": "require"}, unverified=unverified)
 
 
 def _where(parameters: Mapping[str, Any]) -> str:

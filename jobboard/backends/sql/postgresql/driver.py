@@ -254,7 +254,7 @@ def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
         limit_replies(connection, reply_timeout)
         if parameters.get("sslmode", "disable") != "disable" and not connection.pgconn.ssl_in_use:
             connection.close()
-            raise psycopg.OperationalError("TLS is asked for, and a Unix socket has none")
+            raise psycopg.OperationalError("a Unix socket has no TLS; say sslmode=disable")
         return connection
 
     return connect

@@ -17,6 +17,13 @@ _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"
 _REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
 _REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
 
+#: What libpq says of a server that can't be verified -> what to do.
+_UNVERIFIED = {
+    "does not support SSL": "has no TLS, which a server on another host needs; give it TLS, or say sslmode=disable",
+    "root certificate": "can't be verified; say sslrootcert=FILE with its authority's, or sslrootcert=system",
+    "certificate verify failed": "shows a certificate that none of the authorities of sslrootcert has signed",
+}
+
 _NO_DATABASE = "has no such database; create it first"
 _SHARED = "has given this session to others; is a pooler before it? PgBouncer needs pool_mode = session"
 
@@ -71,6 +78,9 @@ class PostgresqlErrors(ServerErrors):
         text = str(error)
         if _is_without_database(text):
             return _NO_DATABASE
+        unverified = next((cure for mark, cure in _UNVERIFIED.items() if mark in text), None)
+        if unverified is not None:
+            return unverified
         return _REFUSED if any(mark in text for mark in _REFUSALS) else None
 
 
