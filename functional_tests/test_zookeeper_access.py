@@ -93,6 +93,24 @@ def test_who_lacks_a_certificate_or_trust_gets_no_line(server: Guarded, certific
     assert "can't be reached" in said.stderr
 
 
+def test_a_host_with_too_many_connections_is_told_so_by_name() -> None:
+    """The server says nothing: it closes the connection."""
+    with ZooKeeperServer("maxClientCnxns=2") as server:
+        with fetch("first", server.uri), fetch("second", server.uri):
+            third = fetch("third", server.uri)
+            with pytest.raises(BoardUnavailable, match="more connections than maxClientCnxns allows"):
+                third.connect(2)
+        eventually(lambda: _connects(third), within=30)
+        third.close()
+
+
+def _connects(board: JobBoard) -> bool:
+    with contextlib.suppress(BoardUnavailable):
+        board.connect(2)
+        return True
+    return False
+
+
 def as_user(name: str, port: int, password: str = "secret") -> JobBoard:
     options = {"mechanism": "DIGEST-MD5", "username": name, "password": password}
     return fetch("sasl", f"zookeeper://{HOST}:{port}/sasl", sasl_options=options)

@@ -33,6 +33,10 @@ MAX_REQUEST = 1_040_000
 CLOSE_TIMEOUT, THREAD_TIMEOUT = 2.0, 0.2
 
 _REFUSED = "it refuses this user and password"
+_DROPPED = (
+    "it closes each connection before it answers: has this host more connections than maxClientCnxns allows, or does "
+    "the server not serve yet?"
+)
 
 #: kazoo reports every connection that drops to a logger of its own, which is silent unless somebody adds a handler.
 #: Below INFO it writes every request and reply, with the password and what jobs carry.
@@ -104,11 +108,11 @@ class Connection:
             if not isinstance(error, Exception) or is_of_signal_handler(error):
                 raise
             raise unreachable(self.where, str(error) or type(error).__name__) from None
-        why = _REFUSED if internals.is_refused else "no connection"
+        why = _reason(internals) or f"no connection within {timeout:g} seconds"
         self._stop(internals, keep_session=True)
         # kazoo does not tell why a handshake failed.
         hint = "; is its certificate this host's, and of a known authority?" if self._settings.get("use_ssl") else ""
-        raise unreachable(self.where, f"{why} within {timeout:g} seconds{hint}")
+        raise unreachable(self.where, why + hint)
 
     def close(self, *, keep_session: bool) -> None:
         """Let go of the client.
@@ -220,7 +224,7 @@ class Connection:
             )
         if not self.connected:
             lost = f"the connection is lost (session {self.client.state})"
-            raise unreachable(self.where, _REFUSED if self.internals.is_refused else lost)
+            raise unreachable(self.where, _reason(self.internals) or lost)
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -341,6 +345,13 @@ class Connection:
             self.answer(self.send(request))
         except BoardUnavailable as error:
             logger.debug("a watch on %s is left to end with the session: %s", path, error)
+
+
+def _reason(internals: KazooInternals) -> str | None:
+    """Return why there is no connection, if the servers show it."""
+    if internals.is_refused:
+        return _REFUSED
+    return _DROPPED if internals.is_dropped else None
 
 
 def _check_size(size: int) -> None:

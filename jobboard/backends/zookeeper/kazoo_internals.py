@@ -89,6 +89,7 @@ class KazooInternals:
         #: How many times the client began anew since no server took its session; what it has read may be void then.
         self.fresh_starts = 0
         self._refused_at = -math.inf
+        self._dropped_since: float | None = None
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -177,10 +178,9 @@ class KazooInternals:
             return
         invoke = self._connection._invoke
         longest = FIRST_CONNECT_TIMEOUT
-        refused_since: float | None = None
 
         def invoke_with_retry(timeout: float, request: Any, xid: int | None = None) -> Any:
-            nonlocal longest, refused_since
+            nonlocal longest
             if type(request).__name__ != "Connect":
                 return invoke(timeout, request, xid)
             # The server may need longer than this; a client that always gave up at the same moment would never connect.
@@ -189,12 +189,12 @@ class KazooInternals:
                 answer = invoke(wait, request, xid)
             except ConnectionDropped as error:
                 now = time.monotonic()
-                refused_since = now if refused_since is None else refused_since
-                if now - refused_since <= self.session_timeout:
+                self._dropped_since = now if self._dropped_since is None else self._dropped_since
+                if now - self._dropped_since <= self.session_timeout:
                     raise
-                refused_since, self.fresh_starts = None, self.fresh_starts + 1
+                self._dropped_since, self.fresh_starts = None, self.fresh_starts + 1
                 raise SessionExpiredError(f"no server takes the session: {error}") from None
-            longest, refused_since = FIRST_CONNECT_TIMEOUT, None
+            longest, self._dropped_since = FIRST_CONNECT_TIMEOUT, None
             return answer
 
         self._connection._invoke = invoke_with_retry
@@ -226,6 +226,11 @@ class KazooInternals:
     def is_refused(self) -> bool:
         """Whether the server refuses the user and password."""
         return time.monotonic() - self._refused_at < 2 * REFUSAL_PAUSE
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the servers close each new connection before they answer."""
+        return self._dropped_since is not None
 
     def stop(self, *, keep_session: bool) -> None:
         """Stop the client; may block for as long as kazoo waits for the server.
