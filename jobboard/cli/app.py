@@ -22,7 +22,8 @@ _COMPLETE = "_JOBBOARD_COMPLETE"
 
 _EPILOG = """\b
 Environment:
-  JOBBOARD_URI    the board's URI, such as sqlite:///jobs.db
+  JOBBOARD_URI    the board's URI, such as sqlite:///jobs.db, or @FILE; for a URI with a password,
+                  since everybody on the host can read arguments
   JOBBOARD_NAME   the board's name, its namespace in the store (default: jobs)
   JOBBOARD_CONFIG the file of named boards (default: the nearest jobboard.toml)
   NO_COLOR        no colours
@@ -47,8 +48,8 @@ Exit status:
     "--board",
     "uri",
     envvar="JOBBOARD_URI",
-    metavar="URI|NAME",
-    help="Where the board is: sqlite:///jobs.db, ..., or its name in jobboard.toml.",
+    metavar="URI|NAME|@FILE",
+    help="Where the board is: sqlite:///jobs.db, ..., its name in jobboard.toml, or a file that has the URI.",
 )
 @click.option("--name", envvar="JOBBOARD_NAME", show_default="jobs, or as jobboard.toml says", help="The board's name.")
 @click.option("--config", metavar="FILE", help="Named boards; by default the nearest jobboard.toml, upwards from here.")
@@ -59,7 +60,8 @@ def cli(context: click.Context, uri: str | None, name: str | None, config: str |
     """Post jobs on a board, look at them, operate it, and work on it."""
     output: Output = context.obj
     output.json = as_json
-    if config is not None and ":" in (uri or "") and context.get_parameter_source("uri") is ParameterSource.ENVIRONMENT:
+    is_uri = uri is not None and (":" in uri or uri.startswith("@"))
+    if config is not None and is_uri and context.get_parameter_source("uri") is ParameterSource.ENVIRONMENT:
         # An argument wins over the environment.
         uri = None
     context.obj = Session(uri, name, output, config)

@@ -9,7 +9,7 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, is_given, pass_session
-from jobboard.cli.values import json_of, read_text
+from jobboard.cli.values import json_of, read_text, uri_of
 from jobboard.errors import AlreadyScheduled
 from jobboard.operate.schedules import from_crontab, from_file, schedule_row
 from jobboard.schedules.crontab import parse_crontab
@@ -112,7 +112,7 @@ def _import_jobs(
     from jobboard.operate.apscheduler.stores import open_store
 
     now, known = time.time(), _names_of(names)
-    uri = read_text(source).strip() if source.startswith(("@", "-")) else source
+    uri = read_text(source).strip() if source == "-" else uri_of("--from", source)
     mode: Any = if_exists if is_given("if_exists") else "keep"
     rows = []
     with open_store(uri, jobs_in) as store:

@@ -36,8 +36,9 @@ _where = options(
         "--board",
         "uris",
         multiple=True,
-        metavar="[NAME=]URI",
-        help="A board, with its name if that is not --name; may be repeated. Default: JOBBOARD_URI.",
+        metavar="[NAME=]URI|@FILE",
+        help="A board, with its name if that is not --name; may be repeated. Default: JOBBOARD_URI. A URI with a "
+        "password stands in a file, or has ${NAME} for a variable of the environment: everybody can read arguments.",
     ),
     click.option("--name", "board_name", help="The name of boards that have none."),
     click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 import jobboard
 from jobboard.cli.output import Output
+from jobboard.cli.values import uri_of
 from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
@@ -38,11 +39,24 @@ class Session:
     def __init__(
         self, uri: str | Mapping[str, Any] | None, name: str | None, output: Output, config: str | None = None
     ) -> None:
-        self.uri = uri
+        self.locate(uri)
         #: As it was given; None takes that of the configuration, or the default.
         self.given_name = name
         self.config = config
         self.output = output
+
+    def locate(self, uri: str | Mapping[str, Any] | None) -> None:
+        """Say where the board is; a file that has the URI is read once, when the URI is first asked for."""
+        self._read_uri = functools.cache(lambda: uri_of("--board", uri) if isinstance(uri, str) else uri)
+
+    @property
+    def uri(self) -> str | Mapping[str, Any] | None:
+        """Where the board is.
+
+        :raises click.UsageError: it names a variable that there is not, or a file that has no URI.
+        :raises OSError: that file can't be read.
+        """
+        return self._read_uri()
 
     @property
     def name(self) -> str:
@@ -110,7 +124,7 @@ def _session_of(context: click.Context) -> Session:
 
 def _take_board(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None and not context.resilient_parsing:
-        _session_of(context).uri = value
+        _session_of(context).locate(value)
 
 
 def _take_name(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -131,7 +145,12 @@ def options(*each: Callable[[Function], Function]) -> Callable[[Function], Funct
 #: Every command takes the global options, too.
 _global_options = options(
     click.option(
-        "--board", "board_uri", metavar="URI|NAME", expose_value=False, callback=_take_board, help="Where the board is."
+        "--board",
+        "board_uri",
+        metavar="URI|NAME|@FILE",
+        expose_value=False,
+        callback=_take_board,
+        help="Where the board is.",
     ),
     click.option("--name", "board_name", expose_value=False, callback=_take_name, help="The board's name."),
     click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_take_json, help="Write JSON."),
