@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         NotFound,
         NotSupported,
         ReplyLost,
+        RequestRefused,
+        RowLocked,
         SearchEnded,
         StaleBook,
         TooLarge,
@@ -106,6 +108,8 @@ __all__ = [
     "Posting",
     "Record",
     "ReplyLost",
+    "RequestRefused",
+    "RowLocked",
     "RunAgain",
     "RunningJob",
     "Schedule",
@@ -135,8 +139,8 @@ _NAMES = {
     "entity": "Entity",
     "errors": (
         "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError JobCancelled JobFailed "
-        "MissingExtra NotFound NotSupported ReplyLost SearchEnded StaleBook TooLarge TransactionUndone UnclaimableJob "
-        "UnknownBackend UnreadableRecord UnreadableSchedule"
+        "MissingExtra NotFound NotSupported ReplyLost RequestRefused RowLocked SearchEnded StaleBook TooLarge "
+        "TransactionUndone UnclaimableJob UnknownBackend UnreadableRecord UnreadableSchedule"
     ),
     "events": "EventKind HistoryEntry JobEvent",
     "configuration": "connect",

@@ -94,7 +94,11 @@ class ReplyLost(BoardUnavailable):
     """
 
 
-class TooLarge(BoardUnavailable):
+class RequestRefused(BoardUnavailable):
+    """The store answers, and refuses this very request: it changed nothing. Other requests may get through."""
+
+
+class TooLarge(RequestRefused):
     """The store takes no request of this size: it changed nothing, and would refuse it again.
 
     ``largest_details`` is larger than this store, or what it is set to, has room for.
@@ -116,11 +120,20 @@ class TransactionUndone(BoardUnavailable):
         self.is_silent = is_silent
 
 
-def is_too_large(error: BaseException | None) -> bool:
-    """Whether a call failed by :class:`TooLarge`, also if other parts of it took effect."""
-    while error is not None and not isinstance(error, TooLarge):
+class RowLocked(RequestRefused):
+    """Another transaction keeps locked what this request has to change; once that transaction ends, it can be made."""
+
+
+def is_because_of(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether a call failed by an error of this kind, also if other parts of it took effect."""
+    while error is not None and not isinstance(error, kind):
         error = error.__cause__
     return error is not None
+
+
+def is_too_large(error: BaseException | None) -> bool:
+    """Whether a call failed by :class:`TooLarge`, also if other parts of it took effect."""
+    return is_because_of(error, TooLarge)
 
 
 class NotSupported(JobBoardError):

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.kept_time import reason_of
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
-from jobboard.backends.transition import Transition
+from jobboard.backends.sql.transitions import (
+    LockedJobs,
+    StoredJob,
+    carry_out,
+    expire_and_promote,
+    journal_line,
+    save,
+)
+from jobboard.backends.transition import Note, Transition
+from jobboard.events import EventKind
 
 #: How often an extension tries again to lock a row that others have locked, and after how many seconds.
 MAX_RETRIES, RETRY_DELAY = 50, 0.02
@@ -32,14 +42,14 @@ class ClaimedJobs:
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         """Extend claims; try again for a moment where others have locked the row, since they may be ending the claim.
 
-        A row that stays locked for longer is locked by a transaction of the user's; its claim can't expire before that
-        transaction ends.
+        A row that stays locked for longer is locked by a transaction of the user's, or of an operator. The journal then
+        says until when its claim holds.
         """
         verdicts: list[ClaimAnswer] = [Verdict.LOST] * len(renewals)
         left: Sequence[int] = range(len(renewals))
         with after_a_change(lambda: len(left) < len(renewals)):
-            for _ in range(MAX_RETRIES):
-                answers = self._extend([renewals[at] for at in left])
+            for tries in range(MAX_RETRIES):
+                answers = self._extend([renewals[at] for at in left], is_first=not tries)
                 for at, (verdict, _) in zip(left, answers, strict=True):
                     verdicts[at] = verdict
                 left = [at for at, (_, is_locked) in zip(left, answers, strict=True) if is_locked]
@@ -48,8 +58,8 @@ class ClaimedJobs:
                 time.sleep(RETRY_DELAY)
         return verdicts
 
-    def _extend(self, renewals: Sequence[Extension]) -> list[tuple[ClaimAnswer, bool]]:
-        """Return each verdict, and whether nothing was written because others have locked the row."""
+    def _extend(self, renewals: Sequence[Extension], *, is_first: bool) -> list[tuple[ClaimAnswer, bool]]:
+        """Return each verdict, and whether the row was not written because others have locked it."""
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             free, locked = LockedJobs.lock_free(transaction, [renewal.fence.uuid for renewal in renewals])
@@ -58,12 +68,20 @@ class ClaimedJobs:
                 job_statements.EXTEND,
                 [_extended(transaction, free.under(renewal.fence), renewal) for renewal in renewals],
             )
-            return [
-                (lifecycle.extend(job, renewal, transaction.now).answer, True)
-                if lifecycle.holds(job := locked.under(renewal.fence), renewal.fence)
-                else (verdict, False)
-                for renewal, verdict in zip(renewals, verdicts, strict=True)
-            ]
+            answers: list[tuple[ClaimAnswer, bool]] = []
+            lines: list[dict[str, Any]] = []
+            for renewal, verdict in zip(renewals, verdicts, strict=True):
+                job = locked.under(renewal.fence)
+                if job is None or not lifecycle.holds(job, renewal.fence):
+                    answers.append((verdict, False))
+                    continue
+                answers.append((lifecycle.extend(job, renewal, transaction.now).answer, True))
+                note = Note(EventKind.EXTENDED, job.owner, transaction.now, job.token, reason_of(job.expires_at))
+                lines.append(journal_line(job.sequence, job.uuid, job.name, note))
+            if is_first:
+                # Until the last try, its time by the row may be over.
+                transaction.run_many(journal_statements.WRITE_HISTORY, lines)
+            return answers
 
     def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         with self._transactions.write() as transaction:

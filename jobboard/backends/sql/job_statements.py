@@ -154,6 +154,8 @@ EXTEND = Statement(
     .where(row)
     .values(_now | parameters("due_at") | {"progress": func.coalesce(p("progress"), jobs.c.progress)})
 )
+#: For a claim that was extended while others had locked its row.
+KEEP = Statement(update(jobs).where(row).values(parameters("due_at")))
 CHECKPOINT = Statement(update(jobs).where(row).values(_now | parameters("checkpoint")))
 CONSUME = Statement(
     update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result", "retain_until"))

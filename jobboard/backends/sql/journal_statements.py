@@ -46,6 +46,12 @@ TRIM_HISTORY = Statement(
 NOTES = Statement(
     select(journal.c.token, journal.c.who).where(journal.c.job == p("id"), in_list(journal.c.kind, "kinds"))
 )
+#: What :func:`~jobboard.backends.sql.kept_time.note` wrote.
+EXTENDED_UNTIL = Statement(
+    select(journal.c.job, journal.c.token, journal.c.reason).where(
+        in_list(journal.c.job, "ids"), journal.c.kind == "EXTENDED", journal.c.reason.is_not(None)
+    )
+)
 DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
 # They are few; `board + 0` keeps the planner off the index that begins with the board.
 FORGET_EVENTS = Statement(

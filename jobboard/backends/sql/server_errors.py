@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import ClassVar
 
-from jobboard.errors import BoardUnavailable, ReplyLost, TooLarge, TransactionUndone
+from jobboard.errors import BoardUnavailable, ReplyLost, RowLocked, TooLarge, TransactionUndone
 
 
 class ServerErrors(abc.ABC):
@@ -20,7 +20,12 @@ class ServerErrors(abc.ABC):
         self._where = where
 
     def explain(self, error: Exception) -> BoardUnavailable:
-        """Return our error for one of a transaction that was not committed; TransactionUndone if it may run again."""
+        """Return our error for one of a transaction that was not committed.
+
+        It may run again if that is TransactionUndone, or RowLocked.
+        """
+        if self.is_locked(error):
+            return RowLocked(self._sentence(error))
         if self.is_retryable(error) or self.is_cut(error):
             return TransactionUndone(self._sentence(error), is_silent=self.is_silent(error))
         kind = TooLarge if self.is_too_large(error) else BoardUnavailable
@@ -47,6 +52,10 @@ class ServerErrors(abc.ABC):
     @abc.abstractmethod
     def is_retryable(self, error: Exception) -> bool:
         """Whether others have undone the transaction: a deadlock, or a key that somebody else inserted meanwhile."""
+
+    @abc.abstractmethod
+    def is_locked(self, error: Exception) -> bool:
+        """Whether a statement waited too long for a row that others have locked."""
 
     @abc.abstractmethod
     def is_cut(self, error: Exception) -> bool:

@@ -9,6 +9,7 @@ from jobboard.backends import lifecycle
 from jobboard.backends.rows import Fence, JobRow
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.audit import MEND
+from jobboard.backends.sql.kept_time import prolong
 from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import was_claimed_often
@@ -50,6 +51,7 @@ class LockedJobs:
             job = read_job(StoredJob, row, SMALL_TYPES)
             job.transaction = transaction
             self._jobs[job.uuid] = job
+        prolong(transaction, self._jobs.values())
 
     @classmethod
     def lock(cls, transaction: Transaction, uuids: Sequence[str]) -> LockedJobs:
@@ -168,7 +170,10 @@ def _promote(transaction: Transaction) -> int:
 def _expire(transaction: Transaction) -> int:
     jobs = [job_of(row) for row in transaction.rows(job_statements.OVERDUE)]
     claimed = [job for job in jobs if job.state is JobState.CLAIMED]
-    save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in claimed])
+    kept = {job.sequence: job for job in prolong(transaction, claimed)}
+    over = [job for job in claimed if job.sequence not in kept]
+    save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in over])
+    transaction.run_many(job_statements.KEEP, [columns_of(job) for job in kept.values()])
     # A row that contradicts itself must not hold up the others.
     transaction.run_many(
         MEND, [{"id": job.sequence, "uuid": job.uuid} for job in jobs if job.state is not JobState.CLAIMED]

@@ -27,6 +27,7 @@ from jobboard.backends.sql.mysql.user_connections import (
     MysqlclientConnection,
     check_charset,
 )
+from jobboard.backends.sql.retries import LOCK_TIMEOUT
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
@@ -49,7 +50,8 @@ _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.
     # Whatever the server or the user is set to: a commit ends the transaction, and not the connection too; a SELECT
     # returns all that it finds, and is never refused for how much it might read.
-    "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 10, completion_type = 0,"
+    f"SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = {LOCK_TIMEOUT},"
+    " completion_type = 0,"
     " sql_select_limit = 18446744073709551615, sql_big_selects = 1",
     # Locks of gaps between rows would make posts wait.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",

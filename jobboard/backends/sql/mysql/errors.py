@@ -26,7 +26,7 @@ _BY_CODE = {
     1046: "needs the name of a database: mysql://HOST/DATABASE",
     1146: "has lost a table; restore it from a backup",
     1054: "has lost a column; restore it from a backup",
-    LOCK_TIMEOUT: "had a row locked by another transaction for longer than innodb_lock_wait_timeout",
+    LOCK_TIMEOUT: "has a row locked by another transaction, which does not end; see information_schema.innodb_trx",
     1290: _READ_ONLY,
     1792: _READ_ONLY,
     1836: _READ_ONLY,
@@ -52,6 +52,9 @@ class MysqlErrors(ServerErrors):
 
     def is_retryable(self, error: Exception) -> bool:
         return code_of(error) in _RETRYABLE
+
+    def is_locked(self, error: Exception) -> bool:
+        return code_of(error) == LOCK_TIMEOUT
 
     def is_cut(self, error: Exception) -> bool:
         return code_of(error) in _CUT

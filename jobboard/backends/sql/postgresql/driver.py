@@ -31,6 +31,7 @@ from jobboard.backends.sql.postgresql.user_connections import (
     check_encoding,
     without_nul,
 )
+from jobboard.backends.sql.retries import LOCK_TIMEOUT
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
@@ -40,6 +41,8 @@ from jobboard.errors import BoardUnavailable
 Connect = Callable[[float], psycopg.Connection[Any]]
 
 MIN_VERSION = 120000
+#: Seconds for which an upgrade waits for each lock.
+_UPGRADE_LOCK_TIMEOUT = 10
 
 #: How a database keeps text if it can keep every text; SQL_ASCII takes what clients send as it is.
 _ENCODINGS = ("UTF8", "SQL_ASCII")
@@ -69,7 +72,7 @@ _SET_UP = "; ".join(
         *(f"SET {name} = off" for name in _OFF),
         "SET max_parallel_workers_per_gather = 0",
         "SET plan_cache_mode = force_generic_plan",
-        "SET lock_timeout = '10s'",
+        f"SET lock_timeout = '{LOCK_TIMEOUT}s'",
         # A process that is frozen in a transaction would keep its jobs locked, and so from being taken back.
         "SET idle_in_transaction_session_timeout = '10s'",
     ]
@@ -199,7 +202,9 @@ class PostgresqlDriver(Driver):
     def upgrade(self, connection: psycopg.Connection[Any]) -> None:
         table_names = self.dialect.table_names
         with connection.transaction(), connection.cursor() as cursor:
-            # Boards that are opened at the same time wait here, and all but the first find the work done.
+            # Boards that are opened at the same time wait here, and all but the first find the work done. Tables in use
+            # are waited for too.
+            cursor.execute(f"SET LOCAL lock_timeout = '{_UPGRADE_LOCK_TIMEOUT}s'")
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(table_names.fingerprint, 16)])
             cursor.execute("SELECT to_regnamespace(%s)", [table_names.schema or "public"])
             if table_names.schema is not None and cursor.fetchone() == (None,):

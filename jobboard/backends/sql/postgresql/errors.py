@@ -11,6 +11,7 @@ from jobboard.backends.sql.server_errors import ServerErrors
 _TAKEN = "23505"
 #: Deadlocks, serialization failures, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {"40P01", "40001", _TAKEN}
+_LOCK_TIMEOUT = "55P03"
 #: The server ended the connection: an operator's command, a crash, a shutdown, nothing sent for too long.
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"}
 
@@ -40,7 +41,7 @@ _BY_CODE = {
     "25006": "is read-only; is it a replica?",
     "53100": "can't write, since the disk is full; make room",
     "53300": "has too many connections; lower pool_size, or raise max_connections",
-    "55P03": "had a row locked by another transaction for longer than lock_timeout",
+    _LOCK_TIMEOUT: "has a row locked by another transaction, which does not end; see pg_stat_activity",
     "57014": "ended a statement that took longer than statement_timeout",
     "57P03": "is starting up or shutting down",
     "25P02": "has undone this transaction after an error in it",
@@ -53,6 +54,12 @@ class PostgresqlErrors(ServerErrors):
 
     def is_retryable(self, error: Exception) -> bool:
         return _code(error) in _RETRYABLE and not is_number_taken(str(error))
+
+    def is_locked(self, error: Exception) -> bool:
+        return _code(error) == _LOCK_TIMEOUT
+
+    def is_too_large(self, error: Exception) -> bool:
+        return _code(error).startswith("54")
 
     def is_cut(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):
