@@ -1,4 +1,4 @@
-"""How large things may be on etcd, whose requests may be 1.5 MiB: whatever was taken can be ended."""
+"""How large things may be on etcd, whose requests may be 1.5 MiB, or behind a proxy that takes less."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import pytest
 from harnesses.etcd_harness import EtcdHarness
-from harnesses.fixtures import a_harness, a_server
+from harnesses.fixtures import a_harness, a_harness_behind, a_proxy, a_server
 from servers.etcd_servers import EtcdServer
+from servers.proxy import Proxy
 
-from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting
+from jobboard import BoardUnavailable, Conductor, Handlers, Job, JobBoard, JobState, Posting
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.txn import Txn, TxnResult
+from jobboard.errors import TooLarge
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -21,6 +23,8 @@ LARGE = {"data": "x" * 524_000}
 
 server = a_server(EtcdServer)
 harness = a_harness(EtcdHarness)
+proxy = a_proxy()
+behind = a_harness_behind(EtcdHarness)
 
 
 def swollen(board: JobBoard, expiry: float = LONG) -> Job:
@@ -124,3 +128,35 @@ def test_what_is_too_large_for_the_server_is_told(harness: EtcdHarness) -> None:
         with pytest.raises(BoardUnavailable, match="one request may be 1.5 MiB"):
             board.post("resize", details={"data": "x" * size})
     assert board.job_count == 0
+
+
+def test_a_result_that_a_proxy_refuses_fails_its_own_job_alone(behind: EtcdHarness, proxy: Proxy) -> None:
+    board = behind.board()
+    proxy.longest_body = 200_000
+    handlers = Handlers()
+    handlers.add("resize", lambda job: "x" * job.details["size"])
+    sizes = [300_000, *[10] * 8, 300_000, *[10] * 8, 300_000]
+    jobs = board.post_many([Posting("resize", details={"size": size}) for size in sizes])
+    conductor = Conductor("worker", board, handlers, concurrency=3)
+    conductor.start()
+    try:
+        eventually(lambda: board.job_count == 0, within=60)
+    finally:
+        conductor.stop(drain=False)
+    for job, size in zip(jobs, sizes, strict=True):
+        record = board.get(job.uuid).record
+        assert record.state is (JobState.TRASHED if size > 10 else JobState.COMPLETE)
+        assert record.attempts == 1
+        assert ("its result can't be kept" in (record.reason or "")) is (size > 10)
+
+
+def test_what_a_proxy_refuses_is_too_large_and_changes_nothing(behind: EtcdHarness, proxy: Proxy) -> None:
+    board = behind.board()
+    proxy.longest_body = 200_000
+    board.post_many([Posting("resize") for _ in range(3)])
+    jobs = board.claim_next("alice", limit=3, expiry=LONG)
+    with pytest.raises(TooLarge, match="413"):
+        board.post("resize", details={"data": "x" * 300_000})
+    errors = board.consume_many(jobs, "alice", results=[1, "x" * 300_000, 3])
+    assert [type(error) for error in errors] == [type(None), TooLarge, type(None)]
+    assert board.job_count == 1

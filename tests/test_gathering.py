@@ -19,7 +19,7 @@ from helpers.gates import Gate
 
 from jobboard import Job, JobBoard, JobState, Posting, fetch
 from jobboard.client.gathering import ThreadGatherer
-from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, JobBoardError, ReplyLost
+from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, JobBoardError, ReplyLost, RequestRefused
 from jobboard.testing import LossyBackend, eventually
 
 THREADS = 9
@@ -204,9 +204,28 @@ def test_each_caller_has_an_error_of_its_own(client: tuple[JobBoard, LossyBacken
         return call(items)
 
     gate._call = refuse
-    errors = together(board, gate, lambda: board.post("first"), posts(board))
+    away = lambda: lossy.lose("read", "refused", times=1000)  # noqa: E731
+    errors = together(board, gate, lambda: board.post("first"), posts(board), away)
     assert {type(error) for error in errors} == {BoardUnavailable}
     assert len({id(error) for error in errors}) == THREADS
+
+
+@pytest.mark.parametrize("error", [RequestRefused, BoardUnavailable, ReplyLost])
+def test_refused_ends_fail_only_their_own_calls(
+    client: tuple[JobBoard, LossyBackend], error: type[BoardUnavailable]
+) -> None:
+    board, lossy = client
+    board._client.patience = 0.05
+    board.post_many([Posting("resize") for _ in range(THREADS + 1)])
+    first, *rest = board.claim_next("alice", limit=THREADS + 1)
+    refused = [rest[0], rest[4], rest[8]]
+    gate = Gate(lossy, "consume")
+    calls = [lambda job=job: board.consume(job, "alice") for job in rest]  # type: ignore[misc]
+    refuse = lambda: lossy.refuse([job.uuid for job in refused], error)  # noqa: E731
+    answers = together(board, gate, lambda: board.consume(first, "alice"), calls, refuse)
+    assert [job for job, answer in zip(rest, answers, strict=True) if answer is not None] == refused
+    assert {type(answer) for answer in answers if answer is not None} == {error}
+    assert gate.sizes == [1] * (1 + THREADS - 3), "the shared request was refused, and so was that of each of the three"
 
 
 def test_two_ends_of_one_claim_share_no_request_and_one_succeeds(client: tuple[JobBoard, LossyBackend]) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable
 from typing import Literal, Self
+
+_LENGTH = re.compile(rb"(?i)content-length: *(\d+)")
+#: As nginx says it.
+_PAGE = b"<html><head><title>413 Request Entity Too Large</title></head></html>"
+_TOO_LARGE = b"HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(_PAGE),
+    _PAGE,
+)
 
 Cut = Literal["request", "reply", "both"]
 
@@ -30,6 +39,8 @@ class Proxy:
         self.cuts = 0
         #: Which requests :meth:`cut` means.
         self.matters: Callable[[bytes], bool] = lambda _request: True
+        #: Answers requests of HTTP whose bodies are longer than so many bytes by status 413, and passes them not on.
+        self.longest_body: int | None = None
         #: How many bytes went to the clients.
         self.replied = 0
         self._is_shut = False
@@ -152,6 +163,9 @@ class _Pair:
         try:
             while data := self._client.recv(1 << 16):
                 self.sent += data if len(self.sent) < 1 << 12 else b""
+                if self._is_too_long(data):
+                    self._refuse(data)
+                    break
                 cut = self._proxy.next_cut() if not self._drops_reply and self._proxy.matters(data) else None
                 if cut == "request":
                     self._proxy.cuts += 1
@@ -164,6 +178,20 @@ class _Pair:
         except OSError:
             pass
         self._end()
+
+    def _refuse(self, data: bytes) -> None:
+        """Read the rest of a request, since its sender may not read the answer before, and refuse it."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        found = _LENGTH.search(head)
+        left = 0 if found is None else int(found[1]) - len(body)
+        while left > 0 and (data := self._client.recv(1 << 16)):
+            left -= len(data)
+        self._client.sendall(_TOO_LARGE)
+
+    def _is_too_long(self, data: bytes) -> bool:
+        longest = self._proxy.longest_body
+        found = _LENGTH.search(data) if longest is not None and data.startswith(b"POST ") else None
+        return found is not None and longest is not None and int(found[1]) > longest
 
     def _replies(self) -> None:
         try:

@@ -14,8 +14,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from jobboard.aio.pending import Pending, Undo, deliver
 from jobboard.client import BackendClient
-from jobboard.client.gathering import Ask, Steps, finish, send_together
+from jobboard.client.gathering import Ask, Reply, Steps, finish, send_together
 from jobboard.client.interruption import Interruption
+from jobboard.client.sharing import Alone
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,6 +25,8 @@ T = TypeVar("T")
 MAX_THREADS, MAX_WAITS = 8, 64
 #: One for each primitive that is gathered.
 _MAX_GATHERERS = 8
+#: For calls that shared a request in vain; some of them may wait for what others have locked.
+_MAX_ALONE = 8
 
 
 class Threads:
@@ -58,7 +61,11 @@ class Threads:
         self._check_process()
         gatherer = self._gatherers.get(name)
         if gatherer is None:
-            gatherer = self._gatherers[name] = _Gatherer(self._client, partial(self._submit, "gather", _MAX_GATHERERS))
+            gatherer = self._gatherers[name] = _Gatherer(
+                self._client,
+                partial(self._submit, "gather", _MAX_GATHERERS),
+                partial(self._submit, "alone", _MAX_ALONE),
+            )
         gatherer.put(_Call(pending, steps, copy_context()))
         return await pending.wait()
 
@@ -116,14 +123,21 @@ class _Call:
             self.pending.answer(partial(_raise, error))
         return self.ask
 
+    def finish(self, reply: Reply) -> None:
+        self.pending.answer(partial(self.context.run, finish, self.steps, reply))
+
+
+#: Calls a function in some thread.
+Submit = Callable[[Callable[[], object]], object]
+
 
 class _Gatherer:
     """Gathers the calls of one method: one request is under way at a time, and the next one has all that came since."""
 
-    def __init__(self, client: BackendClient, submit: Callable[[Callable[[], object]], object]) -> None:
-        self._client = client
+    def __init__(self, client: BackendClient, submit: Submit, submit_alone: Submit) -> None:
+        self._shared = client.shared
         self._largest = client.backend.capabilities.largest_batch
-        self._submit = submit
+        self._submit, self._submit_alone = submit, submit_alone
         self._lock = threading.Lock()
         self._calls: deque[_Call] = deque()
         self._sending = False
@@ -143,7 +157,7 @@ class _Gatherer:
                 for call in calls:
                     if not call.pending.is_answered:
                         call.pending.answer(partial(_raise, error))
-            deliver(call.pending for call in calls)
+            deliver(call.pending for call in calls if call.pending.is_answered)
 
     def _take(self) -> list[_Call]:
         with self._lock:
@@ -154,8 +168,20 @@ class _Gatherer:
     def _send(self, calls: list[_Call]) -> None:
         begun = [call for call in calls if not call.pending.is_withdrawn and call.begin() is not None]
         asks = [call.ask for call in begun if call.ask is not None]
-        for call, reply in zip(begun, send_together(self._client.call_until_certain, asks, self._largest), strict=True):
-            call.pending.answer(partial(call.context.run, finish, call.steps, reply))
+        for call, reply in zip(begun, send_together(self._shared, asks, self._largest), strict=True):
+            if isinstance(reply, Alone):
+                self._submit_alone(partial(self._send_alone, call, reply))
+            else:
+                call.finish(reply)
+
+    def _send_alone(self, call: _Call, sent: Alone) -> None:
+        assert call.ask is not None
+        try:
+            reply: Reply = self._shared.alone(call.ask.primitive, call.ask.item, sent)
+        except BaseException as error:
+            reply = error
+        call.finish(reply)
+        deliver([call.pending])
 
 
 def _raise(error: BaseException) -> Any:

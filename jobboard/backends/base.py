@@ -10,6 +10,7 @@ hold for every one of them:
   docstring says why the effect is that of once.
 - **Two errors.** :class:`~jobboard.errors.BoardUnavailable` when nothing was changed for certain, and
   :class:`~jobboard.errors.ReplyLost` when that is not certain. Nothing of a client library's own gets through.
+  :class:`~jobboard.errors.RequestRefused` is the first one where the store answers, and this request is to blame.
 
 A mutation and its events and its line of history are one atomic step.
 """

@@ -27,7 +27,7 @@ from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
 from jobboard.codec import NewerFormat
-from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
+from jobboard.errors import BoardUnavailable, ClaimLost, JobBoardError, NotFound, UnclaimableJob
 from jobboard.job import Job, JobHandle
 from jobboard.states import JobState
 from jobboard.validation import (
@@ -159,6 +159,20 @@ class Consuming:
         :param progress: for each job what its record shows operators until the next claim; None leaves it as it is.
         :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and its cancel was requested) or
             ``Verdict.LOST``.
+        :raises BoardUnavailable: the store is away; or it refuses some of them, and all the others are extended.
+        """
+        answers = self._extend_each(jobs, who, expiry, progress)
+        for answer in answers:
+            if isinstance(answer, BoardUnavailable):
+                raise answer
+        return [answer for answer in answers if isinstance(answer, Verdict)]
+
+    def _extend_each(
+        self, jobs: Sequence[JobHandle], who: str, expiry: float | None, progress: Sequence[Any] | None
+    ) -> list[Verdict | BoardUnavailable]:
+        """Extend as :meth:`extend_many` does; return why the store refuses those that it refuses.
+
+        :raises BoardUnavailable: the store is away.
         """
         seconds = self._expiry_of(expiry)
         told: Sequence[Any] = [None] * len(jobs) if progress is None else progress
@@ -169,11 +183,9 @@ class Consuming:
             )
             for job, item in zip(jobs, told, strict=True)
         ]
-        self._client.check_open()
         return [
-            verdict
-            for part in self._client.batches(extensions)
-            for verdict in map(verdict_of, self._client.call(self._backend.extend, part))
+            reply if isinstance(reply, BoardUnavailable) else verdict_of(reply[0])
+            for reply in self._client.replies(self._backend.extend, extensions)
         ]
 
     @asks_once
@@ -206,9 +218,13 @@ class Consuming:
     ) -> list[JobBoardError | None]:
         """Complete a batch in one request; each job atomically.
 
+        If that request does not get through although the store answers, each job has a request of its own, so that one
+        that is locked or refused holds up no other.
+
         :param jobs: handles or uuids, whose claims this board object or the handles got; ``who``: their owner's name.
         :param results: one for each job, as for :meth:`consume`; None for none.
         :returns: for each job its error, or None if it is complete.
+        :raises BoardUnavailable: the store is away.
         """
         batch = list(jobs)
         told: Sequence[Any] = [None] * len(batch) if results is None else results
@@ -223,13 +239,14 @@ class Consuming:
                 ends.append((index, Consumption(fence, data, retention)))
             except JobBoardError as error:
                 answers[index] = error
-        self._client.check_open()
         self._ending(who, [end.fence for _, end in ends])
-        for part in self._client.batches(ends):
-            verdicts, repeated = self._client.call_until_certain(self._backend.consume, [end for _, end in part])
-            self._forget(who, [end.fence for _, end in part])
-            for (index, end), verdict in zip(part, verdicts, strict=True):
-                answers[index] = error_of_end(end.fence, verdict, repeated, JobState.COMPLETE)
+        replies = self._client.replies(self._backend.consume, [end for _, end in ends])
+        for (index, end), reply in zip(ends, replies, strict=True):
+            if isinstance(reply, BoardUnavailable):
+                answers[index] = reply
+                continue
+            self._forget(who, [end.fence])
+            answers[index] = error_of_end(end.fence, *reply, JobState.COMPLETE)
         self._client.tidy_when_due()
         return answers
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from traceback import extract_tb
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 import jobboard
+from jobboard.cli.answers import Route
 from jobboard.cli.health import health_options, health_routes, metrics_routes
 from jobboard.cli.logs import log_options, log_to_stderr
 from jobboard.cli.reloading import Reloader
@@ -22,9 +23,6 @@ from jobboard.cli.session import Function, Session, command, pass_session
 from jobboard.cli.supervising import EXIT_MAX_JOBS, ChildProcess, Supervisor
 from jobboard.cli.values import SPAN
 from jobboard.validation import check_delay
-
-if TYPE_CHECKING:
-    from jobboard.board import JobBoard
 
 T = TypeVar("T")
 
@@ -167,7 +165,8 @@ def conductor(
     worker = jobboard.Conductor(label, board, found, **options)
 
     def start() -> None:
-        _serve_health(health_host, health_port, board, lambda: worker.healthy, number)
+        routes = health_routes(board, lambda: worker.healthy, lambda: worker.unsent)
+        _serve_health(health_host, health_port, routes, number)
         worker.start()
         if clock is not None:
             clock.start()
@@ -208,12 +207,12 @@ def _stop_after(worker: jobboard.Conductor, max_jobs: int | None) -> bool:
     return False
 
 
-def _serve_health(host: str, port: int | None, board: JobBoard, lives: Callable[[], bool], number: int = 0) -> None:
+def _serve_health(host: str, port: int | None, routes: dict[str, Route], number: int = 0) -> None:
     """Serve the health of this process, if a port is given; of several processes each takes the next one."""
     if port is not None:
         from jobboard.cli.http_server import HttpServer
 
-        server = HttpServer(host, port and port + number, health_routes(board, lives) | metrics_routes())
+        server = HttpServer(host, port and port + number, routes | metrics_routes())
         click.echo(f"health: http://{host}:{server.port}/livez /readyz /metrics", err=True)
 
 
@@ -330,7 +329,7 @@ def scheduler(
     clock = jobboard.Scheduler(board, label)
 
     def start() -> None:
-        _serve_health(health_host, health_port, board, lambda: clock.healthy)
+        _serve_health(health_host, health_port, health_routes(board, lambda: clock.healthy))
         clock.start()
 
     with _until_a_signal(start, clock.stop):

@@ -11,6 +11,7 @@ from jobboard import telemetry
 from jobboard.backends.timelimit import time_limit
 from jobboard.cli.answers import Answer, Route, text
 from jobboard.cli.session import options
+from jobboard.client.client import NO_UUID
 from jobboard.errors import JobBoardError, MissingExtra, NotFound
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Seconds that the store has for its answer; probes of Kubernetes wait for one second unless they are told otherwise.
 _STORE_TIMEOUT = 2.0
-#: No job has it.
-_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 health_options = options(
     click.option(
@@ -39,26 +38,31 @@ health_options = options(
 )
 
 
-def health_routes(board: JobBoard, lives: Callable[[], bool]) -> dict[str, Route]:
+def health_routes(
+    board: JobBoard, lives: Callable[[], bool], unsent: Callable[[], list[str]] = list
+) -> dict[str, Route]:
     """Return what answers probes.
 
     :param lives: whether the process does its work; a supervisor should start it again otherwise.
+    :param unsent: the uuids of jobs whose ends the store refuses; a new process would run them again.
     """
     return {
         "/livez": lambda _: text(200, "ok") if lives() else text(503, "it does not work; start it again"),
-        "/readyz": lambda _: _readiness(board),
+        "/readyz": lambda _: _readiness(board, unsent()),
     }
 
 
-def _readiness(board: JobBoard) -> Answer:
+def _readiness(board: JobBoard, unsent: list[str]) -> Answer:
     try:
         with time_limit(_STORE_TIMEOUT):
-            board.get(_NO_UUID)
+            board.get(NO_UUID)
     except NotFound:
         pass
     except JobBoardError:
         # Not why: the log says that, and whoever may ask for this need not know addresses.
         return text(503, "the store does not answer")
+    if unsent:
+        return text(503, f"the store refuses the ends of jobs: {', '.join(unsent)}")
     return text(200, "ok")
 
 

@@ -20,12 +20,13 @@ from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
 from jobboard.client.keepers import Keepers
 from jobboard.client.newer_formats import NewerFormats
+from jobboard.client.sharing import Alone, Answer, Primitive, SharedRequests, own_copy
 from jobboard.client.subscriptions import Callback, Subscriptions
 from jobboard.client.telling import told
 from jobboard.client.tokens import Tokens
 from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
 from jobboard.converter import Converter, check_converter
-from jobboard.errors import BoardUnavailable, NotFound, ReplyLost
+from jobboard.errors import BoardUnavailable, NotFound, ReplyLost, RequestRefused, is_because_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import check_count, check_delay, check_expiry, check_text
 
@@ -45,6 +46,10 @@ AnyPage = TypeVar("AnyPage", bound=_Paged)
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
 #: For how many seconds a board that is missing looks for the others, to name them.
 _LISTING_TIMEOUT = 2.0
+#: Seconds within which a store answers that is there.
+_LOOK_TIMEOUT = 2.0
+#: No job has it.
+NO_UUID = "00000000-0000-0000-0000-000000000000"
 #: Seconds between two tidyings, and to the next one if there was more to tidy than one takes.
 _TIDY_INTERVAL, _TIDY_AGAIN_INTERVAL = 5.0, 0.1
 _TIDY_BATCH = 1000
@@ -98,6 +103,7 @@ class BackendClient:
         self.tokens = Tokens()
         self.keepers = Keepers()
         self.newer_formats = NewerFormats(self.name)
+        self.shared = SharedRequests(self.call_until_certain, self.is_away)
         self._create = create
         self._gather = gather
         self._gatherers: defaultdict[Any, ThreadGatherer] = defaultdict(self._new_gatherer)
@@ -202,7 +208,10 @@ class BackendClient:
         if self._gather and self.is_shareable(ask):
             # A forked child would wait for the threads that its parent had.
             self.check_open()
-            return finish(steps, self._gatherers[ask.primitive].send(ask))
+            reply = self._gatherers[ask.primitive].send(ask)
+            if isinstance(reply, Alone):
+                reply = self.shared.alone(ask.primitive, ask.item, reply)
+            return finish(steps, reply)
         answers, repeated = self.call_until_certain(ask.primitive, [ask.item])
         return finish(steps, (answers[0], repeated))
 
@@ -211,7 +220,7 @@ class BackendClient:
         return getattr(ask.primitive, "__self__", None) is self.backend
 
     def _new_gatherer(self) -> ThreadGatherer:
-        return ThreadGatherer(self.call_until_certain, self.backend.capabilities.largest_batch)
+        return ThreadGatherer(self.shared, self.backend.capabilities.largest_batch)
 
     def is_gone(self, uuid: str) -> bool:
         """Return whether no job has this uuid, for a call whose earlier try may have removed it."""
@@ -231,6 +240,20 @@ class BackendClient:
         if only_asks:
             raise BoardUnavailable(f"the store gave no answer: {last}") from last
         raise ReplyLost(f"whether this request took effect is unknown, since its reply was lost: {last}") from last
+
+    def is_away(self, error: BoardUnavailable) -> bool:
+        """Whether the store answers nothing at all, after a request failed by this error; asks it if that is not clear.
+
+        If it answers, the request is to blame: others may get through.
+        """
+        if is_because_of(error, RequestRefused):
+            return False
+        try:
+            with time_limit(_LOOK_TIMEOUT):
+                self.backend.read([NO_UUID])
+        except BoardUnavailable:
+            return True
+        return False
 
     def within(self, connection: Any) -> Backend:
         """Return the backend, inside a transaction of the user's if there is one."""
@@ -256,6 +279,22 @@ class BackendClient:
         size = largest if most is None else min(most, largest)
         for start in range(0, len(items), size):
             yield items[start : start + size]
+
+    def replies(self, primitive: Primitive, items: Sequence[Any]) -> list[Answer | BoardUnavailable]:
+        """Return the answer to each item, in as few requests as possible; or why it has none, if others have one.
+
+        :raises BoardUnavailable: the store is away, and there is no answer at all.
+        """
+        self.check_open()
+        replies: list[Answer | BoardUnavailable] = []
+        for part in self.batches(items):
+            try:
+                replies += self.shared.each(primitive, part)
+            except BoardUnavailable as error:
+                if not any(isinstance(reply, tuple) for reply in replies):
+                    raise
+                replies += [own_copy(error) for _ in part]
+        return replies
 
     def encode(self, what: str, value: Any) -> bytes:
         """Return the value's bytes; raises :class:`InvalidPosting` if they would be more than ``largest_details``."""

@@ -5,7 +5,6 @@ A lone call goes at once.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import threading
@@ -15,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from jobboard.backends.rows import Posted, PostOutcome
+from jobboard.client.sharing import Alone, Answer, Primitive, SharedRequests, own_copy
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 P = ParamSpec("P")
@@ -32,21 +31,17 @@ _UNTIL_WOKEN = -1.0
 class Ask:
     """One item for a primitive that takes a sequence of them, of the job ``uuid``; ``size`` counts its large bytes."""
 
-    primitive: Callable[[Sequence[Any]], Sequence[Any]]
+    primitive: Primitive
     item: Any
     uuid: str
     size: int = 0
 
 
-#: The answer to an ask, and whether an earlier try may have had the effect; or why there is none.
-Answer = tuple[Any, bool]
+#: The answer to an ask; or why there is none.
 Reply = Answer | BaseException
 
 #: A call of the board that asks once: it yields the ask, is sent the answer, and returns what the caller gets.
 Steps = Generator[Ask, Answer, T]
-
-#: Sends a request until its answer is certain: :meth:`BackendClient.call_until_certain`.
-Call = Callable[[Callable[[Sequence[Any]], Sequence[Any]], Sequence[Any]], tuple[Sequence[Any], bool]]
 
 
 class _Client(Protocol):
@@ -84,13 +79,13 @@ def finish(steps: Steps[T], reply: Reply) -> T:
     raise AssertionError("a call asks once")
 
 
-def send_together(call: Call, asks: Sequence[Ask], largest: int) -> Iterator[Reply]:
+def send_together(shared: SharedRequests, asks: Sequence[Ask], largest: int) -> Iterator[Reply | Alone]:
     """Send asks of one primitive in as few requests as possible; return the reply to each, in their order.
 
     :param largest: how many items the primitive takes at most.
     """
     for part in _parts(asks, largest):
-        yield from _send_part(call, part)
+        yield from _send_part(shared, part)
 
 
 def _parts(asks: Sequence[Ask], largest: int) -> Iterator[list[Ask]]:
@@ -109,33 +104,13 @@ def _parts(asks: Sequence[Ask], largest: int) -> Iterator[list[Ask]]:
         yield part
 
 
-def _send_part(call: Call, part: list[Ask]) -> list[Reply]:
+def _send_part(shared: SharedRequests, part: list[Ask]) -> Sequence[Reply | Alone]:
     try:
-        answers, repeated = call(part[0].primitive, [ask.item for ask in part])
+        return shared.together(part[0].primitive, [ask.item for ask in part])
     except BoardUnavailable as error:
-        return [_own_copy(error) for _ in part]
+        return [own_copy(error) for _ in part]
     except Exception as error:
-        # One item may be to blame, which the others must not pay for.
-        return [error] if len(part) == 1 else _send_each(call, part)
-    if len(part) > 1 and any(_is_taken(answer) for answer in answers):
-        # Nothing of the batch was posted.
-        return _send_each(call, part)
-    return [(answer, repeated) for answer in answers]
-
-
-def _send_each(call: Call, part: list[Ask]) -> list[Reply]:
-    return [reply for ask in part for reply in _send_part(call, [ask])]
-
-
-def _is_taken(answer: Any) -> bool:
-    return isinstance(answer, Posted) and answer.outcome is PostOutcome.TAKEN
-
-
-def _own_copy(error: BoardUnavailable) -> BoardUnavailable:
-    """Each caller raises an error of its own: raising changes its traceback and its context."""
-    own = copy.copy(error)
-    own.__cause__ = error
-    return own
+        return [error]
 
 
 class _Waiting:
@@ -145,7 +120,7 @@ class _Waiting:
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
-        self.reply: Reply | None = None
+        self.reply: Reply | Alone | None = None
         self.signal = threading.Lock()
         self.signal.acquire()
 
@@ -170,8 +145,8 @@ class ThreadGatherer:
     sends the asks of all. If they do not come, the first one does, and fewer are expected then.
     """
 
-    def __init__(self, call: Call, largest: int) -> None:
-        self._call = call
+    def __init__(self, shared: SharedRequests, largest: int) -> None:
+        self._shared = shared
         self._largest = largest
         self._lock = threading.Lock()
         self._queue: deque[_Waiting] = deque()
@@ -180,8 +155,8 @@ class ThreadGatherer:
         self._expected = 1
         self._expected_until = 0.0
 
-    def send(self, ask: Ask) -> Reply:
-        """Return the reply to an ask; blocks until it is there."""
+    def send(self, ask: Ask) -> Reply | Alone:
+        """Return the reply to an ask, or that its caller is to send it alone; blocks until that is known."""
         mine = _Waiting(ask)
         try:
             with self._lock:
@@ -214,7 +189,7 @@ class ThreadGatherer:
             with self._lock:
                 batch += [self._queue.popleft() for _ in range(min(len(self._queue), self._largest))]
             asks = [waiting.ask for waiting in batch]
-            for waiting, reply in zip(batch, send_together(self._call, asks, self._largest), strict=True):
+            for waiting, reply in zip(batch, send_together(self._shared, asks, self._largest), strict=True):
                 waiting.reply = reply
         finally:
             for waiting in batch:

@@ -1,14 +1,17 @@
-"""Sends the ends of claims, in batches, until the store has them."""
+"""Sends the ends of claims, in batches, until the store has them; one that is refused holds up no other."""
 
 from __future__ import annotations
 
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from jobboard.backends.lock_wait import lock_wait
 from jobboard.backends.thread_end import wait_for_thread
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
@@ -20,10 +23,10 @@ from jobboard.conductor.outcome import (
     result_that_cannot_travel,
 )
 from jobboard.conductor.slots import Slots
+from jobboard.conductor.unsent_ends import MAX_PAUSE, MIN_PAUSE, UnsentEnds
 from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, NotFound, is_too_large
 from jobboard.states import JobState
 
-_MIN_PAUSE, _MAX_PAUSE = 0.1, 5.0
 #: For how many seconds at most an end waits for the claimer to fill the free slots.
 _MAX_YIELD = 0.005
 
@@ -31,25 +34,35 @@ _MAX_YIELD = 0.005
 class Completer:
     """One thread that ends the claims of executions as their outcomes say.
 
-    The ends that come in during a request go out with the next one. While the store is absent the ends are kept and
-    their claims renewed; when it is back they are sent with their tokens, and the store decides.
+    The ends that come in during a request go out with the next one. While the store is away the ends are kept and
+    their claims renewed; when it is back they are sent with their tokens, and the store decides. An end that the store
+    refuses while it answers others (its row is locked, for one) is left to :class:`UnsentEnds`.
 
     :param on_ended: is called with the executions whose ends are sent, or need no more attempt to send them.
+    :param on_refused: is called when :attr:`refused` has changed.
     """
 
     def __init__(
-        self, board: JobBoard, who: str, slots: Slots, on_ended: Callable[[Sequence[Execution]], None]
+        self,
+        board: JobBoard,
+        who: str,
+        slots: Slots,
+        on_ended: Callable[[Sequence[Execution]], None],
+        on_refused: Callable[[], None],
     ) -> None:
         self._board = board
+        self._is_away = client_of(board).is_away
         self._who = who
         self._slots = slots
         self._on_ended = on_ended
         self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
+        self._unsent = UnsentEnds(who, slots, self._send_one, self._is_away, on_refused)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jobboard-completer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        self._unsent.start()
 
     def send(self, execution: Execution) -> None:
         """End the claim as the execution's outcome says; returns at once."""
@@ -62,11 +75,20 @@ class Completer:
         """
         self._stopped.set()
         self._queue.put(None)
+        self._unsent.request_stop()
+        until = time.monotonic() + timeout
         wait_for_thread(self._thread, timeout)
+        self._unsent.stop(max(0.0, until - time.monotonic()))
+
+    @property
+    def refused(self) -> list[dict[str, Any]]:
+        """The ends that the store goes on to refuse: of each the job's uuid and name, the seconds, and the error."""
+        return self._unsent.told()
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._send_until_done(self._next_batch())
+        with lock_wait(0.0):
+            while not self._stopped.is_set():
+                self._send_until_done(self._next_batch())
 
     def _next_batch(self) -> list[Execution]:
         batch = [self._queue.get()]
@@ -76,38 +98,51 @@ class Completer:
         return [execution for execution in batch if execution is not None]
 
     def _send_until_done(self, batch: list[Execution]) -> None:
-        pause = _MIN_PAUSE
+        pause = MIN_PAUSE
         while batch:
             try:
                 self._send(batch)
                 return
             except BoardUnavailable as error:
-                level = logging.WARNING if pause == _MIN_PAUSE else logging.DEBUG
+                level = logging.WARNING if pause == MIN_PAUSE else logging.DEBUG
                 logger.log(
                     level, "conductor %s keeps %d ends until the store is back: %s", self._who, len(batch), error
                 )
             if self._stopped.wait(pause):
                 return
-            pause = min(pause * 2, _MAX_PAUSE)
+            pause = min(pause * 2, MAX_PAUSE)
 
     def _send(self, batch: list[Execution]) -> None:
-        """Send all, and remove each sent one from the batch.
+        """Send all, and remove each from the batch that is sent, or left to others to send.
 
-        :raises BoardUnavailable: the store did not answer; what remains in the batch has to be sent again.
+        :raises BoardUnavailable: the store is away; what remains in the batch has to be sent again.
         """
         succeeded = [each for each in batch if isinstance(each.outcome, Succeeded) and not each.completing]
         self._consume(succeeded, batch)
         for execution in list(batch):
             try:
-                execution.ended_as = self.end(execution)
-            except ClaimLost as error:
-                logger.info("conductor %s: %s", self._who, error)
-            except BoardUnavailable:
-                raise
-            except Exception:
-                # One faulty end must not hold up the others.
-                logger.exception("the end of job %s can't be sent; its claim will expire", execution.job.uuid)
-            self._ended([execution], batch)
+                self._send_one(execution)
+            except BoardUnavailable as error:
+                if self._is_away(error):
+                    raise
+                self._unsent.add(execution, error)
+            batch.remove(execution)
+
+    def _send_one(self, execution: Execution) -> None:
+        """Send one end.
+
+        :raises BoardUnavailable: it did not get through.
+        """
+        try:
+            execution.ended_as = self.end(execution)
+        except ClaimLost as error:
+            logger.info("conductor %s: %s", self._who, error)
+        except BoardUnavailable:
+            raise
+        except Exception:
+            # One faulty end must not hold up the others.
+            logger.exception("the end of job %s can't be sent; its claim will expire", execution.job.uuid)
+        self._on_ended([execution])
 
     def _consume(self, succeeded: list[Execution], batch: list[Execution]) -> None:
         if not succeeded:
@@ -115,26 +150,28 @@ class Completer:
         results = [each.outcome.result for each in succeeded if isinstance(each.outcome, Succeeded)]
         try:
             errors = self._board.consume_many([each.job for each in succeeded], self._who, results=results)
-        except BoardUnavailable as fault:
-            if is_too_large(fault):
-                # One by one the store takes the others.
-                return
+        except BoardUnavailable:
             raise
         except Exception:
             logger.exception("conductor %s sends %d ends one by one after a fault", self._who, len(succeeded))
             return
         ended = []
         for execution, error in zip(succeeded, errors, strict=True):
-            if isinstance(error, InvalidPosting):
+            if error is not None and (isinstance(error, InvalidPosting) or is_too_large(error)):
                 # It stays in the batch, to end as a failure.
                 execution.outcome = result_that_cannot_travel(error)
+                continue
+            batch.remove(execution)
+            if isinstance(error, BoardUnavailable):
+                self._unsent.add(execution, error)
                 continue
             if error is None:
                 execution.ended_as = "consumed"
             else:
                 logger.info("conductor %s: %s", self._who, error)
             ended.append(execution)
-        self._ended(ended, batch)
+        if ended:
+            self._on_ended(ended)
 
     def end(self, execution: Execution) -> str:
         """End the claim in this thread, as the execution's outcome says, and return what has become of it.
@@ -194,8 +231,3 @@ class Completer:
         delay = execution.handler.backoff.delay(attempts)
         self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
         return "failed"
-
-    def _ended(self, executions: Sequence[Execution], batch: list[Execution]) -> None:
-        ended = set(executions)
-        batch[:] = [execution for execution in batch if execution not in ended]
-        self._on_ended(executions)

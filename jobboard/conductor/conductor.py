@@ -120,6 +120,12 @@ class Conductor:
         return not self._stopped_itself and (run is None or run.health()["healthy"])
 
     @property
+    def unsent(self) -> list[str]:
+        """The uuids of jobs whose handlers have returned, and whose ends the store refuses though it answers others."""
+        run = self._run
+        return [] if run is None else [end["uuid"] for end in run.health()["unsent"]]
+
+    @property
     def handled(self) -> int:
         """How many of its handlers have ended since its start, whatever their outcome; 0 when it is stopped."""
         run = self._run
@@ -177,7 +183,8 @@ class Conductor:
 
         :param drain: let running handlers finish; False gives their jobs back at once, with the attempt uncounted.
         :param timeout: seconds to drain, None for no limit. Jobs that still run then are given back, in 10 more seconds
-            at most. Without ``drain``: seconds to give the jobs back, None for 10.
+            at most; ends that the store refused so far are waited for no longer. Without ``drain``: seconds to give the
+            jobs back, None for 10.
         """
         seconds = check_timeout(timeout)
 

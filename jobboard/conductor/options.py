@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +19,14 @@ class ConductorOptions:
     grace: float
     max_stuck: int
     prefetch: bool
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what operators see of them, and of where they hold."""
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "executor": self.executor,
+            "concurrency": self.concurrency,
+            "max_stuck": self.max_stuck,
+            "label": self.name,
+        }

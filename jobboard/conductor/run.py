@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jobboard.backends.reasons import used_up
+from jobboard.backends.thread_end import call_in_thread
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
 from jobboard.board.renewer import LeaseRenewer, interval_for
@@ -72,17 +71,9 @@ class ConductorRun:
         )
         interval = max(1.0, interval_for(expiry))
         self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, interval, QUIET_BOOK, self._obey)
-        self._renewer = LeaseRenewer(
-            board,
-            who,
-            expiry,
-            self.lost,
-            self._cancelled,
-            self._heartbeat.register_when_due,
-            logger,
-            f"conductor {who}",
-        )
-        self._completer = Completer(board, who, self._slots, self._ended)
+        then = self._heartbeat.register_when_due
+        self._renewer = LeaseRenewer(board, who, expiry, self.lost, self._cancelled, then, logger, f"conductor {who}")
+        self._completer = Completer(board, who, self._slots, self._ended, self._tell_operators)
         self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
         self._claimer = Claimer(
             board, who, expiry, self._slots, options.prefetch, self._names, self._renewer.uuids, self._claimed
@@ -93,6 +84,8 @@ class ConductorRun:
         #: Whether an operator told it to claim no more.
         self._quiet = False
         self._stop_timeout = _STOP_TIMEOUT
+        #: By when a stop ends, unless there are jobs to give back.
+        self._finish_by = math.inf
         self._stopped = threading.Event()
         self._is_clean = False
 
@@ -128,18 +121,14 @@ class ConductorRun:
             "stuck_names": self._stuck.names,
             "refused": sorted(self._all_names if fault else refused),
             "fault": fault,
+            "unsent": self._completer.refused,
             "healthy": not refused and fault is None,
         }
 
     def _metadata(self) -> dict[str, Any]:
         return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "executor": self._options.executor,
-            "concurrency": self._options.concurrency,
-            "max_stuck": self._options.max_stuck,
+            **self._options.metadata(),
             "names": sorted(self._all_names),
-            "label": self._options.name,
             "quiet": self._quiet,
             "longest": longest_of(self._renewer.held()),
             **self.health(),
@@ -172,7 +161,9 @@ class ConductorRun:
         seconds = 0.0 if not drain else math.inf if timeout is None else timeout
         self._slots.drain_until(time.monotonic() + seconds)
         with self._lock:
-            if not drain and timeout is not None:
+            if drain:
+                self._finish_by = min(self._finish_by, time.monotonic() + seconds)
+            elif timeout is not None:
                 self._stop_timeout = min(self._stop_timeout, timeout)
             first, self._stopping = not self._stopping, True
         if not first:
@@ -195,7 +186,11 @@ class ConductorRun:
             if self._give_up(execution, Returned("its conductor stopped")):
                 finished = False
                 self._interrupt(execution)
+        if finished:
+            until = min(until, max(self._finish_by, time.monotonic() + _UNDO_TIMEOUT))
         sent = self._slots.wait_until_no_claims(_left(until))
+        if finished and not sent:
+            until = time.monotonic()
         self._deadlines.stop()
         self._renewer.stop(_left(until))
         self._executor.stop(_left(until) if finished else min(1.0, _left(until)))
@@ -212,14 +207,7 @@ class ConductorRun:
                 self._renewer.unsubscribe()
                 self._heartbeat.leave()
 
-        thread = threading.Thread(target=leave, name="jobboard-leave", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            # The interpreter is exiting, and starts no more threads.
-            leave()
-        else:
-            thread.join(seconds)
+        call_in_thread("jobboard-leave", leave, seconds)
 
     def _names(self) -> frozenset[str]:
         """Return the names that may be claimed now."""
@@ -236,18 +224,21 @@ class ConductorRun:
         self._quiet = quiet
         logger.info("conductor %s %s, as an operator said", self._who, "claims no more" if quiet else "claims again")
         self._claimer.refresh_names()
-        self._heartbeat.register_again()
-        self._renewer.renew_soon()
+        self._tell_operators()
         if quiet:
             self._return_waiting("its conductor is to be quiet")
 
     def _stuck_changed(self) -> None:
         self._submit(self._slots.start_waiting())
         self._claimer.refresh_names()
-        self._heartbeat.register_again()
-        self._renewer.renew_soon()
+        self._tell_operators()
         if self._stuck.refused:
             self._on_unhealthy()
+
+    def _tell_operators(self) -> None:
+        """Register soon, since what operators see of it has changed."""
+        self._heartbeat.register_again()
+        self._renewer.renew_soon()
 
     # -- what becomes of an execution ------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class Slots:
         self._waiting: deque[Execution] = deque()
         self._taken = 0
         self._claims = 0
+        #: How many of the claims have ends that were sent in vain, and are sent again by themselves.
+        self._unsent = 0
         #: How many handlers have ended.
         self.ended = 0
         self._stuck = 0
@@ -50,6 +52,12 @@ class Slots:
             self._stuck = number
             self._lost = number - replaced
             self._notify_all()
+
+    def set_unsent(self, number: int) -> None:
+        """Note how many ends were sent in vain."""
+        with self._lock:
+            self._unsent = number
+            self._emptied.notify_all()
 
     def wait_for_free(self, *, ahead: bool = False) -> int:
         """Block until a slot is free, and return how many are; 0 once closed.
@@ -99,7 +107,7 @@ class Slots:
 
     def _has_many_ends(self) -> bool:
         """Whether the ends make a batch that is worth a request of its own, beside the claimer's."""
-        return self._claims - self._taken - len(self._waiting) > self._number // 2 + 1
+        return self._claims - self._unsent - self._taken - len(self._waiting) > self._number // 2 + 1
 
     def add(self, executions: Sequence[Execution]) -> list[Execution]:
         """Count the claims, and return the executions that have a slot now; the others wait for one."""
@@ -205,6 +213,13 @@ class Slots:
             return self.taken == 0
 
     def wait_until_no_claims(self, timeout: float) -> bool:
-        """Block until every claim has ended; False after ``timeout`` seconds."""
+        """Block until every claim has ended; False after ``timeout`` seconds.
+
+        Ends that were sent in vain are waited for until the time of :meth:`drain_until` only.
+        """
+        until = time.monotonic() + timeout
         with self._lock:
-            return self._emptied.wait_for(lambda: self._claims == 0, timeout)
+            drain_until = min(self._drain_until, until)
+            if not self._emptied.wait_for(lambda: self._claims == 0, max(0.0, drain_until - time.monotonic())):
+                self._emptied.wait_for(lambda: self._claims <= self._unsent, max(0.0, until - time.monotonic()))
+            return self._claims == 0

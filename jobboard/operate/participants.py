@@ -44,6 +44,29 @@ def _run_of(told: dict[str, object]) -> Run | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class UnsentEnd:
+    """A job whose handler has returned and whose end the store refuses, for so many seconds, by this error."""
+
+    uuid: str
+    name: str
+    seconds: float
+    error: str
+
+
+def unsent_of(entity: Entity) -> list[UnsentEnd]:
+    """Return the ends that the store refuses to a conductor that is alive; conductors tell twenty at most."""
+    told = entity.metadata.get("unsent") if entity.alive else None
+    return [end for each in told if (end := _unsent_of(each))] if isinstance(told, (list, tuple)) else []
+
+
+def _unsent_of(told: object) -> UnsentEnd | None:
+    match told:
+        case {"uuid": str(uuid), "name": str(name), "seconds": int() | float() as seconds, "error": str(error)}:
+            return UnsentEnd(uuid, name, float(seconds), error)
+    return None
+
+
 def handles(entity: Entity, name: str) -> bool:
     """Whether it is a conductor with a handler for jobs of this name."""
     return entity.kind == "conductor" and name in names_of(entity)

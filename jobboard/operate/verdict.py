@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jobboard.entity import Entity
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
-from jobboard.operate.participants import names_of, number_of, runs_of
+from jobboard.operate.participants import names_of, number_of, runs_of, unsent_of
 
 
 class Verdict(enum.IntEnum):
@@ -54,8 +54,8 @@ class Limits:
 def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
-    Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``runs_long``,
-    ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``,
+    Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
+    ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``,
     ``schedulers_paused``, ``set_aside``, ``trash``.
     """
     known = limits or Limits()
@@ -112,6 +112,12 @@ def _of_conductors(overview: Overview, limits: Limits) -> Iterator[Finding]:
         elif stuck:
             text = f"{slots}, in handlers of {_listed(entity, 'stuck_names')} that outlast their claims."
             yield Finding(Verdict.ATTENTION, "stuck", entity.name, text)
+        if unsent := unsent_of(entity):
+            ends = ", ".join(
+                f"job {end.uuid} ({end.name!r}, for {duration(end.seconds)}: {end.error})" for end in unsent
+            )
+            text = f"{entity.name} has run these, and the store refuses their ends: {ends}. It tries on."
+            yield Finding(Verdict.ATTENTION, "unsent", entity.name, text)
         if long := [run for run in runs_of(entity) if run.seconds > limits.run]:
             runs = ", ".join(f"{run.name!r} for {duration(run.seconds)} (job {run.uuid})" for run in long)
             text = f"{entity.name} runs {runs}. Does it hang?"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ENTITY_COLUMNS = (
     "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy",
-    "quiet", "longest", "names",
+    "quiet", "longest", "unsent", "names",
 )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobboard.events import EventKind
-from jobboard.operate.participants import handles, is_quiet, names_of, number_of
+from jobboard.operate.durations import duration
+from jobboard.operate.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Reason:
 def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
-    Kinds: ``complete``, ``trashed``, ``claimed``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
+    Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
     ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``quiet``, ``no_free_slot``, ``stuck``,
     ``behind``, ``failed_before``, ``next``.
     """
@@ -78,6 +79,7 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
         else ""
     )
     reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).{ask}")]
+    reasons += [Reason("unsent", _unsent(end)) for end in (unsent_of(owner) if owner else []) if end.uuid == job.uuid]
     if owner is None:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
     elif not owner.alive:
@@ -87,6 +89,13 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
     if record.cancel_asked:
         reasons.append(Reason("cancel_asked", _CANCEL_ASKED.format(uuid=job.uuid)))
     return reasons
+
+
+def _unsent(end: UnsentEnd) -> str:
+    return (
+        f"Its handler has returned, and the store refuses its end for {duration(end.seconds)}: {end.error}. Its owner "
+        f"tries on, and keeps the claim. To run it again nevertheless: jobboard release {end.uuid}"
+    )
 
 
 def _why_paused(board: JobBoard, job: Job) -> list[Reason]:

@@ -117,7 +117,7 @@ class _Runner:
         self.who = worker_id("test")
         self._board = board
         self._handlers = handlers
-        self._ends = Completer(board, self.who, Slots(1), lambda executions: None)
+        self._ends = Completer(board, self.who, Slots(1), lambda executions: None, lambda: None)
 
     def claim_and_run(self, job: Job) -> None:
         if job.name not in self._handlers.names:

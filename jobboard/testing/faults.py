@@ -37,6 +37,10 @@ Fault = Literal["request", "reply", "refused"]
 
 _WHEN = {"request": "before the request arrived", "reply": "after the request had arrived"}
 
+#: The jobs, the error and the primitives.
+_Refused = tuple[frozenset[str], type[BoardUnavailable], frozenset[str]]
+_NOTHING: _Refused = (frozenset(), BoardUnavailable, frozenset())
+
 
 class LossyBackend(Backend):
     """Hands everything on to ``inner``, counts it in :attr:`calls`, and breaks the connection when told to.
@@ -61,6 +65,7 @@ class LossyBackend(Backend):
         self.rows = 0
         #: Set while somebody blocks in a waiter.
         self.blocked = threading.Event()
+        self._refused: _Refused = _NOTHING
         self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
         forward_roles(self, self._send_to)
 
@@ -86,9 +91,19 @@ class LossyBackend(Backend):
             raise LookupError(f"no such primitive: {primitive!r}")
         self._armed.setdefault(primitive, []).extend([(fault, meanwhile)] * times)
 
+    def refuse(
+        self,
+        uuids: Collection[str],
+        error: type[BoardUnavailable] = BoardUnavailable,
+        primitives: Collection[str] = ("consume", "abandon", "trash"),
+    ) -> None:
+        """Until :meth:`heal`, raise this error for each request of these primitives that is about one of these jobs."""
+        self._refused = frozenset(uuids), error, frozenset(primitives)
+
     def heal(self) -> None:
         """Break nothing more."""
         self._armed.clear()
+        self._refused = _NOTHING
 
     @property
     def armed(self) -> bool:
@@ -109,6 +124,13 @@ class LossyBackend(Backend):
         if fault == "refused":
             raise BoardUnavailable(f"{primitive}: refused")
         raise ReplyLost(f"{primitive}: the connection broke {_WHEN[fault]}")
+
+    def _send_about(self, uuids: Sequence[str], primitive: str, request: Callable[[], _Reply]) -> _Reply:
+        refused, error, primitives = self._refused
+        if primitive not in primitives or refused.isdisjoint(uuids):
+            return self._send(primitive, request)
+        self.calls[primitive] += 1
+        raise error(f"{primitive}: refused for one of these jobs")
 
     def _send_to(self, role: str, method: str, *arguments: Any) -> Any:
         return self._send(f"{role}.{method}", lambda: getattr(getattr(self.inner, role), method)(*arguments))
@@ -148,16 +170,18 @@ class LossyBackend(Backend):
         return self._send("claimed_under", lambda: self.inner.claimed_under(claim_id))
 
     def extend(self, extensions: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._send("extend", lambda: self.inner.extend(extensions))
+        return self._send_about(
+            [each.fence.uuid for each in extensions], "extend", lambda: self.inner.extend(extensions)
+        )
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._send("consume", lambda: self.inner.consume(ends))
+        return self._send_about([each.fence.uuid for each in ends], "consume", lambda: self.inner.consume(ends))
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._send("abandon", lambda: self.inner.abandon(ends))
+        return self._send_about([each.fence.uuid for each in ends], "abandon", lambda: self.inner.abandon(ends))
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return self._send("trash", lambda: self.inner.trash(ends))
+        return self._send_about([each.uuid for each in ends], "trash", lambda: self.inner.trash(ends))
 
     def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._send("checkpoint", lambda: self.inner.checkpoint(fence, state))

@@ -20,6 +20,7 @@ from urllib3 import HTTPConnectionPool
 from urllib3.util import Timeout
 
 from jobboard.backends.etcd.http_exchange import exchange
+from jobboard.errors import TooLarge
 
 #: By ``Accept`` etcd knows a request of its gateway; one without it has the rights of the server's own certificate.
 _ACCEPT = "Accept: */*"
@@ -54,14 +55,19 @@ class Session(requests.Session):
         :param token: that of a login.
         :raises HTTPError: of urllib3; there is no connection.
         :raises OSError: there is no reply.
+        :raises TooLarge: whoever answers takes no request of this size.
         """
         pool = self._pool = self._pool or self._pool_for(url)
         head = f"POST {urlsplit(url).path} HTTP/1.1\r\n{_ACCEPT}"
         if token is not None:
             head += f"\r\nAuthorization: {token}"
         sent = time.monotonic()
-        reply = exchange(pool, head, jsons.dumps(json).encode(), self._limit.until)
+        body = jsons.dumps(json).encode()
+        reply = exchange(pool, head, body, self._limit.until)
         self._on_reply(reply.headers.get("date"), sent, time.monotonic())
+        if reply.status_code == requests.codes.request_entity_too_large:
+            # Not etcd's word, but that of a proxy before it: the request went no further.
+            raise TooLarge(f"{pool.host}:{pool.port} takes no request of {len(body)} bytes (HTTP status 413)")
         return reply
 
     def _time_left(self, now: float) -> Timeout:

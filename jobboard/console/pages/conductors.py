@@ -16,7 +16,7 @@ from jobboard.console.view import View
 from jobboard.entity import Entity
 from jobboard.job import Job
 from jobboard.operate.bulk import Target, of_what, release_all, targets_of
-from jobboard.operate.participants import is_quiet, names_of, number_of, runs_of
+from jobboard.operate.participants import is_quiet, names_of, number_of, runs_of, unsent_of
 from jobboard.operate.views import holdings
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
@@ -106,6 +106,7 @@ def _row(entity: Entity, told: frozenset[str]) -> dict[str, Any]:
         "longest": runs_of(entity)[:_MAX_RUNS] if entity.alive else [],
         "stuck": number_of(entity, "stuck") if entity.alive else 0,
         "stuck_names": sorted(names_of(entity, "stuck_names")),
+        "unsent": unsent_of(entity)[:_MAX_RUNS],
         "refused": sorted(names_of(entity, "refused")),
         "fault": metadata.get("fault"),
         "healthy": metadata.get("healthy") is not False,

@@ -46,13 +46,14 @@ from jobboard.testing.contract.posting import PostingCases
 from jobboard.testing.contract.processes import ProcessCases
 from jobboard.testing.contract.races import RaceCases
 from jobboard.testing.contract.records import RecordCases
+from jobboard.testing.contract.refusals import RefusalCases
 from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 892
+CONTRACT_CASES = 902
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 172
@@ -73,7 +74,8 @@ class Contract(
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
-    FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases, Counted,
+    FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
+    RefusalCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

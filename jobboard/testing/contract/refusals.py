@@ -1,0 +1,116 @@
+"""Refusals: what the store refuses of one job holds up no other, and is told (promise 13)."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from jobboard.backends.rows import Verdict
+from jobboard.board import JobBoard
+from jobboard.conductor import Conductor, Handlers
+from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TooLarge
+from jobboard.job import Job, Posting
+from jobboard.operate.status import status
+from jobboard.operate.why import why
+from jobboard.states import JobState
+from jobboard.testing.contract.case import LONG, Case, state_of, uuids_of
+from jobboard.testing.deadline import eventually
+from jobboard.testing.harness import Harness
+
+_COMPLETE = JobState.COMPLETE
+#: How a store may refuse: it says so, it can't tell why, or its reply never comes.
+ERRORS = [RequestRefused, BoardUnavailable, ReplyLost]
+
+
+def _claimed(board: JobBoard, number: int) -> list[Job]:
+    board.post_many([Posting("resize") for _ in range(number)])
+    return board.claim_next("alice", limit=number, expiry=LONG)
+
+
+class RefusalCases(Case):
+    """The store refuses what is asked of some jobs, and answers everything else."""
+
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_refused_ends_hold_up_no_other_of_their_batch(
+        self, harness: Harness, error: type[BoardUnavailable]
+    ) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        jobs = _claimed(board, 10)
+        refused = [jobs[0], jobs[4], jobs[9]]
+        lossy.refuse(uuids_of(refused), error)
+        errors = board.consume_many(jobs, "alice")
+        assert [job for job, fault in zip(jobs, errors, strict=True) if fault is not None] == refused
+        assert all(isinstance(fault, error) for fault in errors if fault is not None)
+        lossy.heal()
+        assert board.consume_many(refused, "alice") == [None] * 3
+        assert board.job_count == 0
+
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_refused_extensions_hold_up_no_other_of_their_batch(
+        self, harness: Harness, error: type[BoardUnavailable]
+    ) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        jobs = _claimed(board, 6)
+        before = [job.record.expires_at for job in jobs]
+        lossy.refuse([jobs[1].uuid, jobs[2].uuid, jobs[5].uuid], error, ["extend"])
+        with pytest.raises(error):
+            board.extend_many(jobs, "alice", 2 * LONG)
+        after = [board.get(job.uuid).record.expires_at for job in jobs]
+        assert [at for at in range(6) if before[at] == after[at]] == [1, 2, 5]
+        lossy.heal()
+        assert board.extend_many(jobs, "alice", LONG) == [Verdict.DONE] * 6
+
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_a_conductor_ends_what_it_can_and_tells_what_it_cannot(
+        self, harness: Harness, error: type[BoardUnavailable]
+    ) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        gate, handlers = threading.Event(), Handlers()
+        handlers.add("resize", lambda job: bool(gate.wait(60)))
+        refused = board.post_many([Posting("resize") for _ in range(3)])
+        conductor = Conductor("worker", board, handlers, concurrency=3)
+        conductor.start()
+        try:
+            eventually(lambda: board.stats().claimed == 3, within=30)
+            lossy.refuse(uuids_of(refused), error)
+            gate.set()
+            others = board.post_many([Posting("resize") for _ in range(40)])
+            eventually(lambda: all(state_of(board, job) is _COMPLETE for job in others), within=60)
+            eventually(lambda: set(conductor.unsent) == set(uuids_of(refused)), within=60)
+            eventually(lambda: all(job.uuid in _found(board) for job in refused), within=60)
+            assert all("unsent" in [each.kind for each in why(board, board.get(job.uuid))] for job in refused)
+            assert conductor.healthy
+            lossy.heal()
+            eventually(lambda: all(state_of(board, job) is _COMPLETE for job in refused), within=60)
+            eventually(lambda: conductor.unsent == [], within=30)
+        finally:
+            gate.set()
+            conductor.stop(drain=False)
+        assert {job.attempts for job in (*refused, *others)} == {1}
+
+    def test_a_result_that_is_too_large_fails_its_own_job_alone(self, harness: Harness) -> None:
+        board, lossy = harness.lossy_board()
+        consume, handlers = lossy.inner.consume, Handlers()
+        handlers.add("resize", lambda job: job.details["size"] * "x")
+
+        def limited(ends):  # type: ignore[no-untyped-def]
+            if any(len(end.result or b"") > 1000 for end in ends):
+                raise TooLarge("no request of this size")
+            return consume(ends)
+
+        lossy.inner.consume = limited  # type: ignore[method-assign]
+        postings = [Posting("resize", details={"size": size}) for size in (1, 2000, 2, 3000, 3, 4000, 4)]
+        jobs = board.post_many(postings)
+        conductor = Conductor("worker", board, handlers, concurrency=4)
+        conductor.start()
+        try:
+            eventually(lambda: board.job_count == 0 and board.stats().trashed == 3, within=60)
+        finally:
+            conductor.stop(drain=False)
+        assert [state_of(board, job) for job in jobs] == [_COMPLETE, JobState.TRASHED] * 3 + [_COMPLETE]
+        assert "its result can't be kept" in (board.get(jobs[1].uuid).record.reason or "")
+
+
+def _found(board: JobBoard) -> str:
+    return " ".join(finding["text"] for finding in status(board)["findings"] if finding["kind"] == "unsent")
