@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = float(os.environ.get("JOBBOARD_HISTORY_SECONDS", "40"))
+SECONDS = float(os.environ.get("JOBBOARD_HISTORY_SECONDS", "50"))
 SEED = os.environ.get("JOBBOARD_HISTORY_SEED", str(random.randrange(10**6)))
 STORES = ["memory", "sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"]
 

@@ -2,32 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from histories.checks import check
+from histories.history import History, Rules
 from histories.plan import steps_of
 from histories.planted import PLANTED, Planted
+from histories.planted_in_conductors import PLANTED_IN_CONDUCTORS
+from histories.records import Fault, Op
 from histories.run import Report, Wish, judge_again, run
+from histories.run_checks import RUN_CHECKS
 
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import JobBoard
 
-WISH = Wish("memory", seconds=1.0, seed=7, rate=200.0, least_calls=1000, forgotten_within=1.0)
+WISH = Wish(
+    "memory", 1.0, seed=7, processes=("w0", "w1", "w2", "w3"), rate=200.0, least_calls=1000, forgotten_within=1.0
+)  # fmt: skip
+#: What conductors do takes longer; nobody cancels or releases all of their jobs before.
+WITH_CONDUCTORS = replace(
+    WISH, seconds=4.0, processes=("w0", "w1", "c0"), rate=40.0, least_calls=0, rules=Rules(ended_within=2.0)
+)  # fmt: skip
 
 
-def history_on(kind: type[Planted] | None, folder: Path) -> Report:
+def history_on(kind: type[Planted] | None, folder: Path, wish: Wish = WISH) -> Report:
     def make_board(name: str) -> JobBoard:
         backend = MemoryBackend(name, Address("memory"))
         return JobBoard(name, backend if kind is None else kind(backend), retention=1.0)
 
-    return run(WISH, folder, make_board=make_board)
+    return run(wish, folder, make_board=make_board)
 
 
 @pytest.mark.parametrize(("kind", "promise"), PLANTED.items(), ids=[kind.__name__ for kind in PLANTED])
 def test_what_is_planted_is_found(kind: type[Planted], promise: str, tmp_path: Path) -> None:
     found = {violation.promise for violation in history_on(kind, tmp_path).violations}
     assert promise in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "promises"), PLANTED_IN_CONDUCTORS.items(), ids=lambda each: getattr(each, "__name__", "")
+)
+def test_what_is_planted_in_conductors_is_found(
+    kind: Any, promises: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind.plant(monkeypatch)
+    found = {violation.promise for violation in history_on(kind, tmp_path, WITH_CONDUCTORS).violations}
+    assert promises <= found
+
+
+def test_a_sound_conductor_shows_no_violation(tmp_path: Path) -> None:
+    report = history_on(None, tmp_path, WITH_CONDUCTORS)
+    assert report.violations == []
+    runs = [op for op in report.ops if op.op == "run" and op.is_ok]
+    renewals = [op for op in report.ops if op.op == "extend_many" and op.is_ok]
+    assert len(runs) > 5
+    assert renewals
+
+
+def test_a_call_that_fails_beside_a_locked_row_of_another_job_is_found(tmp_path: Path) -> None:
+    def failed(uuid: str, start: float) -> Op:
+        return Op(f"w0.0.{uuid}", "w0.0", "consume", {"uuid": uuid, "token": 1}, start, start + 3, "unavailable")
+
+    row = Fault("lock a row of a worker", 10.0, 35.0, "a")
+    ops = [failed("a", 12.0), failed("b", 12.0), failed("c", 25.0), failed("d", 50.0)]
+    faults = [row, Fault("cut the lines", 22.0, 22.0)]
+    found = [str(each) for each in check(History(ops, faults), RUN_CHECKS)]
+    assert len(found) == 1
+    assert "w0.0.b consume" in found[0]
 
 
 def test_a_sound_store_shows_no_violation_also_when_its_records_are_read_again(tmp_path: Path) -> None:

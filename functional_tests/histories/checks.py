@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,9 +30,9 @@ class Violation:
 Check = Callable[[History], Iterator[Violation]]
 
 
-def check(history: History) -> list[Violation]:
+def check(history: History, checks: Iterable[Check]) -> list[Violation]:
     """Return every violation that the records show."""
-    return list(itertools.chain.from_iterable(one(history) for one in CHECKS))
+    return list(itertools.chain.from_iterable(one(history) for one in checks))
 
 
 def consumed_once(history: History) -> Iterator[Violation]:
@@ -40,7 +40,7 @@ def consumed_once(history: History) -> Iterator[Violation]:
         ended = [event for event in of_kind(events, "consume") if event.is_ok]
         cancelled = [event for event in of_kind(events, "cancel") if event.is_ok and event.op.answer is True]
         if len(ended) + bool(cancelled) > 1:
-            yield _violation("consumed once", uuid, *ended, *cancelled)
+            yield violation("consumed once", uuid, *ended, *cancelled)
 
 
 def one_end_of_a_claim(history: History) -> Iterator[Violation]:
@@ -48,7 +48,7 @@ def one_end_of_a_claim(history: History) -> Iterator[Violation]:
         for token in {event.token for event in of_kind(events, *ENDS)}:
             ended = [event for event in of_kind(events, *ENDS) if event.token == token and event.is_ok]
             if len(ended) > 1 and not all(_finds_its_wish_done(ended[0], other) for other in ended[1:]):
-                yield _violation("one end of a claim", uuid, *ended)
+                yield violation("one end of a claim", uuid, *ended)
 
 
 def gone_stays_gone(history: History) -> Iterator[Violation]:
@@ -57,7 +57,7 @@ def gone_stays_gone(history: History) -> Iterator[Violation]:
             if end.is_ok and end.op.answer is not False:
                 for grant in grants(events):
                     if grant.start >= end.end:
-                        yield _violation("a job that has ended is not claimed", uuid, end, grant)
+                        yield violation("a job that has ended is not claimed", uuid, end, grant)
 
 
 def purged_is_gone(history: History) -> Iterator[Violation]:
@@ -67,14 +67,14 @@ def purged_is_gone(history: History) -> Iterator[Violation]:
             for grant in grants(events):
                 is_anew = any(post.may_lie_between(purge.start, grant.end) for post in posts)
                 if purge.is_ok and grant.start >= purge.end and not is_anew:
-                    yield _violation("a job that was purged is gone", uuid, purge, grant)
+                    yield violation("a job that was purged is gone", uuid, purge, grant)
 
 
 def tokens_rise(history: History) -> Iterator[Violation]:
     for uuid, events in history.jobs.items():
         for one, other in pairwise(grants(events)):
             if one.token == other.token or other.end < one.start:
-                yield _violation("tokens rise", uuid, one, other)
+                yield violation("tokens rise", uuid, one, other)
 
 
 def nothing_under_a_stale_token(history: History) -> Iterator[Violation]:
@@ -87,7 +87,7 @@ def nothing_under_a_stale_token(history: History) -> Iterator[Violation]:
                 for ender in enders:
                     is_over = ender.end <= call.start and _is_over_by(ender, call.token, since.get(call.token))
                     if is_over and not _finds_its_wish_done(ender, call):
-                        yield _violation("nothing under a stale token", uuid, ender, call)
+                        yield violation("nothing under a stale token", uuid, ender, call)
 
 
 def _finds_its_wish_done(ender: Event, call: Event) -> bool:
@@ -114,7 +114,7 @@ def not_before_its_expiry(history: History) -> Iterator[Violation]:
             until = holds_until(one, events) - history.rules.early
             if other.end < until and not _may_be_broken(history, events, one, other.end):
                 text = f"{until - other.end:.3f} s too early"
-                yield _violation("no claim is taken before its expiry", uuid, one, other, text=text)
+                yield violation("no claim is taken before its expiry", uuid, one, other, text=text)
 
 
 def kept_until_its_expiry(history: History) -> Iterator[Violation]:
@@ -128,7 +128,7 @@ def kept_until_its_expiry(history: History) -> Iterator[Violation]:
                 left = holds_until(grant, before) - history.rules.early - call.end
                 if left > 0 and not _may_be_broken(history, events, grant, call.end):
                     text = f"{left:.3f} s before its end"
-                    yield _violation("a claim holds until its expiry", uuid, grant, call, text=text)
+                    yield violation("a claim holds until its expiry", uuid, grant, call, text=text)
 
 
 def _may_be_broken(history: History, events: list[Event], grant: Event, end: float) -> bool:
@@ -161,7 +161,7 @@ def not_before_it_is_due(history: History) -> Iterator[Violation]:
             start = min(event.start for event in same) if delayed.kind == "post" else delayed.start
             if first.end < start + delay - history.rules.early:
                 text = f"{start + delay - first.end:.3f} s too early"
-                yield _violation("no job is claimed before it is due", uuid, delayed, first, text=text)
+                yield violation("no job is claimed before it is due", uuid, delayed, first, text=text)
 
 
 def _may_be_replaced(events: list[Event]) -> bool:
@@ -196,7 +196,7 @@ def oldest_first(history: History) -> Iterator[Violation]:
                 before = by_end[index]
             index += 1
         if before is not None and before.shown["sequence"] >= post.shown["sequence"]:
-            yield _violation("oldest first", post.uuid, before, post)
+            yield violation("oldest first", post.uuid, before, post)
 
 
 def attempts_are_bounded(history: History) -> Iterator[Violation]:
@@ -208,7 +208,7 @@ def attempts_are_bounded(history: History) -> Iterator[Violation]:
             released = [event for event in of_kind(events, "release") if event.may_lie_between(0.0, grant.end)]
             most, attempts = grant.shown["max_attempts"], grant.shown["attempts"]
             if most is not None and attempts > most + len(released):
-                yield _violation("poison stops", uuid, grant, text=f"attempt {attempts} of {most}")
+                yield violation("poison stops", uuid, grant, text=f"attempt {attempts} of {most}")
 
 
 def audits_find_nothing(history: History) -> Iterator[Violation]:
@@ -225,11 +225,7 @@ def only_our_errors(history: History) -> Iterator[Violation]:
 
 def calls_end(history: History) -> Iterator[Violation]:
     for op in history.ops:
-        stopped = sum(
-            min(op.end, fault.end) - max(op.start, fault.start)
-            for fault in history.faults
-            if fault.process == op.process and fault.start < op.end and fault.end > op.start
-        )
+        stopped = sum(fault.overlap(op.start, op.end) for fault in history.faults if fault.whom == op.process)
         took = op.end - op.start - stopped
         if op.end != float("inf") and took > history.rules.longest_call:
             yield Violation("every call ends", f"{op.id} {op.op} took {took:.1f} s: {op.outcome} {op.error}")
@@ -242,6 +238,6 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 
-def _violation(promise: str, uuid: str, *events: Event, text: str = "") -> Violation:
+def violation(promise: str, uuid: str, *events: Event, text: str = "") -> Violation:
     told = "; ".join(str(event) for event in events)
     return Violation(promise, f"job {uuid}: {text}{': ' if text else ''}{told}")

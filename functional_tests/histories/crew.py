@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from jobboard import JobBoard
 from jobboard.testing import eventually
 
 from .nemesis import Disturbance
-from .records import Diary
-from .worker import work
+from .process import play
 
 _LIBRARY = "libfaketimeMT.so.1"
 #: Seconds that an orderly end may take: the call that is under way, and the closing of the board.
@@ -42,19 +41,22 @@ class Settings:
 
 
 class Member:
-    """The workers that have one clock, one after the other; forked by a process that has everything imported."""
+    """The processes that have one clock, one after the other; forked by a process that has everything imported.
 
-    def __init__(self, settings: Settings, index: int) -> None:
-        self._index = index
+    :param label: the beginning of their names, whose first letter says what they do.
+    """
+
+    def __init__(self, settings: Settings, label: str) -> None:
+        self._label = label
         self._generation = 0
-        self.clock, self.log = settings.folder / f"clock-{index}", settings.folder / f"w{index}.log"
+        self.clock, self.log = settings.folder / f"clock-{label}", settings.folder / f"{label}.log"
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
         if settings.clock:
             self.clock.write_text("+0")
             environment |= {"LD_PRELOAD": str(faketime()), "FAKETIME_TIMESTAMP_FILE": str(self.clock),
                             "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1"}  # fmt: skip
         told = {**asdict(settings), "folder": str(settings.folder)}
-        command = [sys.executable, "-m", "histories.worker", json.dumps(told)]
+        command = [sys.executable, "-m", "histories.process", json.dumps(told)]
         with self.log.open("ab") as log:
             self._parent = subprocess.Popen(
                 command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
@@ -64,7 +66,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        return f"w{self._index}.{self._generation}"
+        return f"{self._label}.{self._generation}"
 
     def until_ready(self) -> None:
         assert self._parent.stdout is not None
@@ -99,11 +101,14 @@ class Member:
 
 
 class Crew:
-    """Several processes; one that is killed is replaced, and its successor has a plan of its own."""
+    """Several processes; one that is killed is replaced, and its successor has a plan of its own.
 
-    def __init__(self, settings: Settings, size: int) -> None:
-        self._clock = settings.clock
-        self._members = [Member(settings, index) for index in range(size)]
+    :param settings: what each is told, by the beginning of its name.
+    """
+
+    def __init__(self, settings: Mapping[str, Settings]) -> None:
+        self._clock = all(each.clock for each in settings.values())
+        self._members = [Member(each, label) for label, each in settings.items()]
         #: What was wrong with processes that ended by themselves, or would not end.
         self.faults: list[str] = []
 
@@ -129,7 +134,7 @@ class Crew:
             self._look_at_end(member)
             member.close()
 
-    def kill(self, _seconds: float, pick: float) -> str:
+    def kill(self, _seconds: float, pick: float, _over: threading.Event) -> str:
         """End a process without a warning, and replace it; return its name."""
         member = self._one_of(pick)
         name = member.name
@@ -138,15 +143,15 @@ class Crew:
         member.replace()
         return name
 
-    def pause(self, seconds: float, pick: float) -> str:
+    def pause(self, seconds: float, pick: float, over: threading.Event) -> str:
         """Stop a process for so long, mostly beyond the expiry of its claims; return its name."""
         member = self._one_of(pick)
         member.send(signal.SIGSTOP)
-        threading.Event().wait(2 * seconds)
+        over.wait(2 * seconds)
         member.send(signal.SIGCONT)
         return member.name
 
-    def step_clock(self, _seconds: float, pick: float) -> str:
+    def step_clock(self, _seconds: float, pick: float, _over: threading.Event) -> str:
         """Step the wall clock of a process by up to a day, there or back; return its name."""
         member = self._one_of(pick)
         member.clock.write_text(random.Random(pick).choice(_STEPS))
@@ -169,20 +174,18 @@ class Crew:
 class ThreadCrew:
     """Several threads of this process, for a store that is in it; nothing can be done to them."""
 
-    def __init__(self, settings: Settings, size: int, make_board: Callable[[str], JobBoard]) -> None:
-        self._settings = settings
+    def __init__(self, settings: Mapping[str, Settings], make_board: Callable[[str], JobBoard]) -> None:
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._work, args=(f"w{index}.0", make_board), daemon=True) for index in range(size)
+            threading.Thread(target=self._play, args=(f"{label}.0", each, make_board), daemon=True)
+            for label, each in settings.items()
         ]
         self.faults: list[str] = []
 
-    def _work(self, name: str, make_board: Callable[[str], JobBoard]) -> None:
-        settings = self._settings
+    def _play(self, name: str, settings: Settings, make_board: Callable[[str], JobBoard]) -> None:
         try:
             with make_board(settings.board) as board:
-                work(board, Diary(settings.folder / f"{name}.jsonl", name), name, settings.seed, settings.rate,
-                     self._stop)  # fmt: skip
+                play(asdict(settings), board, name, self._stop)
         except Exception as error:
             self.faults.append(f"{name} ended by {error!r}")
 

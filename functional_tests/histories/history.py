@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .records import Fault, Op
+
+#: Seconds that clients may need after a fault until they have connections again.
+_RECOVERY = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,15 @@ class Rules:
     :param session: for how many seconds a client may be out of reach before its claims are over; None where a claim
         ends by time alone.
     :param longest_call: how many seconds a call may take.
+    :param late: by how many seconds a claim may end too late; None where no time ends it.
+    :param ended_within: seconds in which a job is ended after its handler.
     """
 
     early: float = 0.003
     session: float | None = None
     longest_call: float = 60.0
+    late: float | None = 0.05
+    ended_within: float = 15.0
 
 
 class History:
@@ -72,6 +79,21 @@ class History:
             for event in _events_of(op):
                 self.jobs[event.uuid].append(event)
 
+    def death_of(self, process: str) -> float:
+        """Return when a process was killed; infinity if it was not."""
+        kills = [fault.start for fault in self.faults if fault.kind == "kill" and fault.whom == process]
+        return min(kills, default=math.inf)
+
+    def time_of_faults(self, those: Callable[[Fault], bool], start: float, end: float) -> float:
+        """Return for how many seconds between two moments any of those faults went on, or what came of it."""
+        seconds, until = 0.0, start
+        for fault in sorted((each for each in self.faults if those(each)), key=lambda each: each.start):
+            over = fault.end + _RECOVERY
+            if over > until and fault.start < end:
+                seconds += min(over, end) - max(fault.start, until)
+                until = min(over, end)
+        return seconds
+
     def may_have_lost_its_session(self, process: str, start: float, end: float) -> bool:
         """Whether a store that ends claims with their client's session may have ended those of this process."""
         if self.rules.session is None:
@@ -80,7 +102,7 @@ class History:
         return any(
             fault.start < end and fault.end > start - 2 * self.rules.session
             for fault in self.faults
-            if fault.process in {None, process} and (fault.kind == "kill" or fault.end - fault.start > patience)
+            if fault.is_on(process) and (fault.kind == "kill" or fault.end - fault.start > patience)
         )
 
 
@@ -108,8 +130,8 @@ def _events_of(op: Op) -> Iterator[Event]:
     elif op.op == "post_many":
         for index, uuid in enumerate(op.args["uuids"]):
             yield Event("post", uuid, op, shown=op.answer[index] if op.answer else {})
-    elif op.op == "consume_many":
-        yield from _consumes_of(op)
+    elif op.op in {"consume_many", "extend_many"}:
+        yield from _each_of(op, op.op.removesuffix("_many"))
     elif op.uuid is not None:
         shown = op.answer if isinstance(op.answer, dict) else {}
         yield Event(op.op, op.uuid, op, op.token or 0, shown)
@@ -122,11 +144,11 @@ def _claims_of(op: Op) -> Iterator[Event]:
         yield Event("claim", shown["uuid"], op, shown["token"], shown)
 
 
-def _consumes_of(op: Op) -> Iterator[Event]:
+def _each_of(op: Op, kind: str) -> Iterator[Event]:
     errors = op.answer if op.answer is not None else [None] * len(op.args["fences"])
     for (uuid, token), error in zip(op.args["fences"], errors, strict=True):
         own = op if error is None else replace(op, outcome="refused", error=error)
-        yield Event("consume", uuid, own, token)
+        yield Event(kind, uuid, own, token)
 
 
 def holds_until(grant: Event, events: Iterable[Event]) -> float:

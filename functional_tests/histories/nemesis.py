@@ -5,19 +5,21 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from .records import Fault, FaultDiary
 
 #: Makes a fault for so many seconds, on whichever of several the second number (0 to 1) says, and ends it; returns
-#: the process that it was made on, None for the store and the lines to it.
-Disturbance = Callable[[float, float], str | None]
+#: whom it was made on, as :class:`Fault` says. The event ends the fault early: the history is over.
+Disturbance = Callable[[float, float, threading.Event], str | None]
 
 
 class Nemesis:
     """Makes the faults of each lane one after the other, and the lanes beside each other.
+
+    A lane makes each of its faults once before it makes one of them again.
 
     :param lanes: for each the faults that it makes.
     :param calm: how many seconds are between two faults of a lane, on average.
@@ -43,11 +45,13 @@ class Nemesis:
 
     def _disturb(self, chance: random.Random, faults: Mapping[str, Disturbance]) -> None:
         try:
-            while not self._stop.wait(chance.uniform(0.2, 2 * self._calm)):
-                kind, seconds, pick = chance.choice(sorted(faults)), chance.uniform(0.1, 3.0), chance.random()
+            for kind in _again_and_again(chance, sorted(faults)):
+                if self._stop.wait(chance.uniform(0.2, 2 * self._calm)):
+                    return
+                seconds, pick = chance.uniform(0.1, 3.0), chance.random()
                 start = time.monotonic()
-                process = faults[kind](seconds, pick)
-                self._diary.add(Fault(kind, start, time.monotonic(), process))
+                whom = faults[kind](seconds, pick, self._stop)
+                self._diary.add(Fault(kind, start, time.monotonic(), whom))
         except Exception as error:
             self.error = error
 
@@ -61,3 +65,8 @@ class Nemesis:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+
+def _again_and_again(chance: random.Random, kinds: Sequence[str]) -> Iterator[str]:
+    while True:
+        yield from chance.sample(kinds, len(kinds))

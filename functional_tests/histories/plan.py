@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-NAMES = ("resize", "mail", "report")
+#: Whose jobs the conductors run; workers that claim any name get some of them.
+CONDUCTED = ("brew", "bake")
+PLAIN = ("resize", "mail", "report")
+NAMES = (*PLAIN, *CONDUCTED)
 KEYS = ("a", "b", "c")
 PRIORITIES = ("VERY_LOW", "LOW", "NORMAL", "NORMAL", "NORMAL", "HIGH", "VERY_HIGH")
 
@@ -64,7 +67,7 @@ def steps_of(seed: int, process: str, rate: float) -> Iterator[Step]:
             uuid=_uuid(chance),
             more_uuids=tuple(_uuid(chance) for _ in range(3)),
             name=chance.choice(NAMES),
-            names=chance.choice([None, None, NAMES[:1], NAMES[1:]]),
+            names=chance.choice([None, PLAIN, PLAIN[:1], PLAIN[1:]]),
             key=chance.choice(KEYS),
             if_exists=chance.choice(["raise", "keep", "replace"]),
             priority=chance.choice(PRIORITIES),

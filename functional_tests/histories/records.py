@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from jobboard import BoardUnavailable, JobBoardError
 from jobboard.errors import ReplyLost
+
+_Value = TypeVar("_Value")
 
 #: What became of a call. ``refused``: the board's state forbids it. ``unavailable``: the store was away, and by the
 #: board's word nothing was changed. ``unknown``: it may or may not have taken effect, also after the answer. ``raw``:
@@ -63,16 +65,28 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What the nemesis did, and to whom; ``process`` is None for a fault of the store or of the lines to it."""
+    """What the nemesis did, and to whom: a process, the line of one (``c0``, whichever process of it lives), the job
+    whose row it locked; None for the store, and the lines to it that most share.
+    """
 
     kind: str
     start: float
     end: float
-    process: str | None = None
+    whom: str | None = None
+
+    def is_on(self, process: str) -> bool:
+        return self.whom in {None, process, process.partition(".")[0]}
+
+    def overlap(self, start: float, end: float) -> float:
+        """Return for how many seconds it went on between two moments."""
+        return max(0.0, min(end, self.end) - max(start, self.start))
 
 
 class Diary:
-    """Where one process writes its calls down."""
+    """Where one process writes its calls down; all its threads may.
+
+    :param process: as the faults name it.
+    """
 
     def __init__(self, path: Path, process: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -81,9 +95,7 @@ class Diary:
 
     def call(self, op: str, args: dict[str, Any], request: Callable[[], Any]) -> Op:
         """Make a call, and write down the call before it and its outcome after it."""
-        id = f"{self._process}.{next(self._numbers)}"
-        start = time.monotonic()
-        self._write({"id": id, "process": self._process, "op": op, "args": args, "start": start})
+        id, start = self._begin(op, args, time.monotonic())
         answer, error = None, ""
         try:
             answer = request()
@@ -93,6 +105,39 @@ class Diary:
         end = time.monotonic()
         self._write({"id": id, "end": end, "outcome": outcome, "answer": answer, "error": error})
         return Op(id, self._process, op, args, start, end, outcome, answer, error)
+
+    def pass_on(
+        self, op: str, args: dict[str, Any], request: Callable[[], _Value], told: Callable[[_Value], Any]
+    ) -> _Value:
+        """Make a call for somebody else, write it down likewise, and return or raise what it does.
+
+        :param told: what is written down of its answer.
+        """
+        answers: list[_Value] = []
+        errors: list[Exception] = []
+
+        def ask() -> Any:
+            try:
+                answers.append(request())
+            except Exception as error:
+                errors.append(error)
+                raise
+            return told(answers[0])
+
+        self.call(op, args, ask)
+        if errors:
+            raise errors[0]
+        return answers[0]
+
+    def note(self, op: str, args: dict[str, Any], start: float, answer: Any) -> None:
+        """Write down a call that somebody else has made."""
+        id, _ = self._begin(op, args, start)
+        self._write({"id": id, "end": time.monotonic(), "outcome": "ok", "answer": answer, "error": ""})
+
+    def _begin(self, op: str, args: dict[str, Any], start: float) -> tuple[str, float]:
+        id = f"{self._process}.{next(self._numbers)}"
+        self._write({"id": id, "process": self._process, "op": op, "args": args, "start": start})
+        return id, start
 
     def _write(self, line: dict[str, Any]) -> None:
         os.write(self._file, (json.dumps(line) + "\n").encode())
@@ -113,7 +158,7 @@ class FaultDiary:
         with self._lock:
             self.faults.append(fault)
             with self._path.open("a") as file:
-                line = {"kind": fault.kind, "start": fault.start, "end": fault.end, "process": fault.process}
+                line = {"kind": fault.kind, "start": fault.start, "end": fault.end, "whom": fault.whom}
                 file.write(json.dumps(line) + "\n")
 
 

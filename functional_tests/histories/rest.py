@@ -63,7 +63,7 @@ def _shown(job: Job) -> dict[str, Any]:
 
 
 def drain(board: JobBoard, rest: Rest) -> None:
-    """Claim and consume all, and purge the trash."""
+    """Claim and consume all, purge the trash, and forget the conductors that were killed."""
     for _ in range(len(rest.listed) + 1):
         claimed = board.claim_next("drain", limit=7, expiry=600)
         rest.drained += [job.uuid for job in claimed]
@@ -72,6 +72,8 @@ def drain(board: JobBoard, rest: Rest) -> None:
             break
     for job in list(board.trashed()):
         board.purge(job.uuid)
+    for entity in board.entities():
+        board.remove_entity(entity)
 
 
 def look_at_what_is_left(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from servers.mariadb_servers import MariadbServer
 from servers.postgresql_servers import PostgresqlServer
 from servers.proxy import Proxy
 from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
+from servers.small_bodies import SmallBodies
 from servers.zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
 from jobboard import JobBoard
@@ -27,8 +29,18 @@ from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
 
 from . import footprint
+from .conducting import EXPIRIES
+from .faults import of_file, of_lines, of_servers, one_at_a_time
 from .history import Rules
 from .nemesis import Disturbance
+
+
+@dataclass(frozen=True)
+class Line:
+    """A way to a store that one process has to itself."""
+
+    uri: str
+    proxy: Proxy
 
 
 @dataclass
@@ -41,6 +53,9 @@ class Site:
     :param disturbances: what a nemesis may do to it and to the lines, by the kind of fault.
     :param clocks: whether a client's wall clock may be stepped; where the host's clock judges, as its documents say, it
         is the store's own.
+    :param lines: the line that each conductor has to itself, by the beginning of its name, where there is one.
+    :param patience: the options of who waits for an answer longer than claims last.
+    :param lock: keeps the row of a job locked, given its uuid, where a store has rows.
     :param make_board: makes what threads work on, for a store that is in this process.
     :param hasten: lets so much time pass for these boards that every claim ends and all that has ended is forgotten,
         where the store's clock can be told to.
@@ -53,62 +68,11 @@ class Site:
     rules: Rules = field(default_factory=Rules)
     disturbances: dict[str, Disturbance] = field(default_factory=dict)
     clocks: bool = True
+    lines: dict[str, Line] = field(default_factory=dict)
+    patience: dict[str, Any] = field(default_factory=dict)
+    lock: Callable[[str], contextlib.AbstractContextManager[Any]] | None = None
     make_board: Callable[[str], JobBoard] | None = None
     hasten: Callable[..., None] = lambda *_: None
-
-
-def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
-def of_lines(proxies: Sequence[Proxy]) -> dict[str, Disturbance]:
-    """What can be done to the lines: to one of them, or to all."""
-
-    def on_some(act: Callable[[Proxy], object], end: Callable[[Proxy], object] | None = None) -> Disturbance:
-        def disturb(seconds: float, pick: float) -> None:
-            number = int(pick * (len(proxies) + 1))
-            chosen = proxies[number : number + 1] or proxies
-            for proxy in chosen:
-                act(proxy)
-            if end is not None:
-                _wait(seconds)
-                for proxy in chosen:
-                    end(proxy)
-
-        return disturb
-
-    return {
-        "cut the lines": on_some(Proxy.break_all),
-        "drop replies": on_some(lambda proxy: proxy.cut("reply", 3), Proxy.disarm),
-        "drop requests": on_some(lambda proxy: proxy.cut("request", 3), Proxy.disarm),
-        "swallow requests": on_some(lambda proxy: proxy.cut("both", 2), _break_what_is_swallowed),
-        "silence the lines": on_some(Proxy.silence, Proxy.speak),
-        "shut the lines": on_some(Proxy.shut, Proxy.open_again),
-    }
-
-
-def _break_what_is_swallowed(proxy: Proxy) -> None:
-    """Who waits for an answer on one of these lines need not wait for its whole timeout."""
-    proxy.disarm()
-    proxy.break_all()
-
-
-def of_servers(choose: Callable[[float], RunningServer]) -> dict[str, Disturbance]:
-    """What can be done to a server: the one that is chosen, such as the leader."""
-
-    def restart(seconds: float, pick: float) -> None:
-        server = choose(pick)
-        server.kill()
-        _wait(seconds)
-        server.start()
-
-    def freeze(seconds: float, pick: float) -> None:
-        server = choose(pick)
-        server.freeze()
-        _wait(seconds)
-        server.thaw()
-
-    return {"restart a server": restart, "freeze a server": freeze}
 
 
 #: What a lost reply or request can be of.
@@ -127,7 +91,7 @@ def _memory(_: Path) -> Iterator[Site]:
         return JobBoard(name, backends[-1], retention=1.0)
 
     def lose(fault: Literal["reply", "request", "refused"]) -> Disturbance:
-        def disturb(_seconds: float, pick: float) -> None:
+        def disturb(_seconds: float, pick: float, _over: threading.Event) -> None:
             chance = random.Random(pick)
             for primitive in _PRIMITIVES:
                 chance.choice(backends).lose(primitive, fault, times=chance.randrange(1, 4))
@@ -152,27 +116,50 @@ def _turn_clocks(*boards: str) -> None:
 def _sqlite(folder: Path) -> Iterator[Site]:
     path = folder / "jobs.db"
     uri = f"sqlite:///{path}"
-    yield Site(uri, uri, lambda board: footprint.of_sqlite(path, board), clocks=False)
+    yield Site(uri, uri, lambda board: footprint.of_sqlite(path, board), disturbances=of_file(path), clocks=False)
 
 
 @contextlib.contextmanager
 def _one_server(
-    server: Any, holds: Callable[[str], dict[str, int]], options: dict[str, Any], rules: Rules | None = None
-) -> Iterator[Site]:
-    with server, Proxy((HOST, server.port)) as proxy:
+    server: Any, holds: Callable[[str], dict[str, int]], options: dict[str, Any], patience: dict[str, Any],
+    rules: Rules | None = None, refuse_above: int | None = None,
+) -> Iterator[Site]:  # fmt: skip
+    """A server behind a proxy for most, and one for each conductor."""
+    with server, contextlib.ExitStack() as stack:
+        target = (HOST, server.port)
+        if refuse_above is not None:
+            target = (HOST, stack.enter_context(SmallBodies(target, refuse_above)).port)
+        proxy, *own = [stack.enter_context(Proxy(target)) for _ in range(1 + len(EXPIRIES))]
+
+        def uri_by(way: Proxy) -> str:
+            return str(server.uri.replace(f":{server.port}", f":{way.port}"))
+
+        lines = {label: Line(uri_by(each), each) for label, each in zip(EXPIRIES, own, strict=True)}
         yield Site(
-            server.uri.replace(f":{server.port}", f":{proxy.port}"), server.uri, holds, options, rules or Rules(),
-            of_lines([proxy]) | of_servers(lambda _: server),
+            uri_by(proxy), server.uri, holds, options, rules or Rules(),
+            of_lines([proxy]) | of_servers(lambda _: server), lines=lines, patience=patience,
         )  # fmt: skip
 
 
+@contextlib.contextmanager
+def _sql_server(server: Any) -> Iterator[Site]:
+    holds = partial(footprint.of_sql_server, server)
+    with _one_server(server, holds, {"socket_timeout": 3.0}, {"socket_timeout": _PATIENT}) as site:
+        yield site
+
+
+#: Seconds that a conductor waits for an answer: longer than replies are held.
+_PATIENT = 25.0
+#: How many bytes a proxy before etcd lets through in one request.
+_SMALL = 200_000
 _DURABLE = {"appendonly": "yes", "appendfsync": "always"}
 _QUICK_REDIS = {"socket_timeout": 2.0}
 
 
 def _redis(_: Path) -> contextlib.AbstractContextManager[Site]:
-    server = RedisServer(_DURABLE)
-    return _one_server(server, lambda board: footprint.of_redis([server.client()], board), _QUICK_REDIS)
+    server = RedisServer(_DURABLE | {"proto-max-bulk-len": "1mb"})
+    holds = lambda board: footprint.of_redis([server.client()], board)  # noqa: E731
+    return _one_server(server, holds, _QUICK_REDIS, {"socket_timeout": _PATIENT})
 
 
 @contextlib.contextmanager
@@ -193,22 +180,23 @@ def _redis_sentinel(_: Path) -> Iterator[Site]:
         def holds(board: str) -> dict[str, int]:
             return footprint.of_redis([sentinel.primary.client()], board)
 
-        def failover(_seconds: float, _pick: float) -> None:
+        def failover(_seconds: float, _pick: float, over: threading.Event) -> None:
             sentinel.kill_primary()
             # What was acknowledged just before may be gone for good, and just after, two may have served.
-            _wait(1.0)
+            over.wait(1.0)
 
         options = {**_QUICK_REDIS, "durability": "wait:1:500"}
         yield Site(sentinel.uri, sentinel.uri, holds, options, disturbances={"failover": failover})
 
 
 _QUICK_ZOOKEEPER = {"session_timeout": 6.0, "request_timeout": 2.0}
-_SESSIONS = Rules(session=6.0)
+_SESSIONS = Rules(session=6.0, late=None)
 
 
 def _zookeeper(_: Path) -> contextlib.AbstractContextManager[Site]:
     server = ZooKeeperServer()
-    return _one_server(server, lambda board: footprint.of_zookeeper(server.uri, board), _QUICK_ZOOKEEPER, _SESSIONS)
+    holds = lambda board: footprint.of_zookeeper(server.uri, board)  # noqa: E731
+    return _one_server(server, holds, _QUICK_ZOOKEEPER, {"request_timeout": _PATIENT}, _SESSIONS)
 
 
 @contextlib.contextmanager
@@ -222,22 +210,8 @@ def _zookeeper_ensemble(_: Path) -> Iterator[Site]:
         yield Site(
             "zookeeper://" + ",".join(f"{HOST}:{proxy.port}" for proxy in proxies), ensemble.uri,
             lambda board: footprint.of_zookeeper(ensemble.uri, board), _QUICK_ZOOKEEPER, _SESSIONS,
-            of_lines(proxies) | _one_at_a_time(of_servers(choose), ensemble.until_whole),
+            of_lines(proxies) | one_at_a_time(of_servers(choose), ensemble.until_whole),
         )  # fmt: skip
-
-
-def _one_at_a_time(faults: dict[str, Disturbance], until_whole: Callable[[], object]) -> dict[str, Disturbance]:
-    """Let an ensemble come together again before the next fault; it is no fault of the board's if most are away."""
-
-    def then_wait(disturb: Disturbance) -> Disturbance:
-        def both(seconds: float, pick: float) -> str | None:
-            process = disturb(seconds, pick)
-            until_whole()
-            return process
-
-        return both
-
-    return {kind: then_wait(disturb) for kind, disturb in faults.items()}
 
 
 _QUICK_ETCD = {"timeout": 2.0}
@@ -245,7 +219,8 @@ _QUICK_ETCD = {"timeout": 2.0}
 
 def _etcd(_: Path) -> contextlib.AbstractContextManager[Site]:
     server = EtcdServer()
-    return _one_server(server, lambda board: footprint.of_etcd(server, board), _QUICK_ETCD)
+    holds = partial(footprint.of_etcd, server)
+    return _one_server(server, holds, _QUICK_ETCD, {"timeout": _PATIENT})
 
 
 @contextlib.contextmanager
@@ -262,21 +237,16 @@ def _etcd_cluster(_: Path) -> Iterator[Site]:
         yield Site(
             "etcd://" + ",".join(f"{HOST}:{proxy.port}" for proxy in proxies) + "/tests", cluster.uri,
             lambda board: footprint.of_etcd(cluster.members[0], board), _QUICK_ETCD, Rules(),
-            of_lines(proxies) | _one_at_a_time(of_servers(choose), until_whole),
+            of_lines(proxies) | one_at_a_time(of_servers(choose), until_whole),
         )  # fmt: skip
 
 
-_QUICK_SQL = {"socket_timeout": 3.0}
-
-
 def _postgresql(_: Path) -> contextlib.AbstractContextManager[Site]:
-    server = PostgresqlServer()
-    return _one_server(server, lambda board: footprint.of_sql_server(server, board), _QUICK_SQL)
+    return _sql_server(PostgresqlServer())
 
 
 def _mariadb(_: Path) -> contextlib.AbstractContextManager[Site]:
-    server = MariadbServer()
-    return _one_server(server, lambda board: footprint.of_sql_server(server, board), _QUICK_SQL)
+    return _sql_server(MariadbServer({"max-allowed-packet": "256K"}))
 
 
 #: Every kind of store for histories: what starts it, given a folder of its own, and stops it at the end.

@@ -1,31 +1,18 @@
-"""A process that works on a board by its plan.
-
-``python -m histories.worker SETTINGS``, in JSON, has everything imported, and forks a worker for each line
-``start NAME`` on its standard input, which it answers with a pid. It answers ``wait PID`` with what that one ended
-with, negative for a signal.
-"""
+"""A worker, which makes the calls of its plan."""
 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
-import json
-import os
-import select
-import signal
-import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, fetch
+from jobboard import Job, JobBoard, JobState, Posting
 
 from .plan import Step, steps_of
 from .records import Diary, Op
@@ -87,7 +74,7 @@ class Worker:
 
         def request() -> dict[str, Any]:
             job = self._board.post(args["name"], None, {"n": args["n"]}, args["priority"], uuid=args["uuid"], **options)
-            return _shown(job)
+            return shown(job)
 
         if all(uuid != args["uuid"] for uuid, _, _ in self._posted):
             self._posted.append((args["uuid"], args, time.monotonic()))
@@ -98,7 +85,7 @@ class Worker:
         postings = [Posting(step.name, details={"n": step.number}, priority=step.priority, uuid=uuid)
                     for uuid in step.more_uuids]  # fmt: skip
         args = {"uuids": step.more_uuids, "name": step.name, "priority": step.priority}
-        self._call("post_many", args, lambda: [_shown(job) for job in self._board.post_many(postings)])
+        self._call("post_many", args, lambda: [shown(job) for job in self._board.post_many(postings)])
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -108,7 +95,7 @@ class Worker:
 
         def request() -> list[dict[str, Any]]:
             claimed.extend(self._board.claim_next(self._who, step.names, step.limit, step.expiry))
-            return [_shown(job) for job in claimed]
+            return [shown(job) for job in claimed]
 
         call = self._call("claim_next", args, request)
         self._held.extend(Held(job, call.start + step.expiry) for job in claimed)
@@ -125,7 +112,7 @@ class Worker:
             job = self._board.get(uuid)
             self._board.claim(job, self._who, step.expiry)
             claimed.append(job)
-            return _shown(job)
+            return shown(job)
 
         call = self._call("claim", args, request)
         self._held.extend(Held(job, call.start + step.expiry) for job in claimed)
@@ -207,7 +194,7 @@ class Worker:
         self._operate("trash_by_force", self._seen, step, lambda uuid: self._board.trash(uuid, "operator", force=True))
 
     def _restore(self, step: Step) -> None:
-        self._operate("restore", self._in_trash, step, lambda uuid: _shown(self._board.restore(uuid)))
+        self._operate("restore", self._in_trash, step, lambda uuid: shown(self._board.restore(uuid)))
 
     def _purge(self, step: Step) -> None:
         self._operate("purge", self._in_trash, step, self._board.purge)
@@ -236,13 +223,26 @@ class Worker:
         self._call("audit", {}, lambda: [f"{finding.uuid}: {finding.problem}" for finding in self._board.audit()])
 
 
-def _shown(job: Job) -> dict[str, Any]:
+def shown(job: Job) -> dict[str, Any]:
     return {"uuid": job.uuid, "token": job.token, "name": job.name, "priority": int(job.priority),
             "sequence": job.sequence, "attempts": job.record.attempts, "max_attempts": job.max_attempts}  # fmt: skip
 
 
 def _one_of(items: Sequence[Any], pick: float) -> Any:
     return items[int(pick * len(items))]
+
+
+def work(board: JobBoard, diary: Diary, process: str, seed: int, rate: float, stop: Stop | threading.Event) -> None:
+    """Take the steps of a plan until told to stop.
+
+    :param process: whose plan; each thread of a process has a name of its own.
+    """
+    # Two processes share each owner's name: a claim is the token, and not the name.
+    worker = Worker(board, diary, f"owner {ord(process[1]) % 2}")
+    for step in steps_of(seed, process, rate):
+        if stop.wait(step.pause):
+            return
+        worker.take(step)
 
 
 class Stop:
@@ -263,82 +263,3 @@ class Stop:
         with contextlib.suppress(Empty):
             self._queue.get(timeout=timeout)
         return self._is_set
-
-
-def work(board: JobBoard, diary: Diary, process: str, seed: int, rate: float, stop: Stop | threading.Event) -> None:
-    """Take the steps of this process's plan until told to stop."""
-    # Two processes share each owner's name: a claim is the token, and not the name.
-    worker = Worker(board, diary, f"owner {ord(process[1]) % 2}")
-    for step in steps_of(seed, process, rate):
-        if stop.wait(step.pause):
-            return
-        worker.take(step)
-
-
-def _connect(board: JobBoard, stop: Stop) -> bool:
-    while not stop.is_set():
-        try:
-            board.connect(5.0)
-            return True
-        except BoardUnavailable:
-            stop.wait(0.1)
-    return False
-
-
-def live(settings: dict[str, Any], process: str) -> None:
-    """Be one worker from its start until SIGTERM."""
-    stop = Stop()
-    # For a process that does not stop: into its log.
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    board = fetch(settings["board"], settings["uri"], **settings["options"])
-    diary = Diary(Path(settings["folder"]) / f"{process}.jsonl", process)
-    if _connect(board, stop):
-        work(board, diary, process, settings["seed"], settings["rate"], stop)
-        board.close()
-
-
-def start(settings: dict[str, Any], process: str) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        os.close(0)
-        live(settings, process)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def main(settings: dict[str, Any]) -> None:
-    if settings["clock"]:
-        # libfaketime takes the deadline of clock_nanosleep() for one of its own clock, and refuses it.
-        time.sleep = lambda seconds: select.select([], [], [], seconds) and None
-    fetch(settings["board"], settings["uri"], **settings["options"])  # imports what the store needs, and opens nothing
-    alive: set[int] = set()
-    answer("ready")
-    for line in sys.stdin:
-        command, argument = line.split()
-        if command == "start":
-            pid = start(settings, argument)
-            alive.add(pid)
-            answer(pid)
-        else:
-            status = os.waitpid(int(argument), 0)[1]
-            alive.discard(int(argument))
-            answer(os.waitstatus_to_exitcode(status))
-    for pid in alive:
-        os.kill(pid, signal.SIGKILL)
-
-
-def answer(what: object) -> None:
-    sys.stdout.write(f"{what}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
