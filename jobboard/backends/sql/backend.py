@@ -59,6 +59,7 @@ class Operations:
         claimed_jobs: Callable[[Any], ClaimedJobs] = ClaimedJobs,
         reading: Callable[[Any], Reading] = Reading,
     ) -> None:
+        self.transactions = transactions
         self.posting = posting(transactions)
         self.claiming = claiming(transactions)
         self.claimed_jobs = claimed_jobs(transactions)
@@ -212,7 +213,11 @@ class SqlBackend(OperationsBackend, Generic[D]):
         return opened is not None and opened[0].usable and opened[0].reachable
 
     def within(self, connection: Any) -> Backend:
-        return UserTransactionBackend(self, self.database.join(connection))
+        return UserTransactionBackend(self, self._operations_within(connection))
+
+    def _operations_within(self, connection: Any) -> Operations:
+        """Return the collaborators in the transaction that the user has begun on a connection."""
+        return Operations(self.database.join(connection))
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return SqlWaiter(self.change_notifier, partial(self._ready_in, names))
@@ -235,13 +240,12 @@ def _run_in_role(backend: OperationsBackend, role: str, method: str, *arguments:
 class UserTransactionBackend(OperationsBackend):
     """The board inside a transaction of the user's: there is nothing to open, to close or to retry."""
 
-    def __init__(self, backend: Backend, transactions: Transactions) -> None:
+    def __init__(self, backend: Backend, operations: Operations) -> None:
         super().__init__(backend.board, backend.address)
         self.scheme = backend.scheme  # type: ignore[misc]
         self.capabilities = backend.capabilities  # type: ignore[misc]
         self._backend = backend
-        self._transactions = transactions
-        self._operations = operations = Operations(transactions)
+        self._operations = operations
         self.schedules, self.entities = operations.schedules, operations.entities
         self.books, self.maintenance = operations.books, operations.maintenance
 
@@ -260,7 +264,7 @@ class UserTransactionBackend(OperationsBackend):
         return self._backend.connected
 
     def now(self) -> float:
-        with self._transactions.read() as transaction:
+        with self._operations.transactions.read() as transaction:
             return transaction.now
 
     def within(self, connection: Any) -> Backend:

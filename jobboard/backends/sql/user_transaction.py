@@ -9,6 +9,8 @@ from typing import Any
 
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.database import Database, Transactions
+from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_connection import UserConnection, kind_of, unwrap
 from jobboard.errors import BoardUnavailable
@@ -30,28 +32,49 @@ class UserTransaction(Transactions):
         self._user_connection = kind_of(below, kinds)
         with self._explained():
             self._cursor = self._user_connection.cursor(below)
-        self._board = self._find_board()
+        #: The number of the board; None until a part has found it, and that the database is the board's own.
+        self._board: int | None = None
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Transaction]:
-        """A part of the user's transaction, undone by an error."""
+        """A part of the user's transaction, undone by an error.
+
+        :raises ValueError: the connection leads to another database than the board's, in which it would mean nothing.
+        """
+        with self._part():
+            transaction = self._begin()
+            yield transaction
+            transaction.finish()
+            if transaction.notifies:
+                self._user_connection.notify(self._cursor, self._channel)
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        return self.write()
+
+    def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """One statement that is a part by itself, and that looks itself whether it is in the board's own database.
+
+        It gets ``identity`` and ``board_name`` for that, and ``channel`` to notify whoever waits.
+        """
+        database = self._database
+        asked = {"identity": database.identity, "board_name": database.board_name, "channel": self._channel}
+        with self._part():
+            return self._transaction_at(0.0, database.board).rows(statement, **asked, **parameters)
+
+    @contextlib.contextmanager
+    def _part(self) -> Iterator[None]:
         with self._explained():
             self._cursor.execute("SAVEPOINT jobboard")
             try:
-                transaction = self._begin()
-                yield transaction
-                transaction.finish()
-                if transaction.notifies:
-                    self._user_connection.notify(self._cursor, self._channel)
+                yield
             except BaseException as error:
                 self._undo(error)
                 raise
             self._cursor.execute("RELEASE SAVEPOINT jobboard")
 
-    def read(self) -> AbstractContextManager[Transaction]:
-        return self.write()
-
     def _begin(self) -> Transaction:
+        if self._board is None:
+            self._board = self._find_board()
         transaction = self._transaction_at(self._user_connection.now(self._cursor), self._board)
         # The rows of other jobs would stay locked for as long as the user's transaction lasts.
         transaction.moves_others = False
@@ -62,17 +85,12 @@ class UserTransaction(Transactions):
         return kind.transaction(self._cursor, kind.dialect, board, now)
 
     def _find_board(self) -> int:
-        """Return the number of the board, and refuse another database, in which it would mean nothing."""
         name = self._database.board_name
-        with self._explained():
-            self._cursor.execute("SAVEPOINT jobboard")
-            try:
-                self._user_connection.lock(self._cursor)
-                row = self._transaction_at(0.0, 0).row(admin_statements.IDENTITY_AND_BOARD, name=name)
-            except self._user_connection.error as error:
-                self._undo(error)
-                raise ValueError(f"the connection finds no tables of jobboard: {error}") from error
-            self._cursor.execute("RELEASE SAVEPOINT jobboard")
+        try:
+            self._user_connection.lock(self._cursor)
+            row = self._transaction_at(0.0, 0).row(admin_statements.IDENTITY_AND_BOARD, name=name)
+        except self._user_connection.error as error:
+            raise ValueError(f"the connection finds no tables of jobboard: {error}") from error
         if row is None or row[0] != self._database.identity:
             raise ValueError("the connection leads to another database than the board's")
         if row[1] is None:

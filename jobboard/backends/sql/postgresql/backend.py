@@ -21,6 +21,7 @@ from jobboard.backends.sql.postgresql.fast_path import (
     PostgresqlReading,
 )
 from jobboard.backends.sql.postgresql.tls import tls_of
+from jobboard.backends.sql.postgresql.user_posting import PostgresqlUserPosting
 from jobboard.backends.sql.server_backend import ServerBackend
 from jobboard.backends.sql.server_database import ServerDatabase
 
@@ -54,6 +55,9 @@ class PostgresqlBackend(ServerBackend):
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
         return Operations(database, PostgresqlPosting, PostgresqlClaiming, PostgresqlClaimedJobs, PostgresqlReading)
+
+    def _operations_within(self, connection: Any) -> Operations:
+        return Operations(self.database.join(connection), PostgresqlUserPosting)
 
     def _driver(self) -> Driver:
         if self._engine is not None:

@@ -7,8 +7,8 @@ import psycopg
 from jobboard.backends.sql.postgresql.sequences import is_number_taken
 from jobboard.backends.sql.server_errors import ServerErrors
 
-#: A key that is there.
-_TAKEN = "23505"
+#: A key that is there, and a table that is not.
+_TAKEN, _NO_TABLE = "23505", "42P01"
 #: Deadlocks, serialization failures, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {"40P01", "40001", _TAKEN}
 _LOCK_TIMEOUT = "55P03"
@@ -36,7 +36,7 @@ _BY_CODE = {
     "26000": _SHARED,
     "42P05": _SHARED,
     "42501": "denies a right; see 'Rights' in the docs of the PostgreSQL board",
-    "42P01": "has lost a table; restore it from a backup",
+    _NO_TABLE: "has lost a table; restore it from a backup",
     "42703": "has lost a column; restore it from a backup",
     "25006": "is read-only; is it a replica?",
     "53100": "can't write, since the disk is full; make room",
@@ -91,10 +91,15 @@ class PostgresqlErrors(ServerErrors):
         return _REFUSED if any(mark in text for mark in _REFUSALS) else None
 
 
+def is_for_the_long_way(error: BaseException | None) -> bool:
+    """Whether a key is there, or a table is not: then the long way says what that means."""
+    return _code(error) in (_TAKEN, _NO_TABLE)
+
+
 def _is_without_database(text: str) -> bool:
     return 'database "' in text and text.rstrip().endswith('" does not exist')
 
 
-def _code(error: Exception) -> str:
+def _code(error: BaseException | None) -> str:
     # A user's connection may be psycopg2's, or SQLAlchemy's of asyncpg: their errors have the same code.
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""

@@ -116,9 +116,9 @@ SELECT uuid FROM done
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 
-_NOW = "date_part('epoch', statement_timestamp())"
+STATEMENT_NOW = "date_part('epoch', statement_timestamp())"
 # A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice.
-_POST = """
+POST_TEXT = """
 WITH posted AS (
     INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
         due_at, run_at, last_modified, cancel_asked)
@@ -138,7 +138,7 @@ _MANY = f"""
         CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
         CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
     ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n),
-        LATERAL (SELECT {_NOW} AS now OFFSET 0) AS moment,
+        LATERAL (SELECT {STATEMENT_NOW} AS now OFFSET 0) AS moment,
         LATERAL (SELECT coalesce(now + nullif(delay, 0), run_at) AS at) AS start
     %s ORDER BY n
 """  # nosec B608 # made of this module's constants only; values are bound parameters
@@ -152,13 +152,13 @@ _NO_KEY_IS_TAKEN = f"""
     )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _ONE = f"""
-    VALUES (CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), NULL, CAST(:rank AS int), {_NOW},
-        CAST(:body AS bytea), CAST(:max_attempts AS bigint), {UNCLAIMED}, 0, 0, NULL, NULL, {_NOW}, 0)
+    VALUES (CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), NULL, CAST(:rank AS int), {STATEMENT_NOW},
+        CAST(:body AS bytea), CAST(:max_attempts AS bigint), {UNCLAIMED}, 0, 0, NULL, NULL, {STATEMENT_NOW}, 0)
 """
-POST = Statement(text(_POST % (_MANY % "")))
-POST_WITH_KEYS = Statement(text(_POST % (_MANY % _NO_KEY_IS_TAKEN)))
+POST = Statement(text(POST_TEXT % (_MANY % "")))
+POST_WITH_KEYS = Statement(text(POST_TEXT % (_MANY % _NO_KEY_IS_TAKEN)))
 #: One job without a key that can be claimed at once. Lists of one take 1.18 times the server's CPU.
-POST_ONE = Statement(text(_POST % _ONE))
+POST_ONE = Statement(text(POST_TEXT % _ONE))
 
 
 _READY_IN = f"""
@@ -187,7 +187,7 @@ class PostgresqlPosting(Posting):
         posted = self._post(rows) if _is_simple(rows) else {}
         if not posted:
             return super().post(rows)
-        return [Posted(PostOutcome.POSTED, _job_of(new, posted[new.uuid])) for new in rows]
+        return [Posted(PostOutcome.POSTED, job_of_posted(new, posted[new.uuid])) for new in rows]
 
     def _post(self, rows: Sequence[NewJob]) -> dict[str, Row]:
         """Post all, and return the row of each uuid; or none if one of them, or a key, is on the board."""
@@ -348,7 +348,7 @@ def _insert_of(rows: Sequence[NewJob]) -> tuple[Statement, dict[str, object]]:
     }
 
 
-def _job_of(new: NewJob, row: Row) -> JobRow:
+def job_of_posted(new: NewJob, row: Row) -> JobRow:
     """Return a posting as a row of ``POST`` says that it was posted."""
     _, sequence, now, state, run_at = row
     # Naming the arguments doubles the time.
