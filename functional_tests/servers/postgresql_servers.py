@@ -22,7 +22,8 @@ _PROGRAMS = "/usr/lib/postgresql/*/bin"
 _USER = "postgres"
 
 
-def _programs() -> Path:
+def programs() -> Path:
+    """Return the folder of the server's programs; installs its package if it is missing."""
     found = sorted(Path("/").glob(_PROGRAMS.removeprefix("/")), key=lambda path: float(path.parent.name))
     if not found:
         subprocess.run(["apt-get", "install", "-y", "-q", "postgresql"], check=True, stdout=subprocess.DEVNULL)
@@ -44,7 +45,7 @@ def give_to_user(folder: Path) -> None:
 
 def _make_data(folder: Path) -> None:
     give_to_user(folder.parent)
-    make = (_programs() / "initdb", "-D", folder, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
+    make = (programs() / "initdb", "-D", folder, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
     subprocess.run(as_user(*make, "--locale=C.UTF-8"), check=True, stdout=subprocess.DEVNULL, cwd=folder.parent)
 
 
@@ -68,7 +69,7 @@ class PostgresqlServer(RunningServer):
             **(options or {}),
         }
         given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        self.command = as_user(_programs() / "postgres", "-D", self._data, *given)
+        self.command = as_user(programs() / "postgres", "-D", self._data, *given)
         self._is_made = False
 
     @property

@@ -127,7 +127,7 @@ class Waiter(abc.ABC):
 READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
-        "due", "all", "load", "paused", "server_version", "ready_in",
+        "due", "all", "load", "paused", "holders", "server_version", "ready_in",
     }
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from jobboard.backends.rows import (
     BookSave,
     DueSchedules,
     EntityRow,
+    Holder,
     SaveOutcome,
     SchedulePage,
     ScheduleRow,
@@ -123,6 +124,13 @@ class Maintenance(abc.ABC):
     @abc.abstractmethod
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Look for records that contradict each other, and mend each atomically if told to."""
+
+    @abc.abstractmethod
+    def holders(self) -> list[Holder]:
+        """Return what keeps the store from deleting old rows, as far as this login may know; the oldest first.
+
+        [] without a request where nothing can.
+        """
 
     @abc.abstractmethod
     def server_version(self) -> str:

@@ -313,6 +313,24 @@ class AuditFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Something that keeps a store from deleting old rows, which it then reads again and again.
+
+    :ivar name: by which the store knows it.
+    :ivar holder: what it is, and whose.
+    :ivar held: what it holds back, in the store's word.
+    :ivar end: the command that ends it.
+    :ivar seconds: for how long; None if the store does not tell.
+    """
+
+    name: str
+    holder: str
+    held: str
+    end: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Migration:
     """A store's schema: the version that was found, None if there was nothing, and the one it has now.
 

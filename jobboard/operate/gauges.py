@@ -26,7 +26,7 @@ _STATES = ("delayed", "unclaimed", "claimed", "trashed")
 
 
 class BoardGauges:
-    """A collector for ``prometheus_client``; costs 27 requests a board at most, see :func:`overview`.
+    """A collector for ``prometheus_client``; costs 28 requests a board at most, see :func:`overview`.
 
     :param boards: connected.
     """

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from jobboard.backends.rows import JobRow, ScheduleRow
+from jobboard.backends.rows import Holder, JobRow, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.errors import MissingExtra, UnreadableSchedule
@@ -67,6 +67,7 @@ class Overview:
 
     :ivar at: the moment, by the store's clock.
     :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash, the largest group first.
+    :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     """
 
     at: float
@@ -76,13 +77,14 @@ class Overview:
     paused: frozenset[str | None]
     trash: tuple[TrashGroup, ...]
     schedules: ScheduleOverview
+    holders: tuple[Holder, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
-    Costs 5 requests, one for each name with waiting jobs (20 at most), one if there is trash, and one more for more
-    than 500 schedules: 27 at most. Reads no job but the next of each name and 100 of the trash.
+    Costs 5 requests, and on SQL one more; one for each name with waiting jobs (20 at most), one if there is trash, and
+    one more for more than 500 schedules: 28 at most. Reads no job but the next of each name and 100 of the trash.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -102,7 +104,8 @@ def overview(board: JobBoard) -> Overview:
         for name, numbers in sorted(stats.names.items())
     )
     trash = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
-    return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now))
+    holders = tuple(client.call(client.backend.maintenance.holders))
+    return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now), holders)
 
 
 def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from jobboard.backends.rows import Holder
 from jobboard.entity import Entity
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
@@ -43,12 +44,14 @@ class Limits:
     :ivar run: a handler may run so long.
     :ivar unhandled: jobs may wait so long without a conductor that claims them, such as during a restart.
     :ivar overdue: a schedule may be so late.
+    :ivar held_back: a transaction may keep the store so long from deleting old rows.
     """
 
     wait: float = 900.0
     run: float = 3600.0
     unhandled: float = 60.0
     overdue: float = 60.0
+    held_back: float = 600.0
 
 
 def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
@@ -56,11 +59,11 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``,
-    ``schedulers_paused``, ``set_aside``, ``trash``.
+    ``schedulers_paused``, ``set_aside``, ``trash``, ``held_back``.
     """
     known = limits or Limits()
     found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview, known)]
-    found += [*_of_schedules(overview, known), *_of_trash(overview)]
+    found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
@@ -162,3 +165,16 @@ def _of_trash(overview: Overview) -> Iterator[Finding]:
         if number := name.numbers.trashed:
             text = f"{number} job{'s' * (number != 1)} named {name.name!r} in the trash. Restore or purge them."
             yield Finding(Verdict.ATTENTION, "trash", name.name, text)
+
+
+def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
+    """Yield the one finding of what has kept the store from deleting old rows for too long."""
+    late = [one for one in holders if one.seconds is None or one.seconds > limits.held_back]
+    if late:
+        first, more = late[0], len(late) - 1
+        since = "" if first.seconds is None else f" for {duration(first.seconds)}"
+        others = f", and {more} more" if more else ""
+        text = (
+            f"{first.holder} holds back {first.held}{since}{others}; claims take longer and longer. End it: {first.end}"
+        )
+        yield Finding(Verdict.ATTENTION, "held_back", first.name, text[0].upper() + text[1:])

@@ -8,7 +8,7 @@ from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.participants import Participants
 from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.rows import AuditFinding, Holder
 from jobboard.events import EventKind
 
 
@@ -37,6 +37,9 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         return self._participants.tidy(limit)
+
+    def holders(self) -> list[Holder]:
+        return []
 
     def server_version(self) -> str:
         return f"etcd {self._connection.server_version()}"

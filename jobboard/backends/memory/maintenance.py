@@ -7,7 +7,7 @@ from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import time_left
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.rows import AuditFinding, Holder
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
 
@@ -52,6 +52,9 @@ class Maintenance(roles.Maintenance):
         with self._lock:
             now = self._begin()
             return audit(self._store, repair, now)
+
+    def holders(self) -> list[Holder]:
+        return []
 
     def server_version(self) -> str:
         return "memory of this process"

@@ -6,7 +6,7 @@ from jobboard.backends import roles
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import text_of
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.rows import AuditFinding, Holder
 
 
 class Maintenance(roles.Maintenance):
@@ -28,6 +28,9 @@ class Maintenance(roles.Maintenance):
     def tidy(self, limit: int) -> int:
         """Delete up to ``limit`` things, and what was completed together with the last of them: up to 99 jobs more."""
         return int(self._client.read("tidy", str(limit))[1])
+
+    def holders(self) -> list[Holder]:
+        return []
 
     def server_version(self) -> str:
         return f"Redis {self._checks.facts().get('redis_version', '')}".rstrip()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, func, insert, outerjoin, select, update
+from typing import Any
+
+from sqlalchemy import delete, func, insert, literal_column, outerjoin, select, text, update
 
 from jobboard.backends.sql.schema import boards, book_entries, books, entities, meta, pauses
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
@@ -24,6 +26,31 @@ IDENTITY_AND_BOARD = Statement(
 )
 
 SERVER_VERSION = Statement(select(func.version()), sqlite=select(func.printf("SQLite %s", func.sqlite_version())))
+
+# Old rows stay while a transaction may see them; those of other users have no xmin here without pg_read_all_stats. What
+# a VACUUM sees itself holds nothing back. Of a slot it is not told since when; while somebody reads it, it moves on.
+_ON_POSTGRESQL = """
+SELECT * FROM (
+    SELECT CAST(pid AS text),
+        'a transaction of ' || concat_ws(', ', usename, nullif(application_name, ''), client_addr),
+        'VACUUM', format('SELECT pg_terminate_backend(%s)', pid),
+        CAST(extract(epoch FROM clock_timestamp() - xact_start) AS float8) AS seconds
+    FROM pg_stat_activity AS activity
+    WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND datname = current_database()
+        AND pid <> pg_backend_pid() AND backend_type NOT IN ('autovacuum worker', 'parallel worker')
+        AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS vacuum WHERE vacuum.pid = activity.pid)
+    UNION ALL
+    SELECT gid, 'a prepared transaction of ' || owner, 'VACUUM', format('ROLLBACK PREPARED %L', gid),
+        CAST(extract(epoch FROM clock_timestamp() - prepared) AS float8)
+    FROM pg_prepared_xacts WHERE database = current_database()
+    UNION ALL
+    SELECT slot_name, 'a replication slot that nobody reads', 'VACUUM',
+        format('SELECT pg_drop_replication_slot(%L)', slot_name), NULL
+    FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active
+) AS holders ORDER BY seconds DESC NULLS LAST LIMIT 100
+"""
+_NOBODY: Any = select(literal_column("1")).where(literal_column("1 = 0"))
+HOLDERS = Statement(_NOBODY, postgresql=text(_ON_POSTGRESQL))
 
 PAUSE = insert_new(pauses, ["board", "name"], {"board": p("board"), "name": p("name")})
 RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
-from jobboard.backends.rows import AuditFinding, JobRow, TrashOutcome, Verdict
+from jobboard.backends.rows import AuditFinding, Holder, JobRow, TrashOutcome, Verdict
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
@@ -99,6 +99,10 @@ class Maintenance(roles.Maintenance):
         """Return what is wrong with the database beside its rows, each with what to do."""
         with self._transactions.read() as transaction:
             return behind_their_rows(transaction)
+
+    def holders(self) -> list[Holder]:
+        with self._transactions.read() as transaction:
+            return [Holder(*row) for row in transaction.rows(admin_statements.HOLDERS)]
 
     def server_version(self) -> str:
         with self._transactions.read() as transaction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobboard.backends import roles
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.rows import AuditFinding, Holder
 from jobboard.backends.zookeeper.audit import Auditor
 from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.connection import Connection
@@ -29,6 +29,9 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         return self._upkeep.tidy(limit) + self._books.forget()
+
+    def holders(self) -> list[Holder]:
+        return []
 
     def server_version(self) -> str:
         return f"ZooKeeper {self._connection.server_version()}".rstrip()

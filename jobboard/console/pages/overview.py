@@ -22,6 +22,7 @@ _NEXT = {
     **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "no_scheduler"), "conductors"),
     **dict.fromkeys(("overdue", "set_aside", "schedulers_paused"), "schedules"),
     "trash": "trash",
+    "held_back": "health",
 }
 
 
