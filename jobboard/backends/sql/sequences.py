@@ -25,9 +25,9 @@ _LAST_CLAIMED = f"""
 """  # nosec B608 # constants
 _LAST = {
     "boards": "SELECT max(id) FROM jobboard_boards",
-    "jobs": f"SELECT max(id) FROM ({_LAST_OF_EACH_RANK} UNION ALL {_LAST_CLAIMED}) AS last",
+    "jobs": f"SELECT max(id) FROM ({_LAST_OF_EACH_RANK} UNION ALL {_LAST_CLAIMED}) AS last",  # nosec B608 # constants
     "journal": "SELECT max(id) FROM jobboard_journal",
-}  # nosec B608 # constants
+}
 _EACH = " UNION ALL ".join(
     f"SELECT pg_get_serial_sequence('jobboard_{table}', 'id') AS name, ({last}) AS highest"  # nosec B608 # constants
     for table, last in _LAST.items()
