@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from servers.base import HOST
 from servers.etcd_servers import EtcdCluster, EtcdServer
 from servers.proxy import Proxy
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting
+from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, NotFound, Posting
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing import eventually
@@ -394,3 +395,22 @@ def test_the_claims_of_a_killed_process_are_taken_over_by_who_waits(harness: Etc
         assert process.stdout.readline() == "claimed\n"
         process.kill()
     assert next(iter(board.wait(10))).uuid == job.uuid
+
+
+def test_a_store_that_was_wiped_is_told_once_since_its_tokens_come_again(caplog: pytest.LogCaptureFixture) -> None:
+    with EtcdServer() as server, EtcdHarness(server.uri) as harness:
+        claimed = []
+        for board in [harness.board() for _ in range(3)]:
+            board.post_many([Posting("resize") for _ in range(3)])
+            claimed += board.claim_next("alice", expiry=LONG)
+        server.kill()
+        shutil.rmtree(server.folder / "data")
+        server.start()
+        assert [job.board.job_count for job in claimed] == [0, 0, 0]
+        *_, old = claimed
+        assert old.board.claim(old.board.post("resize"), "alice", LONG) < old.token
+        for job in claimed:
+            with pytest.raises((ClaimLost, NotFound)):
+                job.board.consume(job, "alice")
+    told = [record.message for record in caplog.records if "has gone back from revision" in record.message]
+    assert len(told) == 3, "one for each client"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ from jobboard.backends.layout import STORED_LAYOUT, check_layout
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
 
+logger = logging.getLogger("jobboard.etcd")
+
 
 class Connection:
     """Sends the reads and transactions of a board; :class:`HttpClient` finds the endpoint."""
@@ -37,6 +40,7 @@ class Connection:
         self.http = http
         self.keys = keys
         self.is_open = False
+        self._revision = 0
 
     def check_open(self) -> None:
         """Raise ``BoardUnavailable`` unless the board is open."""
@@ -70,14 +74,29 @@ class Connection:
         revision = 0
         for part in parts_of(ops):
             then = [at_revision(op, revision) for op in part] if revision else part
-            result = result_of(self.http.call("/kv/txn", Txn(then=many(then)).payload(), changes=False))
+            result = self._ask(Txn(then=many(then)), changes=False)
             revision = revision or result.revision
             found += result.found()
         return found
 
     def send(self, txn: Txn) -> TxnResult:
         """Send a transaction that changes something."""
-        return result_of(self.http.call("/kv/txn", txn.payload(), changes=True))
+        return self._ask(txn, changes=True)
+
+    def _ask(self, txn: Txn, *, changes: bool) -> TxnResult:
+        """Send a transaction; warn if the store's revision is lower than it was before, since tokens are revisions."""
+        before = self._revision
+        result = result_of(self.http.call("/kv/txn", txn.payload(), changes=changes))
+        self._revision = max(self._revision, result.revision) if result.revision >= before else result.revision
+        if result.revision < before:
+            logger.warning(
+                "etcd at %s has gone back from revision %d to %d: it was wiped, or restored from a backup. Tokens that "
+                "were given since are given again, to other claims",
+                self.http.where,
+                before,
+                result.revision,
+            )
+        return result
 
     def server_version(self) -> str:
         """Return the version of an endpoint; "" if what answers, such as a proxy, tells none."""
