@@ -44,6 +44,7 @@ CASES: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
     ({"board": "jobboard+zookeeper"}, "taskflow", "zookeeper://localhost:2181/taskflow/jobs", {}),
     (ZOOKEEPER | {"timeout": 4, "check_compatible": False, "read_only": False}, "taskflow",
      "zookeeper://a:1,b:2/octavia", {"session_timeout": 4}),
+    (ZOOKEEPER | {"ttl": "9"}, "taskflow", "zookeeper://a:1,b:2/octavia", {"expiry": 9}),
     (ZOOKEEPER | {"hosts": ["a:1", "b:2"], "use_ssl": False, "keyfile": "k"}, "taskflow",
      "zookeeper://a:1,b:2/octavia", {}),
     (ZOOKEEPER | {"hosts": {"a": 1}, "use_ssl": "true", "ca": "c", "verify_certs": True}, "taskflow",

@@ -15,6 +15,8 @@ _NEEDLESS = {
     "zookeeper": ("check_compatible", "command_retry", "connection_retry"),
     "etcd": (),
 }
+#: What TaskFlow's SQL persistence takes, for pools of connections that a board has not.
+_NEEDLESS_FOR_BOOKS = ("max_pool_size", "max_overflow", "pool_timeout", "idle_timeout", "max_retries")
 _TLS = {
     "redis": ("ssl_keyfile", "ssl_certfile", "ssl_cert_reqs", "ssl_ca_certs", "ssl_check_hostname", "ssl_password"),
     "zookeeper": ("keyfile", "keyfile_password", "certfile", "ca", "verify_certs", "check_hostname"),
@@ -46,6 +48,11 @@ def configured(conf: Mapping[str, Any], driver: str = "board") -> Configured:
     """
     given = {key: value for key, value in conf.items() if value is not None}
     kind, _, place = str(given.pop(driver, "")).partition("://")
+    if (ttl := given.pop("ttl", None)) is not None:
+        given["expiry"] = _number("ttl", ttl, float)
+    if driver == "connection":
+        for key in _NEEDLESS_FOR_BOOKS:
+            given.pop(key, None)
     uri = given.pop("uri", None)
     if uri is None and place and "+" in kind:
         # TaskFlow has taken the URI apart, has put its query into the dict, and has lost its path.
@@ -67,9 +74,6 @@ def configured(conf: Mapping[str, Any], driver: str = "board") -> Configured:
 
 def _namespace(given: dict[str, Any]) -> str:
     """Take out what TaskFlow's boards share or don't share jobs by; their name is no part of it."""
-    ttl = given.pop("ttl", None)
-    if ttl is not None:
-        given["expiry"] = _number("ttl", ttl, float)
     namespace = given.pop("namespace", None)
     if namespace is None:
         namespace = given.pop("path", "taskflow")

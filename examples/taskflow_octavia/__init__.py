@@ -1,0 +1,1 @@
+"""Octavia's jobs on a board."""
