@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
@@ -30,6 +31,7 @@ from jobboard.schedules.transitions import (
     check_next_run_time,
     fired,
     first_progress,
+    is_put_off_by_start,
     kept_progress,
     posting_of,
     readable_of,
@@ -38,6 +40,8 @@ from jobboard.schedules.transitions import (
 )
 from jobboard.schedules.triggers.every import check_interval
 from jobboard.validation import check_count, check_moment, check_reason, moment
+
+logger = logging.getLogger("jobboard.schedules")
 
 #: A backfill of more fire times is more likely a slip than a wish.
 MAX_BACKFILLED = 10_000
@@ -105,11 +109,21 @@ class Schedules:
                 return None
             # The operator who paused it knew why; a program that adds its schedules at each start does not.
             new = replace(fresh, paused=fresh.paused or old.schedule.paused)
-            return change_of(new, old.version, kept_progress(old.schedule, new, now, first), now, "replaced")
+            progress = kept_progress(old.schedule, new, now, first)
+            put_off[:] = [old.schedule] if is_put_off_by_start(old.schedule, new, progress) else []
+            return change_of(new, old.version, progress, now, "replaced")
 
+        put_off: list[Schedule] = []
         if mode is IfExists.REPLACE:
             self._stored.remove_unreadable(fresh.id)
-        return self._stored.change_or_add(fresh.id, decide)
+        added = self._stored.change_or_add(fresh.id, decide)
+        for before in put_off:
+            logger.warning(
+                "schedule %r: only the start of its trigger has changed, which puts off its next fire time from %s to "
+                "%s. If start is the present moment whenever the program begins, leave it out",
+                fresh.id, before.next_fire_time, added.next_fire_time,
+            )  # fmt: skip
+        return added
 
     def modify(self, /, id: str, **changes: Any) -> Schedule:
         """Change some of a schedule's arguments in one step; it keeps its progress. Atomic.

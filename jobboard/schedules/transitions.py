@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.codec import MAX_ENCODED
@@ -123,6 +124,21 @@ def kept_progress(old: Schedule, new: Schedule, now: float, next_run_time: float
     if new.max_runs is not None and progress.runs >= new.max_runs:
         progress.upcoming = progress.buffered = None
     return progress
+
+
+def is_put_off_by_start(old: Schedule, new: Schedule, progress: Progress) -> bool:
+    """Whether a replacement's next fire time is later only because its trigger begins at another moment."""
+    assert old.progress is not None
+    before, after = old.progress.upcoming, progress.upcoming
+    if before is None or after is None or after <= before or old.trigger == new.trigger:
+        return False
+    return bool(_without_starts(old.trigger.to_plain()) == _without_starts(new.trigger.to_plain()))
+
+
+def _without_starts(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {key: _without_starts(value) for key, value in plain.items() if key != "start"}
+    return [_without_starts(item) for item in plain] if isinstance(plain, list) else plain
 
 
 def _starts_anew(old: Schedule, new: Schedule, progress: Progress) -> bool:

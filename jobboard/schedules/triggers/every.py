@@ -26,7 +26,8 @@ class Every(Trigger):
     :param weeks: with ``days``, ``hours``, ``minutes`` and ``seconds`` the time span, which is the sum of them, 0.001
         seconds at least.
     :param start: the first fire time, an aware datetime. Without it the time spans are counted from Monday, 1970-01-05
-        00:00 UTC: five minutes are at :00, :05, ..., and a trigger made anew after a restart is the same.
+        00:00 UTC: five minutes are at :00, :05, ..., and a trigger made anew after a restart is the same. With the
+        present moment it is another one each time, and never fires if restarts are more frequent.
     """
 
     def __init__(
