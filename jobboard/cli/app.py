@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
 from jobboard.cli.commands import Commands
-from jobboard.cli.output import Output, discard_stdout
+from jobboard.cli.output import Output, discard_stdout, flush_streams
 from jobboard.cli.session import Session
 from jobboard.errors import BoardUnavailable, JobBoardError, MissingExtra, UnknownBackend
 
@@ -74,8 +74,7 @@ def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:
     output = Output()
     status = _run(root, sys.argv[1:] if arguments is None else list(arguments), output)
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        flush_streams()
     except OSError as error:
         discard_stdout()
         if not isinstance(error, BrokenPipeError):

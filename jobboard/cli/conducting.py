@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from traceback import extract_tb
 from types import ModuleType
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import jobboard
 from jobboard.cli.answers import Route
 from jobboard.cli.health import health_options, health_routes, metrics_routes
 from jobboard.cli.logs import log_options, log_to_stderr
+from jobboard.cli.output import TAKEN_AWAY, flush_streams
 from jobboard.cli.reloading import Reloader
 from jobboard.cli.session import Function, Session, command, pass_session
 from jobboard.cli.supervising import EXIT_MAX_JOBS, ChildProcess, Supervisor
@@ -186,13 +187,19 @@ def conductor(
             threading.Thread(target=_stop_at_eof, args=(stop,), name="jobboard-eof", daemon=True).start()
         if reloader is not None:
             reloader.watch(drain_and_stop)
-        session.output.say(f"{worker.who} works on board {session.name!r}")
-        sys.stdout.flush()
+        _say_at_once(session, f"{worker.who} works on board {session.name!r}")
         has_run_enough = _stop_after(worker, max_jobs)
     if has_run_enough or not worker.healthy:
         if clock is not None:
             clock.stop()
         raise SystemExit(EXIT_MAX_JOBS if has_run_enough else EXIT_STUCK)
+
+
+def _say_at_once(session: Session, text: str) -> None:
+    """Say that something works; its first handler may run already."""
+    with suppress(*TAKEN_AWAY):
+        session.output.say(text)
+    flush_streams()
 
 
 def _stop_after(worker: jobboard.Conductor, max_jobs: int | None) -> bool:
@@ -333,8 +340,7 @@ def scheduler(
         clock.start()
 
     with _until_a_signal(start, clock.stop):
-        session.output.say(f"{clock.who} posts what is due on board {session.name!r}")
-        sys.stdout.flush()
+        _say_at_once(session, f"{clock.who} posts what is due on board {session.name!r}")
         while not clock.wait(0.5):
             # Python runs signal handlers only when the main thread runs.
             pass

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import TextIO
 
 import click
 
@@ -49,9 +50,17 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class SteadyHandler(logging.StreamHandler[TextIO]):
+    """Writes to a stream that handlers of jobs may close: then nobody hears it, and nothing fails."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not getattr(self.stream, "closed", True):
+            super().handleError(record)
+
+
 def log_to_stderr(level: str, form: str) -> None:
     """Log to standard error; of other packages nothing below INFO."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = SteadyHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if form == "json" else text)
     chosen = logging.getLevelName(level.upper())

@@ -233,6 +233,28 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
+#: What a standard stream raises that a handler has closed, or replaced by something else.
+TAKEN_AWAY = (ValueError, AttributeError)
+
+
+def flush_streams() -> None:
+    """Flush the standard streams; nobody hears what is left of one that a handler has taken away.
+
+    :raises OSError: standard output can't be written.
+    """
+    for name in ("stderr", "stdout"):
+        stream = getattr(sys, name)
+        try:
+            if stream is not None:
+                stream.flush()
+        except TAKEN_AWAY:
+            # Python would try it again at exit, and report the failure.
+            setattr(sys, name, None)
+        except OSError:
+            if name == "stdout":
+                raise
+
+
 def discard_stdout() -> None:
     """Send standard output, which has failed, to nowhere: Python would try it again at exit and report the failure."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

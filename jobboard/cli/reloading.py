@@ -9,9 +9,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
+
+from jobboard.cli.output import TAKEN_AWAY
 
 logger = logging.getLogger("jobboard.conductor")
 
@@ -81,7 +83,8 @@ class Reloader:
             return
         logger.info("%s has changed: starting anew", os.path.relpath(self._changed, self._root))
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            with suppress(OSError, *TAKEN_AWAY):
+                stream.flush()
         os.chdir(self._root)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # nosec B606 # the present command line
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from jobboard.cli.output import flush_streams
 
 logger = logging.getLogger("jobboard.conductor")
 
@@ -122,7 +123,7 @@ class Supervisor:
         return None
 
     def _start(self, process: Process) -> ChildProcess | None:
-        sys.stdout.flush()
+        flush_streams()
         theirs, ours = os.pipe()
         process.started_at = time.monotonic()
         try:
