@@ -153,7 +153,7 @@ def test_a_board_that_is_younger_than_the_copy_shares_nothing_with_another(
 _WITH_CLOCKS = ["redis", "postgresql", "mariadb"]
 
 
-@pytest.mark.parametrize("store", _WITH_CLOCKS, indirect=True)
+@pytest.mark.parametrize("store", [*_WITH_CLOCKS, "zookeeper"], indirect=True)
 def test_the_end_of_a_lost_claim_does_not_end_that_of_a_later_process_of_the_same_name(
     server: Any, new_board: Callable[[], JobBoard], tmp_path: Path
 ) -> None:

@@ -212,6 +212,9 @@ class ZooKeeperBackend(Backend):
 
     def _state_changed(self, state: str) -> None:
         """Learn from kazoo's thread how the connection is; must not block."""
+        if state != KazooState.CONNECTED:
+            self._held.doubt()
+            self._seen.clear()
         if state == KazooState.LOST:
             self._may_be_missing = True
             self._sessions.give_up()

@@ -61,19 +61,38 @@ class HeldJobs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs: dict[str, StoredJob] = {}
+        #: Those that must be read before they are changed.
+        self._doubted: set[str] = set()
 
     def put(self, job: StoredJob) -> None:
         with self._lock:
             self._jobs[job.uuid] = job
+            self._doubted.discard(job.uuid)
             if len(self._jobs) > MAX_HELD:
-                del self._jobs[next(iter(self._jobs))]
+                oldest = next(iter(self._jobs))
+                del self._jobs[oldest]
+                self._doubted.discard(oldest)
 
     def get(self, uuid: str) -> StoredJob | None:
         return self._jobs.get(uuid)
 
     def pop(self, uuid: str) -> StoredJob | None:
         with self._lock:
+            self._doubted.discard(uuid)
             return self._jobs.pop(uuid, None)
+
+    def trusted(self, uuid: str) -> StoredJob | None:
+        """Return a job that is as it was written, unless its version has changed."""
+        with self._lock:
+            return None if uuid in self._doubted else self._jobs.get(uuid)
+
+    def doubt(self) -> None:
+        """Trust no version that was written so far.
+
+        While there was no connection, the servers may have gone back to a backup, where versions come again.
+        """
+        with self._lock:
+            self._doubted = set(self._jobs)
 
     def under(self, presence: str) -> list[StoredJob]:
         """Return the jobs that were claimed under a presence of this client."""
@@ -83,6 +102,7 @@ class HeldJobs:
     def clear(self) -> None:
         with self._lock:
             self._jobs.clear()
+            self._doubted.clear()
 
 
 class ReadModifyWrite:
@@ -127,7 +147,7 @@ class ReadModifyWrite:
 
     def under_fence(self, fence: Fence) -> StoredJob | None:
         """Return the job of a claim that holds, as this client remembers or reads it; None if it does not hold."""
-        job = self._held.get(fence.uuid)
+        job = self._held.trusted(fence.uuid)
         if (
             job is None
             or job.deletions != self._reader.deletions
@@ -180,7 +200,9 @@ class ReadModifyWrite:
     def _decide_all(self, steps: Sequence[tuple[int, Step[Answer]]], use_held: bool) -> list[_Decided[Answer]]:
         jobs: dict[str, StoredJob | None] = {}
         if use_held:
-            held = {uuid: self._held.pop(uuid) for _, (uuid, _) in steps}
+            held = {uuid: self._held.trusted(uuid) for _, (uuid, _) in steps}
+            for uuid in held:
+                self._held.pop(uuid)
             # If something was deleted since, it may be another job of the same uuid by now.
             jobs = {uuid: job for uuid, job in held.items() if job and job.deletions == self._reader.deletions}
         unread = [uuid for _, (uuid, _) in steps if uuid not in jobs]
