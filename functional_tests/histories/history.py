@@ -147,7 +147,7 @@ def _claims_of(op: Op) -> Iterator[Event]:
 def _each_of(op: Op, kind: str) -> Iterator[Event]:
     errors = op.answer if op.answer is not None else [None] * len(op.args["fences"])
     for (uuid, token), error in zip(op.args["fences"], errors, strict=True):
-        own = op if error is None else replace(op, outcome="refused", error=error)
+        own = op if error is None else replace(op, outcome=error[0], error=error[1])
         yield Event(kind, uuid, own, token)
 
 

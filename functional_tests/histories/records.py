@@ -101,17 +101,17 @@ class Diary:
             answer = request()
             outcome: Outcome = "ok"
         except Exception as caught:
-            outcome, error = _outcome_of(caught), f"{type(caught).__name__}: {caught}"
+            outcome, error = told(caught)
         end = time.monotonic()
         self._write({"id": id, "end": end, "outcome": outcome, "answer": answer, "error": error})
         return Op(id, self._process, op, args, start, end, outcome, answer, error)
 
     def pass_on(
-        self, op: str, args: dict[str, Any], request: Callable[[], _Value], told: Callable[[_Value], Any]
+        self, op: str, args: dict[str, Any], request: Callable[[], _Value], shown: Callable[[_Value], Any]
     ) -> _Value:
         """Make a call for somebody else, write it down likewise, and return or raise what it does.
 
-        :param told: what is written down of its answer.
+        :param shown: what is written down of its answer.
         """
         answers: list[_Value] = []
         errors: list[Exception] = []
@@ -122,7 +122,7 @@ class Diary:
             except Exception as error:
                 errors.append(error)
                 raise
-            return told(answers[0])
+            return shown(answers[0])
 
         self.call(op, args, ask)
         if errors:
@@ -160,6 +160,11 @@ class FaultDiary:
             with self._path.open("a") as file:
                 line = {"kind": fault.kind, "start": fault.start, "end": fault.end, "whom": fault.whom}
                 file.write(json.dumps(line) + "\n")
+
+
+def told(error: Exception) -> tuple[Outcome, str]:
+    """Return what is written down of an error."""
+    return _outcome_of(error), f"{type(error).__name__}: {error}"
 
 
 def _outcome_of(error: Exception) -> Outcome:

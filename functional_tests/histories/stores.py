@@ -30,7 +30,7 @@ from jobboard.testing.faults import LossyBackend
 
 from . import footprint
 from .conducting import EXPIRIES
-from .faults import of_file, of_lines, of_servers, one_at_a_time
+from .faults import of_file, of_lines, of_servers, one_at_a_time, row_of_a_server
 from .history import Rules
 from .nemesis import Disturbance
 
@@ -145,6 +145,7 @@ def _one_server(
 def _sql_server(server: Any) -> Iterator[Site]:
     holds = partial(footprint.of_sql_server, server)
     with _one_server(server, holds, {"socket_timeout": 3.0}, {"socket_timeout": _PATIENT}) as site:
+        site.lock = partial(row_of_a_server, server)
         yield site
 
 
@@ -220,7 +221,7 @@ _QUICK_ETCD = {"timeout": 2.0}
 def _etcd(_: Path) -> contextlib.AbstractContextManager[Site]:
     server = EtcdServer()
     holds = partial(footprint.of_etcd, server)
-    return _one_server(server, holds, _QUICK_ETCD, {"timeout": _PATIENT})
+    return _one_server(server, holds, _QUICK_ETCD, {"timeout": _PATIENT}, refuse_above=_SMALL)
 
 
 @contextlib.contextmanager

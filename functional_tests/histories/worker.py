@@ -15,7 +15,7 @@ from typing import Any
 from jobboard import Job, JobBoard, JobState, Posting
 
 from .plan import Step, steps_of
-from .records import Diary, Op
+from .records import Diary, Op, told
 
 #: How many jobs of others, posts and claims a process remembers.
 _MEMORY = 40
@@ -158,9 +158,9 @@ class Worker:
             return
         args = {"who": self._who, "fences": [[held.job.uuid, held.job.token] for held in batch]}
 
-        def request() -> list[str | None]:
+        def request() -> list[tuple[str, str] | None]:
             errors = self._board.consume_many([held.job for held in batch], self._who)
-            return [None if error is None else f"{type(error).__name__}: {error}" for error in errors]
+            return [None if error is None else told(error) for error in errors]
 
         call = self._call("consume_many", args, request)
         if call.may_have_happened:

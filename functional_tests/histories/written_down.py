@@ -11,7 +11,7 @@ from jobboard.backends.base import Waiter
 from jobboard.backends.rows import JobRow, Verdict
 from jobboard.board import client_of
 
-from .records import Diary
+from .records import Diary, told
 from .worker import shown
 
 
@@ -64,14 +64,14 @@ class _Calls:
         args = {"who": who, "fences": [[job.uuid, job.token] for job in jobs], "expiry": expiry}
         return self._diary.pass_on(
             "extend_many", args, lambda: self._extend_many(jobs, who, expiry, **more),
-            lambda verdicts: ["lost" if verdict is Verdict.LOST else None for verdict in verdicts],
+            lambda verdicts: [("refused", "lost") if verdict is Verdict.LOST else None for verdict in verdicts],
         )  # fmt: skip
 
     def consume_many(self, jobs: Sequence[Job], who: str, **more: Any) -> list[Any]:
         args = {"who": who, "fences": [[job.uuid, job.token] for job in jobs]}
         return self._diary.pass_on(
             "consume_many", args, lambda: self._consume_many(jobs, who, **more),
-            lambda errors: [None if error is None else f"{type(error).__name__}: {error}" for error in errors],
+            lambda errors: [None if error is None else told(error) for error in errors],
         )  # fmt: skip
 
     def consume(self, job: Job, who: str, *result: Any, **more: Any) -> None:
