@@ -15,6 +15,8 @@ from servers.base import HOST
 from servers.proxy import Cut, Proxy
 
 from jobboard import At, JobBoard, Posting, Schedule
+from jobboard.backends.sql.mysql import replies
+from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.posting import _Batch
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -127,3 +129,33 @@ def test_a_first_try_that_is_committed_between_two_looks_of_the_second_is_the_sa
     monkeypatch.setattr(_Batch, "_find_uuids", look_and_let_the_first_try_end)
     again, _ = board.post_many([Posting("resize", key="k", uuid=uuid), Posting("resize", key="l", if_exists="replace")])
     assert (again.uuid, board.job_count) == (uuid, 2)
+
+
+@pytest.mark.parametrize("names", [None, ["resize"]])
+def test_an_empty_answer_to_a_claim_is_a_lost_reply(
+    site: Site, monkeypatch: pytest.MonkeyPatch, names: list[str] | None
+) -> None:
+    board = site.harness.board()
+    jobs = [board.post("resize") for _ in range(3)]
+    real, emptied = PreparedStatement.rows if site.is_postgresql else replies.result_sets, list[Any]()
+
+    def empty_once(*arguments: Any) -> Any:
+        answer = real(*arguments)
+        if not emptied and any(
+            "SKIP LOCKED" in str(each) or "jobboard_claim" in str(each) for each in texts(arguments)
+        ):
+            emptied.append(answer)
+            return [] if site.is_postgresql else [[], []]
+        return answer
+
+    def texts(arguments: Any) -> list[Any]:
+        return [arguments[0]._text] if site.is_postgresql else [arguments[1]]
+
+    if site.is_postgresql:
+        monkeypatch.setattr(PreparedStatement, "rows", empty_once)
+    else:
+        monkeypatch.setattr(replies, "result_sets", empty_once)
+    claimed = [board.claim_next("alice", names, expiry=LONG) for _ in range(3)]
+    assert claimed == [[job] for job in jobs]
+    assert len(emptied) == 1
+    assert [job.attempts for job in jobs] == [1] * 3

@@ -10,6 +10,7 @@ import pymysql
 from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
+from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import Driver, has_input
@@ -105,7 +106,8 @@ class MysqlDriver(Driver):
         return self._begin(cursor, _BEGIN_READ, board)
 
     def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, BoardStatus]:
-        [[(now, due_at, is_any_paused)]] = answers(cursor, *kind, SET_NOW, self._status.format(board=board))
+        *_, status = not_empty(answers(cursor, *kind, SET_NOW, self._status.format(board=board)), self.where)
+        [(now, due_at, is_any_paused)] = not_empty(status, self.where)
         return float(now), BoardStatus(due_at is not None, bool(is_any_paused))
 
     def now(self, cursor: Any) -> float:

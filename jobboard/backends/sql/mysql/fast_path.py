@@ -28,6 +28,7 @@ from jobboard.backends.rows import (
     PostOutcome,
     Verdict,
 )
+from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.job_statements import FIND_MANY
@@ -109,7 +110,8 @@ class MysqlPosting(Posting):
             if code_of(error.__cause__) not in (NO_NULL, DUPLICATE, LOCK_TIMEOUT):
                 raise
             return self._posted_before(rows) or super().post(rows)
-        [[(now, first, step)]] = transaction.answers
+        [posted] = not_empty(transaction.answers, self._transactions.driver.where)
+        [(now, first, step)] = posted
         return [
             Posted(PostOutcome.POSTED, lifecycle.posted(new, float(now), first + number * step))
             for number, new in enumerate(rows)
@@ -152,7 +154,8 @@ class MysqlClaiming(Claiming):
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
         script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
-        rows, [(status,)] = _run(self._transactions, script, name=name, limit=1, **_claimed_by(claim))
+        rows, statuses = _run(self._transactions, script, name=name, limit=1, **_claimed_by(claim))
+        [(status,)] = not_empty(statuses, self._transactions.driver.where)
         if rows:
             self._transactions.notify(False)
         elif status:

@@ -14,6 +14,7 @@ from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from jobboard.backends.sql import schema
+from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import Driver, has_input
@@ -165,7 +166,7 @@ class PostgresqlDriver(Driver):
     def _begin(self, cursor: Any, kind: str, board: int) -> tuple[float, BoardStatus]:
         cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {self._status.format(board=board)}")
         cursor.nextset()
-        now, is_any_due, is_any_paused = cursor.fetchone()
+        [(now, is_any_due, is_any_paused)] = not_empty(cursor.fetchall(), self.where)
         return now, BoardStatus(is_any_due, is_any_paused)
 
     def now(self, cursor: Any) -> float:

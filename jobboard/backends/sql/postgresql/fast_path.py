@@ -26,6 +26,7 @@ from jobboard.backends.rows import (
     PostOutcome,
     Verdict,
 )
+from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import ANY_JOB, Claiming
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
@@ -217,7 +218,7 @@ class PostgresqlClaiming(Claiming):
             expiry=None if math.isinf(claim.expiry) else claim.expiry,
             **_wanted(names),
         )
-        if rows[0][-1]:
+        if not_empty(rows, self._transactions.driver.where)[0][-1]:
             return super().claim_next(claim, names, limit)
         claimed = sorted((row for row in rows if row[0] is not None), key=position_of)
         if claimed:
@@ -238,21 +239,24 @@ class PostgresqlReading(Reading):
         rank, last = cursor if isinstance(cursor, tuple) else ANY_JOB
         wanted: dict[str, Any] = {"rank": rank, "id": last, "size": size, **_wanted(names)}
         statement = page_of(frozenset(CODES[state] for state in states), names is not None)
-        rows = self._transactions.query(statement, **wanted)
+        rows = self._query(statement, **wanted)
         if rows[0][-1]:
             with self._transactions.write() as transaction:
                 expire_and_promote(transaction)
-            rows = self._transactions.query(statement, **wanted)
+            rows = self._query(statement, **wanted)
         return page_of_rows(sorted((row[:-1] for row in rows if row[0] is not None), key=position_of), size)
 
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         statement = READY_IN if names is None else READY_IN_OF_NAMES
-        [(now, due_at, is_paused, head)] = self._transactions.query(statement, **_wanted(names))
+        [(now, due_at, is_paused, head)] = self._query(statement, **_wanted(names))
         if is_paused or (due_at is not None and due_at <= now):
             return super().ready_in(names)
         if head is not None:
             return 0.0
         return None if due_at is None else max(RECHECK_DELAY, float(due_at) - float(now))
+
+    def _query(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
+        return not_empty(self._transactions.query(statement, **parameters), self._transactions.driver.where)
 
 
 class PostgresqlClaimedJobs(ClaimedJobs):
