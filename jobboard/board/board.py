@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from jobboard.backends.base import Backend, Capabilities
-from jobboard.backends.rows import Migration
+from jobboard.backends.rows import Migration, Verdict
 from jobboard.board.books import Books
 from jobboard.board.consuming import Consuming
 from jobboard.board.handles import JobHandles
@@ -18,7 +18,8 @@ from jobboard.board.producing import Producing
 from jobboard.board.watching import Watching
 from jobboard.client import BackendClient
 from jobboard.entity import Entity
-from jobboard.job import Job
+from jobboard.errors import BoardUnavailable
+from jobboard.job import Job, JobHandle
 from jobboard.validation import check_expiry, check_number, check_text
 
 if TYPE_CHECKING:
@@ -142,6 +143,16 @@ def handles_of(board: JobBoard) -> JobHandles:
 def register(board: JobBoard, entity: Entity, orders: str | None) -> bool:
     """Register an entity, likewise; return whether the board may have the logbook ``orders``."""
     return board._register(entity, orders)
+
+
+def extend_each(
+    board: JobBoard, jobs: Sequence[JobHandle], who: str, expiry: float
+) -> list[Verdict | BoardUnavailable]:
+    """Extend as ``extend_many`` does, likewise; return why the store refuses those that it refuses.
+
+    :raises BoardUnavailable: the store is away.
+    """
+    return board._extend_each(jobs, who, expiry, None)
 
 
 def claims_for(

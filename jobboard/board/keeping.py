@@ -15,6 +15,7 @@ from jobboard.backends.timelimit import time_limit
 from jobboard.board.handles import JobHandles
 from jobboard.board.renewer import LeaseRenewer, Source
 from jobboard.client import BackendClient
+from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, row_of
 
@@ -120,7 +121,8 @@ class Keeper:
     @property
     def unrenewed(self) -> list[Job]:
         """The jobs whose claims the last renewal could not reach, and which are not lost yet."""
-        return self.held if self._renewer.is_failing else []
+        now = time.monotonic()
+        return [claim.job for claim in self._renewer.unrenewed() if claim.held_until > now]
 
     # -- what becomes of claims; from any thread -------------------------------------------------------------------
 
@@ -178,15 +180,15 @@ class _Limited:
     def __init__(self, board: Source, time_left: Callable[[], float]) -> None:
         self._board, self._time_left = board, time_left
 
-    def extend_many(
-        self, jobs: Sequence[Any], who: str, expiry: float | None = None, *, progress: Sequence[Any] | None = None
-    ) -> list[Verdict]:
+    def _extend_each(
+        self, jobs: Sequence[Any], who: str, expiry: float | None, progress: Sequence[Any] | None
+    ) -> list[Verdict | BoardUnavailable]:
         """Claims that never end by time stay so."""
-        verdicts: dict[str, Verdict] = {}
+        verdicts: dict[str, Verdict | BoardUnavailable] = {}
         with time_limit(self._time_left()):
             for is_endless, seconds in ((False, expiry), (True, math.inf)):
                 part = [job for job in jobs if (row_of(job).expires_at is None) is is_endless]
-                answers = self._board.extend_many(part, who, seconds) if part else []
+                answers = self._board._extend_each(part, who, seconds, None) if part else []
                 verdicts |= {job.uuid: verdict for job, verdict in zip(part, answers, strict=True)}
         return [verdicts[job.uuid] for job in jobs]
 

@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from jobboard.backends.lock_wait import lock_wait
 from jobboard.backends.rows import Verdict
 from jobboard.backends.thread_end import wait_for_thread
-from jobboard.errors import BoardUnavailable
+from jobboard.backends.timelimit import time_limit
+from jobboard.errors import BoardUnavailable, is_too_large
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
 
@@ -21,6 +23,8 @@ Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 _MAX_INTERVAL = 10.0
 #: Seconds from the last renewal to an early one: after an event; with progress to report, or when the store is absent.
 _EVENT_DELAY, _REPORT_DELAY = 0.02, 0.5
+#: Seconds that a renewal by itself gets at least.
+_MIN_TIME = 0.1
 
 #: Events that may mean that a claim is lost or its cancel asked for; a claim that goes on causes none of them.
 _WATCHED_EVENTS = (EventKind.CANCEL_ASKED, EventKind.RELEASED, EventKind.TRASHED, EventKind.EXPIRED)
@@ -50,9 +54,9 @@ Held = TypeVar("Held", bound=Renewable)
 class Source(Protocol):
     """What a renewer asks; it is a :class:`~jobboard.JobBoard`."""
 
-    def extend_many(
-        self, jobs: Sequence[Any], who: str, expiry: float | None = None, *, progress: Sequence[Any] | None = None
-    ) -> list[Verdict]: ...
+    def _extend_each(
+        self, jobs: Sequence[Any], who: str, expiry: float | None, progress: Sequence[Any] | None
+    ) -> list[Verdict | BoardUnavailable]: ...
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None
     ) -> Callable[[], None]: ...
@@ -62,7 +66,8 @@ class LeaseRenewer(Generic[Held]):
     """Holds what is claimed from claim to end, and renews the claims from one thread.
 
     No job runs in that thread, and each of its requests is about all claims, so no job can delay it. (But one in C that
-    never releases the interpreter: it needs the process executor.)
+    never releases the interpreter: it needs the process executor.) A claim whose renewal the store refuses is left out
+    of these requests, and renewed by itself after them.
 
     :param on_lost: is called with each whose claim is lost, maybe more than once.
     :param on_cancel: is called with each whose job's cancel was asked for, maybe more than once.
@@ -93,8 +98,10 @@ class LeaseRenewer(Generic[Held]):
         self._last = time.monotonic()
         self._next = self._last + self._interval
         self._stopped = False
-        #: Whether the last renewal failed.
-        self.is_failing = False
+        #: Whether the store was away at the last renewal.
+        self._is_away = False
+        #: The claims that it refused to renew; the one that was tried last is the last.
+        self._refused: dict[Held, None] = {}
         self._unsubscribe: Callable[[], None] | None = None
         # The event of a claim may come before the claim is added.
         self._unmatched: deque[str | None] = deque(maxlen=16)
@@ -144,6 +151,10 @@ class LeaseRenewer(Generic[Held]):
         with self._lock:
             return list(self._claims.values())
 
+    def unrenewed(self) -> list[Held]:
+        """Return the claims that the last renewal could not reach."""
+        return self.held() if self._is_away else [claim for claim in self.held() if claim in self._refused]
+
     def find(self, uuid: str) -> Held | None:
         """Return the claim of this job that is renewed, or None."""
         return self._claims.get(uuid)
@@ -178,15 +189,20 @@ class LeaseRenewer(Generic[Held]):
             self._unmatched.append(event.uuid)
 
     def _run(self) -> None:
-        while self._wait_for_next():
-            try:
-                self._renew(self.held())
-                if self._unsubscribe is None:
-                    self._subscribe()
-                self._then()
-            except Exception:
-                # Without this thread all claims would expire, so it survives any fault.
-                self._log.exception("%s met a fault while renewing", self._title)
+        # Nothing that somebody else has locked may delay the next renewal.
+        with lock_wait(0.0):
+            while self._wait_for_next():
+                self._renew_all()
+
+    def _renew_all(self) -> None:
+        try:
+            self._renew(self.held())
+            if self._unsubscribe is None:
+                self._subscribe()
+            self._then()
+        except Exception:
+            # Without this thread all claims would expire, so it survives any fault.
+            self._log.exception("%s met a fault while renewing", self._title)
 
     def _wait_for_next(self) -> bool:
         with self._lock:
@@ -197,27 +213,59 @@ class LeaseRenewer(Generic[Held]):
             return not self._stopped
 
     def _renew(self, claims: list[Held]) -> None:
+        refused = self._refused = {claim: None for claim in self._refused if claim in claims}
+        try:
+            self._extend([claim for claim in claims if claim not in refused])
+            for claim in list(refused):
+                # Until the next renewal of all others is due.
+                with time_limit(max(_MIN_TIME, self._next - time.monotonic())):
+                    self._extend_alone(claim)
+        except BoardUnavailable as error:
+            level = logging.DEBUG if self._is_away else logging.WARNING
+            self._log.log(level, "%s can't renew its %d claims: %s", self._title, len(claims), error)
+            self._is_away = True
+            self.renew_within(_REPORT_DELAY)
+        else:
+            self._is_away = False
+
+    def _extend(self, claims: list[Held]) -> None:
+        """
+        :raises BoardUnavailable: the store is away.
+        """
         if not claims:
             return
         sent = time.monotonic()
         reports = [claim.progress for claim in claims]
-        jobs = [claim.job for claim in claims]
-        try:
-            verdicts = self._board.extend_many(jobs, self._who, self._expiry, progress=reports)
-        except BoardUnavailable as error:
-            level = logging.DEBUG if self.is_failing else logging.WARNING
-            self._log.log(level, "%s can't renew its %d claims: %s", self._title, len(jobs), error)
-            self.is_failing = True
-            self.renew_within(_REPORT_DELAY)
-            return
-        self.is_failing = False
-        for claim, report, verdict in zip(claims, reports, verdicts, strict=True):
+        answers = self._board._extend_each([claim.job for claim in claims], self._who, self._expiry, reports)
+        for claim, report, answer in zip(claims, reports, answers, strict=True):
+            if isinstance(answer, BoardUnavailable):
+                self._note_refusal(claim, report, answer)
+                continue
+            self._refused.pop(claim, None)
             if claim.progress is report:
                 claim.progress = None
-            if verdict is Verdict.LOST:
+            if answer is Verdict.LOST:
                 self._on_lost(claim)
                 continue
             # The store counts from when it got the request, which is later than this.
             claim.renewed(sent + self._expiry)
-            if verdict is Verdict.CANCEL_ASKED:
+            if answer is Verdict.CANCEL_ASKED:
                 self._on_cancel(claim)
+
+    def _extend_alone(self, claim: Held) -> None:
+        report = claim.progress
+        try:
+            self._extend([claim])
+        except BoardUnavailable as error:
+            self._note_refusal(claim, report, error)
+
+    def _note_refusal(self, claim: Held, report: Any, error: BoardUnavailable) -> None:
+        if is_too_large(error) and claim.progress is report:
+            # It would be refused again; the claim is worth more.
+            claim.progress = None
+        if claim not in self._refused:
+            text = "%s can't renew its claim of job %s, though the store answers others; it tries on: %s"
+            self._log.warning(text, self._title, claim.job.uuid, error)
+        self._refused.pop(claim, None)
+        self._refused[claim] = None
+        self.renew_within(_REPORT_DELAY)

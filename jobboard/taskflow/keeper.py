@@ -7,8 +7,8 @@ import threading
 
 from jobboard.backends.rows import Verdict
 from jobboard.backends.thread_end import wait_for_thread
-from jobboard.board import JobBoard
-from jobboard.errors import JobBoardError
+from jobboard.board import JobBoard, extend_each
+from jobboard.errors import BoardUnavailable, JobBoardError
 from jobboard.heartbeat import Heartbeat
 from jobboard.taskflow.job import TaskFlowJob
 
@@ -93,13 +93,15 @@ class Keeper:
 
     def _renew(self, who: str, jobs: list[TaskFlowJob]) -> None:
         try:
-            verdicts = self._board.extend_many([job.job for job in jobs], who, self._expiry)
+            answers = extend_each(self._board, [job.job for job in jobs], who, self._expiry)
         except JobBoardError as error:
             # A claim outlives two renewals that fail.
             logger.warning("board %s can't renew the claims of %s: %s", self._board.name, who, error)
             return
-        for job, verdict in zip(jobs, verdicts, strict=True):
-            if verdict is Verdict.LOST:
+        for job, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, BoardUnavailable):
+                logger.warning("board %s can't renew the claim of job %s: %s", self._board.name, job.uuid, answer)
+            elif answer is Verdict.LOST:
                 self._lose(job)
 
     def _lose(self, job: TaskFlowJob) -> None:

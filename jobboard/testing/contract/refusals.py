@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Sequence
 
 import pytest
 
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import ClaimAnswer, Consumption, Extension, Verdict
 from jobboard.board import JobBoard
-from jobboard.conductor import Conductor, Handlers
+from jobboard.conductor import Conductor, Handlers, RunningJob
 from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TooLarge
 from jobboard.job import Job, Posting
 from jobboard.operate.status import status
@@ -89,12 +91,69 @@ class RefusalCases(Case):
             conductor.stop(drain=False)
         assert {job.attempts for job in (*refused, *others)} == {1}
 
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_a_renewal_that_is_refused_loses_its_own_claim_alone(
+        self, harness: Harness, error: type[BoardUnavailable]
+    ) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        gate, handlers, lost = threading.Event(), Handlers(), list[str]()
+
+        def resize(job: RunningJob) -> None:
+            eventually(lambda: gate.is_set() or job.lost, within=60)
+            if job.lost:
+                lost.append(job.uuid)
+
+        handlers.add("resize", resize)
+        jobs = board.post_many([Posting("resize") for _ in range(5)])
+        refused = [jobs[0].uuid, jobs[2].uuid, jobs[3].uuid]
+        conductor = Conductor("worker", board, handlers, concurrency=5, expiry=3.0)
+        conductor.start()
+        try:
+            eventually(lambda: board.stats().claimed == 5, within=30)
+            board.pause()
+            lossy.refuse(refused, error, ["extend"])
+            eventually(lambda: set(lost) == set(refused), within=60)
+            # The others would have been lost as well, since all have been claimed at once.
+            gate.set()
+            eventually(lambda: all(state_of(board, job) is _COMPLETE for job in (jobs[1], jobs[4])), within=30)
+        finally:
+            gate.set()
+            conductor.stop(drain=False)
+        assert set(lost) == set(refused)
+        assert [jobs[1].attempts, jobs[4].attempts] == [1, 1]
+
+    def test_progress_that_is_too_large_costs_no_claim(self, harness: Harness) -> None:
+        board, lossy = harness.lossy_board()
+        extend, handlers = lossy.inner.extend, Handlers()
+
+        def resize(job: RunningJob) -> bool:
+            job.progress(1, 2, "x" * job.details["size"])
+            return eventually(lambda: job.lost or len(renewed) > 3, within=60) and not job.lost
+
+        def limited(extensions: Sequence[Extension]) -> list[ClaimAnswer]:
+            if any(len(each.progress or b"") > 300 for each in extensions):
+                raise TooLarge("no request of this size")
+            renewed.extend([time.monotonic()] * (len(extensions) == 3))
+            return extend(extensions)
+
+        renewed: list[float] = []
+        lossy.inner.extend = limited  # type: ignore[method-assign,assignment]
+        handlers.add("resize", resize)
+        jobs = board.post_many([Posting("resize", details={"size": size}) for size in (400, 0, 10)])
+        conductor = Conductor("worker", board, handlers, concurrency=3, expiry=3.0)
+        conductor.start()
+        try:
+            eventually(lambda: board.job_count == 0, within=60)
+        finally:
+            conductor.stop(drain=False)
+        assert [job.result for job in jobs] == [True] * 3
+
     def test_a_result_that_is_too_large_fails_its_own_job_alone(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board()
         consume, handlers = lossy.inner.consume, Handlers()
         handlers.add("resize", lambda job: job.details["size"] * "x")
 
-        def limited(ends):  # type: ignore[no-untyped-def]
+        def limited(ends: Sequence[Consumption]) -> list[ClaimAnswer]:
             if any(len(end.result or b"") > 1000 for end in ends):
                 raise TooLarge("no request of this size")
             return consume(ends)
