@@ -9,12 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from jobboard import telemetry
+from jobboard.backends.lock_wait import lock_wait
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.text import in_one_line
 from jobboard.backends.told_errors import line_of
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
-from jobboard.errors import MissingExtra
+from jobboard.errors import BoardUnavailable, MissingExtra
 from jobboard.interrupts import is_of_signal_handler
 from jobboard.schedules.pausing import PAUSE_ID, pause_in
 from jobboard.schedules.planning import Plan, plan
@@ -37,7 +38,8 @@ class Round:
     """What one round of firing did.
 
     ``posted``: jobs posted; ``taken``: steps that were this client's; ``lost``: those that another one took first;
-    ``left``: schedules that are due and left to others, of a newer format or with a trigger that this host lacks.
+    ``left``: schedules that are due and left to others, of a newer format or with a trigger that this host lacks, or
+    whose steps the store refuses.
     ``next_in``: seconds until something is due; None if nothing is in sight. ``looked_at``: the schedules' ids;
     ``waiting``: job uuid -> id of the one among them that waits for this job's end; ``late``: id -> seconds since due.
     """
@@ -75,6 +77,8 @@ class Firing:
     def __init__(self, client: BackendClient) -> None:
         self._client = client
         self._backend = client.backend
+        #: The ids of schedules whose last steps the store refused while it answered others.
+        self._refused: set[str] = set()
 
     def fire_due(self, limit: int) -> Round:
         """Post the jobs of up to ``limit`` schedules that are due."""
@@ -130,18 +134,35 @@ class Firing:
     def _take(self, steps: Sequence[ScheduleStep], made: Round) -> bool:
         """Take steps; False if most of them were somebody else's by then, so that a new look tells more."""
         lost = made.lost
-        for group in _by_size(steps, self._backend.capabilities.largest_step):
-            verdicts = self._client.call(self._backend.schedules.step, group)
-            for step, verdict in zip(group, verdicts, strict=True):
-                if verdict is Verdict.LOST:
-                    made.lost += 1
+        usual = [step for step in steps if step.id not in self._refused]
+        # By themselves, so that none of the others waits for them.
+        alone = [[step] for step in steps if step.id in self._refused]
+        for group in (*_by_size(usual, self._backend.capabilities.largest_step), *alone):
+            with lock_wait(0.0):
+                replies = self._client.replies(self._backend.schedules.step, group)
+            for step, reply in zip(group, replies, strict=True):
+                if isinstance(reply, BoardUnavailable):
+                    self._leave(step, reply, made)
                 else:
-                    made.taken += 1
-                    made.posted += len(step.postings)
-                    if telemetry.is_on():
-                        late = made.late.get(step.id, 0.0)
-                        telemetry.tell("fired", self._client.name, step.id, len(step.postings), late)
+                    self._refused.discard(step.id)
+                    self._count(step, reply[0], made)
         return made.lost - lost <= len(steps) // 2
+
+    def _leave(self, step: ScheduleStep, error: BoardUnavailable, made: Round) -> None:
+        """The store refuses this step while it answers others; it stays due."""
+        made.left += 1
+        if step.id not in self._refused:
+            logger.warning("schedule %r can't be stepped on for now, and is tried again: %s", step.id, error)
+            self._refused.add(step.id)
+
+    def _count(self, step: ScheduleStep, verdict: Verdict, made: Round) -> None:
+        if verdict is Verdict.LOST:
+            made.lost += 1
+            return
+        made.taken += 1
+        made.posted += len(step.postings)
+        if telemetry.is_on():
+            telemetry.tell("fired", self._client.name, step.id, len(step.postings), made.late.get(step.id, 0.0))
 
     def _plan(self, rows: Sequence[ScheduleRow], now: float, made: Round) -> list[_Planned]:
         planned: list[_Planned] = []

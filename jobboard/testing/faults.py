@@ -97,7 +97,10 @@ class LossyBackend(Backend):
         error: type[BoardUnavailable] = BoardUnavailable,
         primitives: Collection[str] = ("consume", "abandon", "trash"),
     ) -> None:
-        """Until :meth:`heal`, raise this error for each request of these primitives that is about one of these jobs."""
+        """Until :meth:`heal`, raise this error for each request of these primitives that is about one of these jobs.
+
+        Of ``"schedules.step"`` it is the ids of schedules.
+        """
         self._refused = frozenset(uuids), error, frozenset(primitives)
 
     def heal(self) -> None:
@@ -133,7 +136,9 @@ class LossyBackend(Backend):
         raise error(f"{primitive}: refused for one of these jobs")
 
     def _send_to(self, role: str, method: str, *arguments: Any) -> Any:
-        return self._send(f"{role}.{method}", lambda: getattr(getattr(self.inner, role), method)(*arguments))
+        primitive = f"{role}.{method}"
+        ids = [step.id for step in arguments[0]] if primitive == "schedules.step" else []
+        return self._send_about(ids, primitive, lambda: getattr(getattr(self.inner, role), method)(*arguments))
 
     def open(self, timeout: float) -> None:
         self._send("open", lambda: self.inner.open(timeout))

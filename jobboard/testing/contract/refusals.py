@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -15,6 +16,9 @@ from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TooLarg
 from jobboard.job import Job, Posting
 from jobboard.operate.status import status
 from jobboard.operate.why import why
+from jobboard.scheduler import Scheduler
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import At
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, state_of, uuids_of
 from jobboard.testing.deadline import eventually
@@ -147,6 +151,29 @@ class RefusalCases(Case):
         finally:
             conductor.stop(drain=False)
         assert [job.result for job in jobs] == [True] * 3
+
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_a_step_that_is_refused_holds_up_no_other_schedule(
+        self, harness: Harness, error: type[BoardUnavailable]
+    ) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        soon = datetime.now(UTC) + timedelta(seconds=0.5)
+        for number in range(6):
+            board.schedules.add(Schedule(f"number-{number}", At(soon), f"name-{number}"))
+        lossy.refuse(["number-0", "number-2", "number-3"], error, ["schedules.step"])
+        scheduler = Scheduler(board)
+        scheduler.start()
+        try:
+            eventually(lambda: set(board.stats().names) == {"name-1", "name-4", "name-5"}, within=60)
+            board.schedules.add(Schedule("later", At(datetime.now(UTC) + timedelta(seconds=0.5)), "later"))
+            eventually(lambda: "later" in board.stats().names, within=30)
+            lossy.heal()
+            eventually(lambda: board.job_count == 7, within=60)
+        finally:
+            scheduler.stop(30)
+        assert {name: numbers.unclaimed for name, numbers in board.stats().names.items()} == dict.fromkeys(
+            ["later", *(f"name-{number}" for number in range(6))], 1
+        )
 
     def test_a_result_that_is_too_large_fails_its_own_job_alone(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board()
