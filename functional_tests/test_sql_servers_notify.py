@@ -164,6 +164,34 @@ def test_a_server_that_refuses_the_connection_for_notifications_fails_no_post(
         client.execute("DROP DATABASE refusing WITH (FORCE)")
 
 
+def test_a_channel_that_the_server_refuses_holds_up_no_other_and_is_sent_again(
+    board: JobBoard,
+    listening: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    database, refused, real = _database_of(board), list[str](), PostgresqlDriver.notify_at_once
+    refuses = threading.Event()
+    refuses.set()
+
+    def notify_at_once(driver: PostgresqlDriver, connection: psycopg.Connection[Any], channel: str) -> bool:
+        if channel != database.channel and refuses.is_set():
+            refused.append(channel)
+            raise psycopg.errors.ProgramLimitExceeded("too many notifications in the NOTIFY queue")
+        return real(driver, connection, channel)
+
+    monkeypatch.setattr(PostgresqlDriver, "notify_at_once", notify_at_once)
+    database._commit_notifier.request("jobboard_other", 0.0)
+    eventually(lambda: refused)
+    board.post("resize")
+    eventually(lambda: _is_notified(listening))
+    eventually(lambda: len(refused) > 2)
+    assert len([text for text in caplog.messages if "can't notify other processes" in text]) == 1
+    listening.execute(channels.listen("jobboard_other").encode())
+    refuses.clear()
+    eventually(lambda: _is_notified(listening))
+
+
 def test_a_process_that_could_start_no_thread_notifies_once_it_can(
     board: JobBoard, listening: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,6 +246,23 @@ class TestTheStoresFaults:
                 assert (job.result, job.attempts) == ({"n": 1}, 1)
                 assert EventKind.ABANDONED in [line.kind for line in job.history]
 
+    def test_an_unknown_claim_that_cannot_be_given_back_keeps_nobody_from_claiming(
+        self, handlers: Handlers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("jobboard.conductor.claimer._MAX_PAUSE", 0.1)
+        with lossy_board() as (board, backend):
+            lost = board.post_many([Posting("echo") for _ in range(3)])
+            backend.refuse([job.uuid for job in lost])
+            backend.lose("claim_next", "reply")
+            backend.lose("claimed_under", "request", times=1000)
+            with conducting(board, handlers, expiry=math.inf, concurrency=3):
+                eventually(lambda: all(job.uuid in caplog.text for job in lost))
+                others = board.post_many([Posting("echo") for _ in range(5)])
+                assert all(job.wait(10) for job in others)
+                backend.heal()
+                assert all(job.wait(10) for job in lost)
+            assert {job.attempts for job in (*lost, *others)} == {1}
+
     def test_what_runs_stays_claimed_when_an_unknown_claim_is_given_back(self, handlers: Handlers) -> None:
         gate = threading.Event()
         handlers.add("long", lambda job: gate.wait(30))

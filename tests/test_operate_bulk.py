@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from helpers.conducting import lossy_board
 from helpers.memory_seam import HandClock
 
 from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
@@ -221,3 +222,14 @@ def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monk
 
 def _ignore(_: int) -> None:
     pass
+
+
+def test_jobs_that_the_store_refuses_hold_up_no_others() -> None:
+    with lossy_board() as (board, lossy):
+        jobs = board.post_many([Posting("a") for _ in range(7)])
+        refused = [jobs[0].uuid, jobs[3].uuid, jobs[6].uuid]
+        lossy.refuse(refused)
+        outcome = bulk.trash_all(board, targets_of(jobs), lambda number: None, who="me", reason=None)
+        assert outcome.changed == [job.uuid for job in jobs if job.uuid not in refused]
+        assert [line.split()[1] for line in outcome.refused] == refused
+        assert {job.uuid for job in board.iterjobs()} == set(refused)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from helpers.conducting import lossy_board
 from helpers.memory_seam import HandClock, fresh_name
 
 from jobboard import Posting, fetch
@@ -31,3 +32,13 @@ def test_what_one_batch_leaves_later_calls_delete_soon(monkeypatch: pytest.Monke
             client_of(board).tidy_when_due()
             left.append(len(backend.store.rows))
         assert left == [3, 1, 0]
+
+
+def test_that_nothing_can_be_deleted_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with lossy_board() as (board, lossy):
+        lossy.lose("maintenance.tidy", "refused", times=3)
+        for _ in range(4):
+            client_of(board)._tidied_at = -math.inf
+            client_of(board).tidy_when_due()
+        assert not lossy.armed
+    assert len([text for text in caplog.messages if "what is over is not deleted" in text]) == 1

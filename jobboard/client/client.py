@@ -114,6 +114,8 @@ class BackendClient:
         self._opened_in: int | None = None
         self._subscriptions = Subscriptions()
         self._tidied_at = time.monotonic()
+        #: Whether the last tidying failed.
+        self._is_untidy = False
         self._book_sweeper = BookSweeper(backend)
         _clients.add(self)
 
@@ -336,8 +338,12 @@ class BackendClient:
                 # There is more than one batch; so that no call pays for all of it, a later one goes on.
                 self._tidied_at = now - _TIDY_INTERVAL + _TIDY_AGAIN_INTERVAL
             self._book_sweeper.sweep_when_due()
+            self._is_untidy = False
         except BoardUnavailable as error:
-            logger.debug("board %s: tidying is put off: %s", self.name, error)
+            # Without a right, say, nothing would ever be deleted, and nobody would know.
+            level = logging.DEBUG if self._is_untidy else logging.WARNING
+            logger.log(level, "board %s: what is over is not deleted for now: %s", self.name, error)
+            self._is_untidy = True
 
     def sweep_books(self) -> int:
         """Destroy the logbooks of jobs that are gone, among the next page of books; return how many."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 from jobboard.backends.base import Waiter
+from jobboard.backends.lock_wait import lock_wait
 from jobboard.board import JobBoard, claims_for, client_of, handles_of
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
@@ -55,6 +57,9 @@ class Claimer:
         self._on_claimed = on_claimed
         #: The names of a claim request that got no answer.
         self._unanswered: frozenset[str] = frozenset()
+        #: The names of the jobs that such a request may have claimed, and when to look for them.
+        self._unknown: frozenset[str] = frozenset()
+        self._abandon_at = 0.0
         self._names_changed = False
         self._pause = _MIN_PAUSE
         self._stopping = threading.Event()
@@ -147,7 +152,7 @@ class Claimer:
             yield has_waited and len(jobs) == 1
             has_waited = False
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
-                due = waiter.ready_in()
+                due = self._until_due(waiter)
                 # Not after a claim that finds nothing: that may work in a store whose indexes are damaged.
                 self._pause = _MIN_PAUSE
                 if due is None or due > 0 or not self._stopping.wait(_RETRY_DELAY):
@@ -158,6 +163,13 @@ class Claimer:
                     if jobs:
                         yield len(jobs) == 1
                     has_waited = not jobs
+
+    def _until_due(self, waiter: Waiter) -> float | None:
+        """Return the seconds until there may be something to do; None: until somebody notifies the waiter."""
+        due = waiter.ready_in()
+        if not self._unknown:
+            return due
+        return max(0.0, min(math.inf if due is None else due, self._abandon_at - time.monotonic()))
 
     def _take_claimed(self, waiter: Waiter, names: frozenset[str]) -> list[Job]:
         """Return what the store has claimed while this waited, if it has."""
@@ -180,8 +192,10 @@ class Claimer:
         return self._prefetch and self._full_claims >= _FULL_CLAIMS
 
     def _claim(self, free: int, names: frozenset[str], claim_next: Callable[[int], list[Job]]) -> list[Job]:
-        if self._unanswered:
-            self._abandon_unknown(self._unanswered)
+        self._unknown |= self._unanswered
+        self._unanswered = frozenset()
+        if self._unknown and time.monotonic() >= self._abandon_at:
+            self._abandon_unknown()
         self._unanswered = names
         sent = time.monotonic()
         jobs = claim_next(free)
@@ -192,14 +206,33 @@ class Claimer:
             self._on_claimed(jobs, sent)
         return jobs
 
-    def _abandon_unknown(self, names: frozenset[str]) -> None:
-        """Abandon what a request without an answer has claimed: nobody runs it, and its claim may never expire."""
-        held = self._held()
-        for job in self._board.iterjobs(states={JobState.CLAIMED}, names=names):
-            token, owner = job.record.token, job.record.owner
-            if owner == self._who and job.uuid not in held:
-                reason = "its conductor didn't get the answer"
-                try:
-                    self._board.abandon(job, self._who, token=token, counted=False, reason=reason)
-                except ClaimLost:
-                    pass
+    def _abandon_unknown(self) -> None:
+        """Abandon what a request without an answer has claimed: nobody runs it, and its claim may never expire.
+
+        What the store refuses while it answers others is tried again later, and keeps nobody from claiming.
+        """
+        held, refused = self._held(), set[str]()
+        for job in self._board.iterjobs(states={JobState.CLAIMED}, names=self._unknown):
+            if job.record.owner == self._who and job.uuid not in held and not self._abandon(job):
+                refused.add(job.name)
+        self._unknown = frozenset(refused)
+        self._abandon_at = time.monotonic() + _MAX_PAUSE if refused else 0.0
+
+    def _abandon(self, job: Job) -> bool:
+        """Abandon a job; False if the store refuses that.
+
+        :raises BoardUnavailable: the store is away.
+        """
+        reason = "its conductor didn't get the answer"
+        try:
+            with lock_wait(0.0):
+                self._board.abandon(job, self._who, token=job.record.token, counted=False, reason=reason)
+        except ClaimLost:
+            pass
+        except BoardUnavailable as error:
+            if client_of(self._board).is_away(error):
+                raise
+            text = "conductor %s can't give job %s back, which it has claimed unknowingly; it tries on: %s"
+            logger.warning(text, self._who, job.uuid, error)
+            return False
+        return True

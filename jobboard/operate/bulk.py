@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.reasons import to_priority
@@ -16,6 +17,7 @@ from jobboard.validation import check_reason, check_text
 if TYPE_CHECKING:
     from jobboard.backends.base import Backend
     from jobboard.board import JobBoard
+    from jobboard.client.sharing import Answer
     from jobboard.job import Job
 
 #: How many jobs one request is about.
@@ -251,8 +253,8 @@ def _run(
     client = client_of(board)
     for part in client.batches(targets, size):
         try:
-            answers, repeated = client.call_until_certain(act, client.backend, part)
-            refusals = [judge(target, answer, repeated) for target, answer in zip(part, answers, strict=True)]
+            replies = client.replies(partial(act, client.backend), part)
+            refusals = [_refusal(target, reply, judge) for target, reply in zip(part, replies, strict=True)]
         except BoardUnavailable as error:
             raise type(error)(f"{error}; before that, {outcome.done} of {len(targets)} jobs were done") from error
         lines = [refusal for refusal in refusals if refusal is not None]
@@ -261,3 +263,11 @@ def _run(
         outcome.refused += lines
         step(len(part))
     return outcome
+
+
+def _refusal(
+    target: Target, reply: Answer | BoardUnavailable, judge: Callable[[Target, Any, bool], str | None]
+) -> str | None:
+    if isinstance(reply, BoardUnavailable):
+        return f"job {target.uuid} was not changed: {reply}"
+    return judge(target, *reply)

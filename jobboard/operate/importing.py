@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from jobboard.errors import AlreadyPosted, BoardUnavailable, TooLarge
+from jobboard.errors import AlreadyPosted, BoardUnavailable, RequestRefused
 from jobboard.job import Posting
 from jobboard.logbook import BookRef
 from jobboard.operate.json_values import from_json, parse_json
@@ -120,7 +120,7 @@ def _post(board: JobBoard, postings: Sequence[Posting], outcome: Imported) -> No
     """Post them in one request; if the board refuses one, one by one."""
     try:
         jobs = board.post_many(postings)
-    except (AlreadyPosted, TooLarge, TypeError, ValueError) as error:
+    except (AlreadyPosted, RequestRefused, TypeError, ValueError) as error:
         if len(postings) == 1:
             outcome.refused.append(f"job {postings[0].uuid} is not imported: {error}")
         else:

@@ -84,11 +84,9 @@ class CommitNotifier:
         sender = _Sender(self._driver)
         try:
             while due := self._next_due():
-                unheard = sender.send(due)
-                if unheard is None:
-                    self._put_off(self._next_at, RETRY_DELAY)
-                else:
-                    self._put_off(unheard, UNHEARD_INTERVAL)
+                unheard, failed = sender.send(due)
+                self._put_off(unheard, UNHEARD_INTERVAL)
+                self._try_again(failed)
         finally:
             sender.close()
 
@@ -118,6 +116,13 @@ class CommitNotifier:
         with self._lock:
             self._next_at.update(dict.fromkeys(channels, time.monotonic() + seconds))
 
+    def _try_again(self, channels: Iterable[str]) -> None:
+        self._put_off(channels, RETRY_DELAY)
+        with self._lock:
+            if not self._closed:
+                for channel in channels:
+                    self._requested.setdefault(channel, 0.0)
+
 
 class _Sender:
     """A connection for notifications, of one thread; it takes none that a call could use."""
@@ -125,22 +130,45 @@ class _Sender:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._connection: Any = None
+        #: The channels whose last notifications failed.
+        self._failing: set[str] = set()
 
-    def send(self, channels: list[str]) -> list[str] | None:
-        """Notify who listens on these channels; return those on which nobody does, or None if it failed."""
-        try:
-            with time_limit(NOTIFY_TIMEOUT):
-                if self._connection is not None and not self._driver.is_alive(self._connection):
-                    self.close()
-                if self._connection is None:
-                    self._connection = self._driver.connect(NOTIFY_TIMEOUT)
-                return [name for name in channels if not self._driver.notify_at_once(self._connection, name)]
-        except (BoardUnavailable, self._driver.error) as error:
+    def send(self, channels: list[str]) -> tuple[list[str], list[str]]:
+        """Notify who listens on these channels; return those on which nobody does, and those that failed.
+
+        One that the server refuses holds up no other.
+        """
+        unheard: list[str] = []
+        failed: list[str] = []
+        with time_limit(NOTIFY_TIMEOUT):
+            for number, channel in enumerate(channels, 1):
+                try:
+                    if not self._driver.notify_at_once(self._connected(), channel):
+                        unheard.append(channel)
+                    self._failing.discard(channel)
+                except (BoardUnavailable, self._driver.error) as error:
+                    self._note_failure(channel, error)
+                    failed.append(channel)
+                    if self._connection is None:
+                        # There is none for the others either.
+                        failed += channels[number:]
+                        break
+        return unheard, failed
+
+    def _connected(self) -> Any:
+        if self._connection is not None and not self._driver.is_alive(self._connection):
             self.close()
-            logger.warning(
-                "%s: can't notify other processes, which look from time to time: %s", self._driver.where, error
-            )
-            return None
+        if self._connection is None:
+            self._connection = self._driver.connect(NOTIFY_TIMEOUT)
+        return self._connection
+
+    def _note_failure(self, channel: str, error: Exception) -> None:
+        """Tell of the first of several failures in a row."""
+        level = logging.DEBUG if channel in self._failing else logging.WARNING
+        self._failing.add(channel)
+        logger.log(
+            level, "%s: can't notify other processes, which look from time to time: %s", self._driver.where, error
+        )
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

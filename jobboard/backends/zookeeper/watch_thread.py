@@ -53,6 +53,8 @@ class WatchThread:
         self._connection, self._layout, self._sessions = connection, layout, sessions
         self._listing, self._change_log = listing, change_log
         self._name, self._on_lost, self._are_all_awake = name, on_lost, are_all_awake
+        #: Whether it could not follow the last time, though it was connected.
+        self._has_failed = False
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         #: The present thread; any other one ends.
@@ -112,8 +114,14 @@ class WatchThread:
                 self._report_lost_session()
                 if self._connection.connected and self._followers:
                     self._follow()
+                    self._has_failed = False
             except (BoardUnavailable, KazooException) as error:
-                logger.debug("%s: can't follow for now: %s", self._name, error)
+                # Waiters learn of no change meanwhile. That the connection is lost, others tell.
+                is_told = self._has_failed or not self._connection.connected
+                logger.log(
+                    logging.DEBUG if is_told else logging.WARNING, "%s: can't follow for now: %s", self._name, error
+                )
+                self._has_failed = self._has_failed or not is_told
                 self._delay_retry()
             except Exception:
                 # Without this thread no waiter would wake any more, so it goes on after any fault.
