@@ -25,6 +25,26 @@ _NO_NAMES_POLL = 0.5
 _FULL_CLAIMS = 2
 
 
+class _Turns(Iterator[bool]):
+    """The turns of a claimer, also after one that an exception has ended."""
+
+    def __init__(
+        self, begin: Callable[[], Iterator[bool]], is_over: Callable[[], bool], end: Callable[[], None]
+    ) -> None:
+        self._begin, self._is_over, self._end = begin, is_over, end
+        self._turns = begin()
+
+    def __next__(self) -> bool:
+        while True:
+            try:
+                return next(self._turns)
+            except StopIteration:
+                if self._is_over():
+                    self._end()
+                    raise
+                self._turns = self._begin()
+
+
 class Claimer:
     """Claims as many jobs as there are free slots, in turns that one thread at a time takes.
 
@@ -92,11 +112,11 @@ class Claimer:
                 self._waiter.interrupt()
 
     def turns(self) -> Iterator[bool]:
-        """Claim until there is a stop; yields after each claim whether it got a single job that this had waited for."""
-        try:
-            yield from self._turns()
-        finally:
-            self._ended.set()
+        """Claim until there is a stop; yields after each claim whether it got a single job that this had waited for.
+
+        What another thread raises in the one that takes a turn ends that turn, and the next one begins anew.
+        """
+        return _Turns(self._turns, self._stopping.is_set, self._ended.set)
 
     def _turns(self) -> Iterator[bool]:
         while not self._stopping.is_set():

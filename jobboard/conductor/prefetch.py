@@ -29,10 +29,14 @@ class RunningHandlers:
     def add(self, executions: Sequence[Execution]) -> None:
         self._since.update(dict.fromkeys(executions, time.monotonic()))
 
-    def remove(self, execution: Execution) -> None:
-        took = time.monotonic() - self._since.pop(execution)
-        name = execution.job.name
+    def remove(self, execution: Execution) -> bool:
+        """Return whether it was one of them."""
+        since = self._since.pop(execution, None)
+        if since is None:
+            return False
+        name, took = execution.job.name, time.monotonic() - since
         self._durations[name] = max(took, _DECAY * self._durations.get(name, 0.0))
+        return True
 
     def ending_soon(self) -> int:
         """Return how many will probably end within 50 ms; none of those that have already run for longer."""

@@ -166,11 +166,12 @@ class Slots:
             self._claims += 1
 
     def free(self, execution: Execution) -> list[Execution]:
-        """A handler has ended; return the waiting executions that have a slot now."""
+        """A handler has ended; return the waiting executions that have a slot now. Idempotent."""
         with self._lock:
+            if not self._running.remove(execution):
+                return []
             self._taken -= 1
             self.ended += 1
-            self._running.remove(execution)
             started = self._start_waiting() if self._waiting else []
             self._notify_freed()
             if self._completer_waits and self._has_many_ends():

@@ -86,7 +86,7 @@ class StuckSlots:
         with self._lock:
             execution.returned = True
             self._expected.discard(execution)
-            if not execution.stuck:
+            if execution not in self._stuck:
                 return
             self._stuck.remove(execution)
             self._replaced.discard(execution)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import abc
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Outcome
 from jobboard.converter import Converter
+
+#: Seconds until the work of a thread begins again after an exception.
+_RETRY_DELAY = 0.1
 
 #: Is called once for each submitted execution, from any thread, when its handler has ended and its slot is free.
 Finish = Callable[[Execution, Outcome], None]
@@ -51,7 +57,7 @@ class Executor(abc.ABC):
 
         :param turns: each submits what it has claimed, and says whether that is a single job on an idle board: then the
             thread that took the turn may run its handler itself, without a wake-up of another, if that other takes the
-            next turn. The turns may be taken in any threads.
+            next turn. The turns may be taken in any threads. After an exception the next turn has to be taken.
         """
         threading.Thread(target=_exhaust, args=(turns,), name="jobboard-claimer", daemon=True).start()
 
@@ -88,5 +94,26 @@ class Executor(abc.ABC):
 
 
 def _exhaust(turns: Iterator[bool]) -> None:
-    for _ in turns:
-        pass
+    go_on_until_done(lambda: deque(turns, maxlen=0), lambda error: None)
+
+
+def go_on_until_done(work: Callable[[], object], recover: Callable[[BaseException], object]) -> None:
+    """Do the work of a thread, and begin again after each exception, until it comes to its end.
+
+    Libraries that limit the time of calls raise an exception in a thread from another one, and it may come when the
+    handler that was meant has ended.
+
+    :param recover: is called with the exception before the work begins again; once more if that is interrupted too.
+    """
+    raised: BaseException | None = None
+    while True:
+        try:
+            if raised is not None:
+                logger.warning("a thread of an executor goes on after what was raised in it: %s", line_of(raised))
+                threading.Event().wait(_RETRY_DELAY)
+                recover(raised)
+                raised = None
+            work()
+            return
+        except BaseException as error:
+            raised = error

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.told_errors import line_of, name_of
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.executors.base import Finish
+from jobboard.conductor.executors.base import Finish, go_on_until_done
 from jobboard.conductor.executors.thread import stack_of_thread
 from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.log import logger
@@ -129,6 +129,9 @@ class LoopThread:
     # -- on the loop -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        go_on_until_done(self._run_loops, lambda error: self._fail_all())
+
+    def _run_loops(self) -> None:
         while not (self._stopping and not self._running):
             loop = self._new_loop()
             if loop is None:

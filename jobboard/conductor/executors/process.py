@@ -7,10 +7,12 @@ import pickle  # nosec B403 # it only tries whether a handler can be pickled
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.base import Executor, go_on_until_done
 from jobboard.conductor.executors.guard import Guard
 from jobboard.conductor.executors.handoff import HandoffQueue
 from jobboard.conductor.executors.worker_process import WorkerProcess
@@ -24,6 +26,14 @@ _START_TIMEOUT = 60.0
 _RETRY_DELAY = 1.0
 #: How many workers may die before they have begun an execution, until that counts as its failure.
 _MAX_RETRIES = 3
+
+
+@dataclass
+class _Slot:
+    """What the thread of a slot has: its worker, and what runs in it."""
+
+    worker: WorkerProcess | None
+    execution: Execution | None = None
 
 
 class ProcessExecutor(Executor):
@@ -144,30 +154,45 @@ class ProcessExecutor(Executor):
 
     # -- a slot's thread -------------------------------------------------------------------------------------------
 
-    def _run(self, worker: WorkerProcess | None) -> None:
+    def _run(self, worker: WorkerProcess) -> None:
         """Keep one worker alive, and run one execution after the other in it."""
-        while worker is not None and (execution := self._queue.get()) is not None:
-            worker, outcome = self._run_with_retries(worker, execution)
+        slot = _Slot(worker)
+        go_on_until_done(lambda: self._serve(slot), lambda error: self._recover(slot, error))
+
+    def _serve(self, slot: _Slot) -> None:
+        while slot.worker is not None and (execution := self._queue.get()) is not None:
+            slot.execution = execution
+            outcome = self._run_with_retries(slot, execution)
             if self._exiting:
                 return
             self._finish(execution, outcome)
-            if worker is not None and not worker.usable:
-                worker = self._new_worker(worker)
-        if worker is not None:
-            worker.leave()
-            self._dispose(worker)
+            slot.execution = None
+            if slot.worker is not None and not slot.worker.usable:
+                slot.worker = self._new_worker(slot.worker)
+        if slot.worker is not None:
+            slot.worker.leave()
+            self._dispose(slot.worker)
 
-    def _run_with_retries(self, worker: WorkerProcess, execution: Execution) -> tuple[WorkerProcess | None, Outcome]:
-        """Return the worker that ran it, or None if the executor was stopped first, and the outcome."""
+    def _recover(self, slot: _Slot, error: BaseException) -> None:
+        """Something was raised in the thread of a slot: nobody hears what its worker says now."""
+        if slot.worker is not None:
+            slot.worker.kill()
+        if slot.execution is not None:
+            # If its handler had returned, its outcome stays.
+            self._finish(slot.execution, Failed(line_of(error)))
+            slot.execution = None
+
+    def _run_with_retries(self, slot: _Slot, execution: Execution) -> Outcome:
+        """Return the outcome; the slot has no worker afterwards if the executor was stopped first."""
         for _ in range(_MAX_RETRIES):
-            usable = worker if worker.usable else self._new_worker(worker)
-            if usable is None:
-                return None, Returned("its conductor stopped")
-            worker = usable
-            outcome = self._run_in(worker, execution)
+            if slot.worker is not None and not slot.worker.usable:
+                slot.worker = self._new_worker(slot.worker)
+            if slot.worker is None:
+                return Returned("its conductor stopped")
+            outcome = self._run_in(slot.worker, execution)
             if outcome is not None:
-                return worker, outcome
-        return worker, Failed("its worker process died again and again before it could begin")
+                return outcome
+        return Failed("its worker process died again and again before it could begin")
 
     def _run_in(self, worker: WorkerProcess, execution: Execution) -> Outcome | None:
         with self._lock:

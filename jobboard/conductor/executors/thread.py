@@ -10,11 +10,12 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 
+from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.executors.base import Executor
+from jobboard.conductor.executors.base import Executor, go_on_until_done
 from jobboard.conductor.executors.handoff import HandoffQueue
 from jobboard.conductor.fresh_contexts import FreshContexts
-from jobboard.conductor.outcome import outcome_of_call
+from jobboard.conductor.outcome import Failed, Returned, outcome_of_call
 
 #: How many of the innermost calls a stack shows.
 _MAX_FRAMES = 30
@@ -98,21 +99,49 @@ class ThreadExecutor(Executor):
 
     def _run(self) -> None:
         thread = threading.current_thread()
-        is_wanted = True
-        while is_wanted and (execution := self._queue.get()) is not None:
+        taken: list[Execution | Iterator[bool] | None] = []
+        go_on_until_done(lambda: self._serve(thread, taken), lambda error: self._recover(thread, taken, error))
+        with self._lock:
+            del self._threads[thread]
+        self._queue.wake_one()
+
+    def _serve(self, thread: threading.Thread, taken: list[Execution | Iterator[bool] | None]) -> None:
+        while (execution := self._queue.take(taken)) is not None:
             if not isinstance(execution, Execution):
                 self._take_turns(execution)
+                taken.clear()
                 continue
             with self._lock:
                 self._threads[thread] = execution
             self._finish(execution, execution.refusal() or self._contexts.new().run(outcome_of_call, execution.call))
-            with self._lock:
-                self._threads[thread] = None
-                is_wanted = execution not in self._replaced
-                self._replaced.discard(execution)
+            is_wanted = self._is_wanted_after(thread, execution)
+            taken.clear()
+            if not is_wanted:
+                return
+
+    def _is_wanted_after(self, thread: threading.Thread, execution: Execution) -> bool:
+        """Note that the thread is idle again; return whether no other one has replaced it meanwhile."""
         with self._lock:
-            del self._threads[thread]
-        self._queue.wake_one()
+            self._threads[thread] = None
+            is_wanted = execution not in self._replaced
+            self._replaced.discard(execution)
+        return is_wanted
+
+    def _recover(
+        self, thread: threading.Thread, taken: list[Execution | Iterator[bool] | None], error: BaseException
+    ) -> None:
+        """Do with what this thread has taken what it was about to do when something was raised in it."""
+        for each in taken:
+            if isinstance(each, Execution):
+                # If its handler had returned, its outcome stays.
+                reason = line_of(error)
+                self._finish(each, Returned(reason) if each.began_at is None else Failed(reason))
+                if not self._is_wanted_after(thread, each):
+                    self._queue.put([None], wake=False)
+            elif each not in self._queue and self._claiming in (None, thread):
+                self._queue.put([each], wake=False)
+        self._claiming = None if self._claiming is thread else self._claiming
+        taken.clear()
 
     def _take_turns(self, turns: Iterator[bool]) -> None:
         """Take the claimer's turns until there are no more, or one has claimed what this thread comes for."""

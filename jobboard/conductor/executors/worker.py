@@ -37,7 +37,11 @@ def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]
     # It prints stacks even while a handler holds the interpreter; it fails where standard error is closed.
     with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
         faulthandler.register(signal.SIGUSR1)
-    Worker(pipe, functions).serve()
+    try:
+        Worker(pipe, functions).serve()
+    except BaseException:
+        # Such as one that a library which limits the time of calls has raised here, too late for the handler.
+        _tell_and_end()
 
 
 class Worker:
@@ -76,16 +80,18 @@ class Worker:
         return outcome_of_call(partial(call_handler, handler, job))
 
     def _listen(self) -> None:
+        try:
+            self._listen_until_told_to_leave()
+        except (EOFError, OSError):
+            # The conductor has died, and renews the claim no more, so the handler must not go on.
+            _end_at_once()
+        except BaseException:
+            # Such as a message of another version, after an upgrade while the conductor runs. It would wait for ever.
+            _tell_and_end()
+
+    def _listen_until_told_to_leave(self) -> None:
         while True:
-            try:
-                number, verb, content = self._pipe.recv()
-            except (EOFError, OSError):
-                # The conductor has died, and renews the claim no more, so the handler must not go on.
-                _end_at_once()
-            except Exception:
-                # Such as one of another version, after an upgrade while the conductor runs: it would wait for ever.
-                traceback.print_exc()
-                _end_at_once()
+            number, verb, content = self._pipe.recv()
             if verb == "run":
                 self._current = WorkerExecution(number, content, self)
                 self._queue.put(self._current)
@@ -188,6 +194,15 @@ def _identity(pipe: Connection[Any, Any]) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _tell_and_end() -> NoReturn:
+    """Print the exception that is handled, and kill this worker."""
+    try:
+        traceback.print_exc()
+    finally:
+        # A handler may have closed standard error.
+        _end_at_once()
 
 
 def _end_at_once() -> NoReturn:
