@@ -32,7 +32,8 @@ def a_handler_is_told_of_a_lost_claim(history: History) -> Iterator[Violation]:
             if run.end == math.inf:
                 continue
             until = _known_to_hold_until(run, events, run.end)
-            if run.end > until + run.op.answer["slow"] + _SLOW:
+            paused = sum(fault.overlap(until, run.end) for fault in history.faults if fault.whom == run.op.process)
+            if run.end > until + max(paused, run.op.answer["slow"]) + _SLOW:
                 text = f"it ran on for {run.end - until:.3f} s"
                 yield violation("a handler is told that its claim is over", uuid, run, text=text)
 
