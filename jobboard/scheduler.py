@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
+from jobboard.backends.lock_wait import lock_wait
 from jobboard.board import JobBoard, client_of
 from jobboard.client.reader import END_EVENTS
 from jobboard.errors import BoardUnavailable
@@ -92,7 +93,7 @@ class Scheduler:
                 self._thread.join()
             self._round_began_at = time.monotonic()
             self._stopping.clear()
-            thread = threading.Thread(target=self._work, name="jobboard-scheduler", daemon=True)
+            thread = threading.Thread(target=self._work_without_locks, name="jobboard-scheduler", daemon=True)
             thread.start()
             self._thread = thread
 
@@ -141,6 +142,11 @@ class Scheduler:
         return self._board.subscribe(callback, SCHEDULE_EVENTS if kinds is None else kinds)
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _work_without_locks(self) -> None:
+        # What somebody else has locked, such as its own entity, delays no schedule.
+        with lock_wait(0.0):
+            self._work()
 
     def _work(self) -> None:
         pause = _FIRST_RETRY_DELAY
