@@ -216,12 +216,14 @@ def _zookeeper_ensemble(_: Path) -> Iterator[Site]:
 
 
 _QUICK_ETCD = {"timeout": 2.0}
+#: Clients judge by the clocks of others, of which they may not know the last two seconds.
+_BY_CLIENTS = Rules(late=2.05)
 
 
 def _etcd(_: Path) -> contextlib.AbstractContextManager[Site]:
     server = EtcdServer()
     holds = partial(footprint.of_etcd, server)
-    return _one_server(server, holds, _QUICK_ETCD, {"timeout": _PATIENT}, refuse_above=_SMALL)
+    return _one_server(server, holds, _QUICK_ETCD, {"timeout": _PATIENT}, _BY_CLIENTS, refuse_above=_SMALL)
 
 
 @contextlib.contextmanager
@@ -237,7 +239,7 @@ def _etcd_cluster(_: Path) -> Iterator[Site]:
 
         yield Site(
             "etcd://" + ",".join(f"{HOST}:{proxy.port}" for proxy in proxies) + "/tests", cluster.uri,
-            lambda board: footprint.of_etcd(cluster.members[0], board), _QUICK_ETCD, Rules(),
+            lambda board: footprint.of_etcd(cluster.members[0], board), _QUICK_ETCD, _BY_CLIENTS,
             of_lines(proxies) | one_at_a_time(of_servers(choose), until_whole),
         )  # fmt: skip
 

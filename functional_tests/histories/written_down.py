@@ -23,7 +23,7 @@ def write_down(board: JobBoard, diary: Diary, expiry: float) -> None:
     :param expiry: seconds that a claim lasts.
     """
     calls = _Calls(board, diary, expiry)
-    for name in ("extend_many", "consume_many", "consume", "abandon", "trash", "_claims_for"):
+    for name in ("_extend_each", "consume_many", "consume", "abandon", "trash", "_claims_for"):
         setattr(board, name, getattr(calls, name.lstrip("_")))
     client = client_of(board)
     waiter_of = client.waiter
@@ -39,7 +39,7 @@ def write_down(board: JobBoard, diary: Diary, expiry: float) -> None:
 class _Calls:
     def __init__(self, board: JobBoard, diary: Diary, expiry: float) -> None:
         self._diary, self._expiry = diary, expiry
-        self._extend_many, self._consume_many = board.extend_many, board.consume_many
+        self._extend_each, self._consume_many = board._extend_each, board.consume_many
         self._consume, self._abandon, self._trash = board.consume, board.abandon, board.trash
         self._claims_for = board._claims_for
 
@@ -60,12 +60,10 @@ class _Calls:
             self._diary.note("claim_next", args, since, [shown_row(row) for row in rows])
         return rows, since
 
-    def extend_many(self, jobs: Sequence[Job], who: str, expiry: float, **more: Any) -> list[Verdict]:
+    def extend_each(self, jobs: Sequence[Job], who: str, expiry: float, progress: Any) -> list[Any]:
         args = {"who": who, "fences": [[job.uuid, job.token] for job in jobs], "expiry": expiry}
-        return self._diary.pass_on(
-            "extend_many", args, lambda: self._extend_many(jobs, who, expiry, **more),
-            lambda verdicts: [("refused", "lost") if verdict is Verdict.LOST else None for verdict in verdicts],
-        )  # fmt: skip
+        request = partial(self._extend_each, jobs, who, expiry, progress)
+        return self._diary.pass_on("extend_many", args, request, lambda answers: [*map(_told_of, answers)])
 
     def consume_many(self, jobs: Sequence[Job], who: str, **more: Any) -> list[Any]:
         args = {"who": who, "fences": [[job.uuid, job.token] for job in jobs]}
@@ -86,6 +84,12 @@ class _Calls:
     def _end(self, op: str, job: Job, who: str, more: dict[str, Any], request: Callable[[], None]) -> None:
         args = {"who": who, "uuid": job.uuid, "token": more.get("token") or job.token, "delay": more.get("delay")}
         self._diary.pass_on(op, args, request, lambda _: None)
+
+
+def _told_of(answer: Verdict | Exception) -> tuple[str, str] | None:
+    if isinstance(answer, Exception):
+        return told(answer)
+    return ("refused", "lost") if answer is Verdict.LOST else None
 
 
 def shown_row(row: JobRow) -> dict[str, Any]:
