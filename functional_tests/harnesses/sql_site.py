@@ -29,8 +29,14 @@ class Site(NamedTuple):
             cursor.execute(sql, parameters)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def fill(self, board: JobBoard, count: int, name: str = "resize", prefix: str = "jobboard_") -> None:
-        """Put jobs on a board as fast as the server can; they are like those that were posted."""
+    def fill(
+        self, board: JobBoard, count: int, name: str = "resize", prefix: str = "jobboard_", is_keyed: bool = False
+    ) -> None:
+        """Put jobs on a board as fast as the server can; they are like those that were posted.
+
+        :param is_keyed: gives each a key.
+        """
+        key_column = "key" if self.is_postgresql else "`key`"
         (number,) = self.run(f"SELECT id FROM {prefix}boards WHERE name = %s", board.name)[0]
         for first in range(0, count, 50_000):
             some = min(50_000, count - first)
@@ -39,9 +45,10 @@ class Site(NamedTuple):
                 if self.is_postgresql
                 else ("UUID()", f"seq_1_to_{some}")
             )
+            key = uuids if is_keyed else "NULL"
             self.run(
-                f"INSERT INTO {prefix}jobs (board, uuid, name, rank, created_on, body, state, attempts, token,"
-                f" last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', -3, 1e9, %s, 1, 0, 0, 1e9, 0"
-                f" FROM {numbers}",
+                f"INSERT INTO {prefix}jobs (board, uuid, name, {key_column}, rank, created_on, body, state, attempts,"
+                f" token, last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', {key}, -3, 1e9, %s, 1, 0, 0,"
+                f" 1e9, 0 FROM {numbers}",
                 b"\x95\x01\xc0\xc0\xc0\xc0\x80",
             )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from sqlalchemy import case, delete, exists, func, not_, select, update
 
 from jobboard.backends.rows import AuditFinding
-from jobboard.backends.sql.job_statements import (
+from jobboard.backends.sql.job_conditions import (
     CLAIMED,
     COMPLETE,
     DELAYED,
-    SMALL_JOB,
     TRASHED,
     UNCLAIMED,
     mine,
     one_of,
     row,
 )
+from jobboard.backends.sql.job_statements import SMALL_JOB
 from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.schema import book_entries, books, jobs, journal
 from jobboard.backends.sql.sequences import behind_their_rows

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
-    Integer,
-    any_,
     delete,
     exists,
     func,
@@ -15,7 +13,6 @@ from sqlalchemy import (
     literal_column,
     not_,
     null,
-    or_,
     select,
     text,
     tuple_,
@@ -24,49 +21,38 @@ from sqlalchemy import (
 )
 
 from jobboard.backends.sql import schema
+from jobboard.backends.sql.job_conditions import (
+    CLAIMED,
+    COMPLETE,
+    DELAYED,
+    TRASHED,
+    UNCLAIMED,
+    by_index,
+    claimed_now,
+    each_of_these,
+    in_these,
+    is_one_of,
+    mine,
+    of_these,
+    one_of,
+    row,
+    these_ids,
+    these_rows,
+    this,
+    visible,
+)
 from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import jobs, journal, pauses
-from jobboard.backends.sql.statement import Returning, Statement, either, in_list, p, parameters
+from jobboard.backends.sql.statement import Returning, Statement, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
 
-# States stand in the text, not in parameters: only then can a partial index serve a statement.
-DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = (
-    literal_column(str(code), Integer)
-    for code in (schema.DELAYED, schema.UNCLAIMED, schema.CLAIMED, schema.COMPLETE, schema.TRASHED)
-)
-
-
-def one_of(column: Any, *values: Any) -> Any:
-    return or_(*(column == value for value in values))
-
-
-mine = jobs.c.board == p("board")
-_this = mine & (jobs.c.uuid == p("uuid"))
-_these = mine & in_list(jobs.c.uuid, "uuids")
-# A row that was read. On PostgreSQL no index has the id, or each claim and each consume would add an entry to it.
-row = either(jobs.c.id == p("id"), postgresql=_this)
-_these_rows = either(in_list(jobs.c.id, "ids"), postgresql=_these)
 _ready = mine & (jobs.c.state == UNCLAIMED)
 _in_order = (jobs.c.rank, jobs.c.id)
-# A cancelled job's retention ends at its last change. So it is hidden also from readers whose now is before that,
-# because they waited for the row.
-_visible = or_(
-    jobs.c.retain_until.is_(None),
-    (jobs.c.retain_until > p("now")) & (jobs.c.retain_until > jobs.c.last_modified),
-)
 
 
-# A planner whose statistics are old must not read all jobs of a state to find one. MySQL's planner is told which index
-# to use. PostgreSQL's planner is told to avoid sorting (see its driver), and so uses the only index that has the order;
-# hence some orders that seem superfluous, and ranges of one value, which the planner does not drop from an order.
-
-
-def by_index(wanted: Any, index: str) -> Any:
-    return wanted.with_hint(jobs, f"FORCE INDEX ({index})", "mysql")
-
-
+# ``by_index`` says what PostgreSQL's planner makes of an order. It does not drop a range of one value from it.
 def _is_in_order(column: Any, name: str) -> Any:
     return (column >= p(name)) & (column <= p(name))
 
@@ -104,16 +90,20 @@ _free_delayed = by_index(
     select(jobs.c.id).where(_delayed).order_by(jobs.c.due_at).limit(MAX_PER_ROUND).with_for_update(skip_locked=True),
     "jobboard_due",
 )
-_uuids_of_delayed = _free_delayed.with_only_columns(jobs.c.uuid).scalar_subquery()
-_these_ids = in_list(jobs.c.id, "ids")
+# As a subquery PostgreSQL might run it more than once, and lock more than was asked for.
+_locked_delayed = (
+    _free_delayed.with_only_columns(jobs.c.board, jobs.c.uuid)
+    .cte("delayed")
+    .prefix_with("MATERIALIZED", dialect="postgresql")
+)
 PROMOTE = Returning(
     at_once=Statement(
         _promote.where(jobs.c.id.in_(_free_delayed)).returning(*_moved),
-        postgresql=_promote.where(mine, jobs.c.uuid == any_(func.array(_uuids_of_delayed))).returning(*_moved),
+        postgresql=_promote.where(is_one_of(_locked_delayed)).returning(*_moved),
     ),
     find=Statement(_free_delayed),
-    change=Statement(_promote.where(_these_ids)),
-    read=Statement(select(*_moved).where(_these_ids)),
+    change=Statement(_promote.where(these_ids)),
+    read=Statement(select(*_moved).where(these_ids)),
 )
 #: What is due and not delayed: claims that are over, and rows that are due by mistake. PROMOTE moves delayed jobs.
 OVERDUE = Statement(
@@ -160,7 +150,7 @@ CHECKPOINT = Statement(update(jobs).where(row).values(_now | parameters("checkpo
 CONSUME = Statement(
     update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result", "retain_until"))
 )
-DELETE = Statement(delete(jobs).where(_these_rows))
+DELETE = Statement(delete(jobs).where(these_ids), postgresql=delete(jobs).where(these_rows))
 
 # -- posting -----------------------------------------------------------------------------------------------------------
 
@@ -173,16 +163,17 @@ POST = Statement(
         | {"created_on": p("now"), "attempts": 0, "token": 0, "cancel_asked": 0}  # nosec B105 # no password
     )
 )
-SEQUENCES = Statement(by_index(select(jobs.c.uuid, jobs.c.id).where(_these), "jobboard_uuid"))
+SEQUENCES = of_these(select(jobs.c.uuid, jobs.c.id))
 _of_name = select(*JOB).where(mine, jobs.c.name == p("name"))
 _of_key = _of_name.where(jobs.c.key == p("key"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
 # Where there are no partial indexes, a column holds the key for as long as the job is on the board.
 _of_live_key = _of_name.where(literal_column("jobboard_jobs.live_key") == p("key"))
 FIND_KEY = Statement(_of_key, mysql=_of_live_key)
-_of_keys = _of_name.where(in_list(jobs.c.key, "keys"), jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
+_keyed = _of_name.where(jobs.c.key.is_not(None), jobs.c.state < COMPLETE)
 _of_live_keys = _of_name.where(in_list(literal_column("jobboard_jobs.live_key"), "keys"))
 FIND_KEYS = Statement(
-    _of_keys,
+    _keyed.where(in_list(jobs.c.key, "keys")),
+    postgresql=for_each_of("keys", _keyed, lambda key: jobs.c.key == key),
     mysql=by_index(_of_live_keys, "jobboard_key"),
     # By its estimates, SQLite's planner would read all live jobs, or with IS NOT NULL all keys of the name.
     sqlite=text(
@@ -223,14 +214,15 @@ _heads = by_index(
     select(jobs.c.id).where(_ready).order_by(*_in_order).limit(p("limit")).with_for_update(skip_locked=True),
     "jobboard_ready",
 )
-# As a subquery PostgreSQL might run it more than once, and lock more than was asked for.
-_locked_heads = _heads.with_only_columns(jobs.c.uuid).cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
-_claim_ids = Statement(update(jobs).where(_these_ids).values(_claim))
-_claimed = Statement(select(*JOB).where(_these_ids))
+_locked_heads = (
+    _heads.with_only_columns(jobs.c.board, jobs.c.uuid).cte("heads").prefix_with("MATERIALIZED", dialect="postgresql")
+)
+_claim_ids = Statement(update(jobs).where(these_ids).values(_claim))
+_claimed = Statement(select(*JOB).where(these_ids))
 CLAIM_NEXT = Returning(
     at_once=Statement(
         update(jobs).where(jobs.c.id.in_(_heads)).values(_claim).returning(*JOB),
-        postgresql=update(jobs).where(mine, jobs.c.uuid == _locked_heads.c.uuid).values(_claim).returning(*JOB),
+        postgresql=update(jobs).where(is_one_of(_locked_heads)).values(_claim).returning(*JOB),
     ),
     find=Statement(_heads),
     change=_claim_ids,
@@ -245,21 +237,15 @@ HEADS_OF_NAME = Statement(
 )
 #: Takes both the ``ids`` and the ``uuids``.
 CLAIM_HEADS = Returning(
-    at_once=Statement(update(jobs).where(_these_rows).values(_claim).returning(*JOB)),
+    at_once=Statement(
+        update(jobs).where(these_ids).values(_claim).returning(*JOB),
+        postgresql=update(jobs).where(these_rows).values(_claim).returning(*JOB),
+    ),
     find=None,
     change=_claim_ids,
     read=_claimed,
 )
-_found = jobs.alias("found")
-_uuids_of_claimed = (
-    select(_found.c.uuid).where(_found.c.board == p("board"), _found.c.state == CLAIMED).order_by(_found.c.due_at)
-)
-# On PostgreSQL the index of what is due has them, and is the only one in this order.
-_claimed_now = either(
-    mine & (jobs.c.state == CLAIMED),
-    postgresql=mine & (jobs.c.uuid == any_(func.array(_uuids_of_claimed.scalar_subquery()))),
-)
-CLAIMED_UNDER = Statement(select(*JOB).where(_claimed_now, jobs.c.claim_id == p("claim_id")).order_by(*_in_order))
+CLAIMED_UNDER = Statement(select(*JOB).where(claimed_now, jobs.c.claim_id == p("claim_id")).order_by(*_in_order))
 _first = select(jobs.c.rank, jobs.c.id, jobs.c.name)
 #: The best jobs of the board.
 FIRST_READY = Statement(by_index(_first.where(_ready).order_by(*_in_order).limit(500), "jobboard_ready"))
@@ -274,30 +260,32 @@ FIRST_OF_NEXT_NAMES = Statement(
 
 #: The state is no condition here, or a planner might look through all claimed jobs. One job is the common case, and
 #: needs no list.
-LOCK = Statement(select(*SMALL_JOB).where(_this).with_for_update())
+LOCK = Statement(select(*SMALL_JOB).where(this).with_for_update())
+_found = jobs.alias("found")
 _row_of_this = select(_found.c.id).where(_found.c.board == p("board"), _found.c.uuid == p("uuid")).scalar_subquery()
 #: The same by the primary index: by another one, MySQL at REPEATABLE READ locks the gap before the row, where others
 #: post. It finds the row in the snapshot, and reads and locks it as it is now.
 LOCK_ROW = Statement(LOCK.clause, mysql=select(*SMALL_JOB).where(jobs.c.id == _row_of_this).with_for_update())
 # Everybody locks several jobs in the same order, so that no deadlock arises.
-_many = select(*SMALL_JOB).where(_these).with_for_update()
-_many_in_order = _many.order_by(jobs.c.uuid)
-LOCK_MANY = Statement(_many, postgresql=_many_in_order, mysql=by_index(_many_in_order, "jobboard_uuid"))
+_to_lock = select(*SMALL_JOB).with_for_update()
+LOCK_MANY = Statement(
+    in_these(_to_lock), postgresql=each_of_these(_to_lock), mysql=in_these(_to_lock).order_by(jobs.c.uuid)
+)
 #: Others who have locked one of these are ending its claim, perhaps in a long transaction; the rest must be extended in
 #: time all the same.
-LOCK_FREE = Statement(by_index(select(*SMALL_JOB).where(_these).with_for_update(skip_locked=True), "jobboard_uuid"))
-READ_LOCKED = Statement(by_index(select(*SMALL_JOB).where(_these), "jobboard_uuid"))
+LOCK_FREE = of_these(select(*SMALL_JOB).with_for_update(skip_locked=True))
+READ_LOCKED = of_these(select(*SMALL_JOB))
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
-FIND = Statement(select(*JOB).where(_this))
-FIND_TO_CLAIM = Statement(select(*JOB).where(_this, _visible).with_for_update())
-FIND_MANY = Statement(by_index(select(*JOB).where(_these), "jobboard_uuid"))
-FIND_VISIBLE = Statement(select(*JOB).where(_this, _visible))
-FIND_MANY_VISIBLE = Statement(by_index(select(*JOB).where(_these, _visible), "jobboard_uuid"))
+FIND = Statement(select(*JOB).where(this))
+FIND_TO_CLAIM = Statement(select(*JOB).where(this, visible).with_for_update())
+FIND_MANY = of_these(select(*JOB))
+FIND_VISIBLE = Statement(select(*JOB).where(this, visible))
+FIND_MANY_VISIBLE = of_these(select(*JOB).where(visible))
 HISTORY = Statement(
     select(journal.c.kind, journal.c.who, journal.c.at, journal.c.token, journal.c.reason)
-    .where(journal.c.job == select(jobs.c.id).where(_this, _visible).scalar_subquery(), not_(UNRECORDED))
+    .where(journal.c.job == select(jobs.c.id).where(this, visible).scalar_subquery(), not_(UNRECORDED))
     .order_by(journal.c.id.desc())
     .limit(HISTORY_LENGTH)
 )
@@ -315,11 +303,11 @@ class Pages:
 
 
 def _in_state(code: int) -> Any:
-    return _claimed_now if code == schema.CLAIMED else mine & (jobs.c.state == literal_column(str(code)))
+    return claimed_now if code == schema.CLAIMED else mine & (jobs.c.state == literal_column(str(code)))
 
 
 def _pages(code: int, index: str, *of_name: Any) -> Pages:
-    page = select(*JOB).where(_in_state(code), *of_name, _visible).order_by(*_in_order).limit(p("size"))
+    page = select(*JOB).where(_in_state(code), *of_name, visible).order_by(*_in_order).limit(p("size"))
     rest_of_rank, later_ranks = (jobs.c.rank == p("rank")) & (jobs.c.id > p("id")), jobs.c.rank > p("rank")
     return Pages(*(Statement(by_index(page.where(place), index)) for place in (rest_of_rank, later_ranks)))
 
@@ -330,14 +318,14 @@ PAGES_OF_NAME = {code: _pages(code, "jobboard_ready_by_name", jobs.c.name == p("
 # Claimed jobs are counted apart, by their own index where they have one.
 _number = select(func.count()).select_from(jobs)
 _waiting = _number.where(mine, jobs.c.state < CLAIMED).scalar_subquery()
-COUNT = Statement(select(_waiting + _number.where(_claimed_now).scalar_subquery()))
+COUNT = Statement(select(_waiting + _number.where(claimed_now).scalar_subquery()))
 _numbers = select(jobs.c.name, jobs.c.state, func.count()).group_by(jobs.c.name, jobs.c.state)
 NUMBERS = Statement(
     union_all(
         # Most of a large board, and their names stand together in an index that has all that is asked for.
         by_index(_numbers.where(_ready), "jobboard_ready_by_name"),
         _numbers.where(mine, one_of(jobs.c.state, DELAYED, TRASHED)),
-        _numbers.where(_claimed_now),
+        _numbers.where(claimed_now),
     )
 )
 # Ids grow with time, so the oldest job is the first one of a rank.
