@@ -162,9 +162,15 @@ class AsyncJobBoard(Twin):
         return stream
 
     async def close(self) -> None:
-        """Release the store; claims stay as they are, subscriptions end. Idempotent."""
+        """Release the store; claims stay as they are, subscriptions end. Idempotent.
+
+        Of a board that a conductor lends to its handlers it does nothing.
+        """
         with anyio.CancelScope(shield=True):
             await self._threads.run(self._sync.close)
+        if self.client.is_open:
+            # It is lent to handlers, and others use it.
+            return
         self._threads.close()
         for stream in list(self._streams):
             stream.end()

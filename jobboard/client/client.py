@@ -124,12 +124,12 @@ class BackendClient:
     @property
     def connected(self) -> bool:
         """Whether the store can be reached, as far as this client knows; no request."""
-        return self._is_open() and self.backend.connected
+        return self.is_open and self.backend.connected
 
     def connect(self, timeout: float) -> None:
         """Open the backend within ``timeout`` seconds, unless it is open."""
         with self._lock:
-            if self._is_open():
+            if self.is_open:
                 return
             with time_limit(timeout):
                 if not self._create:
@@ -156,7 +156,7 @@ class BackendClient:
     def close(self) -> None:
         """Close the backend, and end the subscriptions; idempotent."""
         with self._lock:
-            if not self._is_open():
+            if not self.is_open:
                 return
             self._opened_in = None
             self._closed.set()
@@ -167,7 +167,9 @@ class BackendClient:
         # A thread of the parent may hold it in a connect, and no thread of the child would release it.
         self._lock = threading.Lock()
 
-    def _is_open(self) -> bool:
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has opened the board, and not closed it."""
         return self._opened_in == os.getpid()
 
     def check_open(self) -> None:

@@ -53,6 +53,8 @@ class AsyncRunningJob:
     def board(self) -> AsyncJobBoard:
         """The board that the job is on, for asyncio; all ``async`` handlers of a board share requests.
 
+        Its ``close``, and the end of an ``async with`` block, do nothing: the conductor goes on using it.
+
         :raises RuntimeError: in a worker process, which has no board.
         :raises MissingExtra: the extra ``aio`` is not installed.
         """

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
 from jobboard import telemetry
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, lend
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
 from jobboard.conductor.running_job import JobSnapshot, RunningJob
@@ -139,7 +139,7 @@ class Execution:
 
     @property
     def board(self) -> JobBoard:
-        return cast(JobBoard, self.job.board)
+        return lend(cast(JobBoard, self.job.board))
 
     def checkpoint(self, state: Any) -> None:
         try:

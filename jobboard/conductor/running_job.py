@@ -155,6 +155,8 @@ class RunningJob:
     def board(self) -> JobBoard:
         """The board that the job is on, for example to post a further job.
 
+        Its ``close``, and the end of a ``with`` block, do nothing: the conductor goes on using it.
+
         :raises RuntimeError: in a worker process, which has no board.
         """
         return self._context.board

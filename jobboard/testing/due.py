@@ -12,7 +12,7 @@ from types import CoroutineType
 from typing import Any
 
 from jobboard.backends.rows import Verdict
-from jobboard.board import JobBoard, client_of
+from jobboard.board import JobBoard, client_of, lend
 from jobboard.conductor import Handlers
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.execution import Execution
@@ -82,6 +82,13 @@ def inline(board: JobBoard, handlers: Handlers) -> Iterator[None]:
     at once stays on the board: a job with a delay, of a paused name, or of a transaction that has not committed.
     """
     runner = _Runner(board, handlers)
+    # Handlers post by what is lent to them.
+    with _running_at_post(board, runner), _running_at_post(lend(board), runner):
+        yield
+
+
+@contextmanager
+def _running_at_post(board: JobBoard, runner: _Runner) -> Iterator[None]:
     post, post_many = board.post, board.post_many
 
     # What a transaction has not committed yet nobody else sees.
