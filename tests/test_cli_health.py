@@ -136,6 +136,18 @@ def test_a_store_that_does_not_answer_is_not_ready(tmp_path: Path) -> None:
         assert get(server.port, "/livez") == (200, "ok\n")
 
 
+def test_a_conductor_whose_ends_are_refused_lives_and_is_not_ready(tmp_path: Path) -> None:
+    refused = ["7a3b"]
+    with (
+        fetch("main", f"sqlite:///{tmp_path}/jobs.db") as board,
+        closing(HttpServer("127.0.0.1", 0, health_routes(board, lambda: True, lambda: refused))) as server,
+    ):
+        assert get(server.port, "/readyz") == (503, "the store refuses the ends of jobs: 7a3b\n")
+        assert get(server.port, "/livez") == (200, "ok\n")
+        refused.clear()
+        assert get(server.port, "/readyz") == (200, "ok\n")
+
+
 def test_a_conductor_that_is_stuck_does_not_live(tmp_path: Path) -> None:
     lives = [True]
     with (
