@@ -122,6 +122,8 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
         ),
         bytes.fromhex("9501c0c0c0c080"),
     )
+    if place.site.is_postgresql:
+        place.run("SELECT setval('jobboard_boards_id_seq', 7), setval('jobboard_jobs_id_seq', 1)")
     with backend("jobs", place.uri) as board:
         [job] = board.claim_next("alice")
         board.consume(job, "alice")
@@ -192,6 +194,7 @@ def test_tables_of_the_third_schema_serve_programs_of_both_versions(place: Place
         pytest.skip("the tables are the same")
     place.run_script(_THIRD / "postgresql.sql")
     place.run("INSERT INTO jobboard_boards (id, name) VALUES (7, 'jobs')")
+    place.run("SELECT setval('jobboard_boards_id_seq', 7)")
     with backend("jobs", place.uri) as board:
         assert place.version() == "4"
         assert "(id)" in place.run("SELECT indexdef FROM pg_indexes WHERE indexname = 'jobboard_jobs_pkey'")[0][0]
@@ -273,7 +276,7 @@ def test_the_command_makes_the_tables_for_boards_that_may_not(place: Place, caps
     assert capsys.readouterr().out == "the schema is 4; there were no tables\n"
     assert run(["migrate", "--board", place.uri, "--json"]) == 0
     store = "postgresql" if place.site.is_postgresql else "mysql"
-    assert json.loads(capsys.readouterr().out) == {"store": store, "found": "4", "now": "4"}
+    assert json.loads(capsys.readouterr().out) == {"store": store, "found": "4", "now": "4", "mended": []}
     with backend("jobs", least) as board:
         board.post("resize")
     place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
