@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import count
@@ -75,12 +76,13 @@ class Consuming:
         """
         uuid = self._handles.uuid_of(job)
         claim = ClaimRequest(check_text("who", who), _claim_id(), self._expiry_of(expiry))
+        until = time.monotonic() + claim.expiry
         row = self._client.call(self._backend.claim, uuid, claim)
         if row is None:
             raise NotFound(f"no job {uuid} on board {self._client.name!r}")
         if row.claim_id != claim.claim_id:
             raise refusal_of(row)
-        _, faults = self._handles.claimed([row])
+        _, faults = self._handles.claimed([row], until)
         for fault in faults:
             if isinstance(fault, NewerFormat):
                 raise UnclaimableJob(f"job {uuid} is left to newer clients, upgrade this one: {fault}")
@@ -117,8 +119,9 @@ class Consuming:
             largest = self._backend.capabilities.largest_batch
             for _ in range(_MAX_UNREADABLE + most // largest):
                 size = min(most - len(jobs), largest)
+                until = time.monotonic() + seconds
                 rows = self._claim_batch(ClaimRequest(owner, f"{beginning}{next(numbers):08x}", seconds), wanted, size)
-                jobs += self._handles.claimed(rows)[0]
+                jobs += self._handles.claimed(rows, until)[0]
                 if len(rows) < size or len(jobs) >= most:
                     break
             # A later batch may hold better jobs, posted or abandoned since the first one. Comparing handles in Python

@@ -96,10 +96,12 @@ class JobHandles:
         for page in self._client.pages(page_sizes(), read, *wanted):
             yield from page.rows
 
-    def claimed(self, rows: Iterable[JobRow]) -> tuple[list[Job], list[ValueError]]:
+    def claimed(self, rows: Iterable[JobRow], until: float) -> tuple[list[Job], list[ValueError]]:
         """Return handles on what was just claimed, with their tokens, and why the others can't be read.
 
         Those are quarantined, or returned if they are of a newer format.
+
+        :param until: the monotonic time until which the claims hold: their expiry after the request was sent.
         """
         jobs: list[Job] = []
         readable: list[JobRow] = []
@@ -121,7 +123,7 @@ class JobHandles:
             else:
                 self._quarantine(row, _claim_of(row), fault)
         for keeper in self._client.keepers.of(readable[0].owner if readable else None):
-            keeper.claimed(jobs)
+            keeper.claimed(jobs, until)
         if telemetry.is_on():
             for job in jobs:
                 telemetry.tell("claimed", self._client.name, job.name, row_of(job).waited)

@@ -28,13 +28,14 @@ _STOP_TIMEOUT = 10.0
 class _Claim:
     """A claim that is kept: its job, and until when it holds by this machine's monotonic clock."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, until: float | None = None) -> None:
         row = row_of(job)
         self.job = job
         self.progress = None
         #: Seconds from the claim to its end.
         self.expiry = math.inf if row.expires_at is None else row.expires_at - row.last_modified
-        self.held_until = time.monotonic() + self.expiry
+        #: Of a claim that was made before it is kept nobody knows how late its answer came.
+        self.held_until = time.monotonic() + self.expiry if until is None else until
         #: Whether an end of it was sent: then whoever sent it is told what became of the claim.
         self.is_ending = False
         self.is_over = False
@@ -82,7 +83,7 @@ class Keeper:
         try:
             self._client.keepers.add(self._who, self)
             if earlier:
-                self.claimed(earlier)
+                self._keep([_Claim(job) for job in earlier])
                 self._renewer.renew_within(0.0)
             self._renewer.start()
         except BaseException:
@@ -126,12 +127,14 @@ class Keeper:
 
     # -- what becomes of claims; from any thread -------------------------------------------------------------------
 
-    def claimed(self, jobs: Sequence[Job]) -> None:
-        claims = [_Claim(job) for job in jobs]
+    def claimed(self, jobs: Sequence[Job], until: float) -> None:
+        self._keep([_Claim(job, until) for job in jobs])
+
+    def _keep(self, claims: Sequence[_Claim]) -> None:
         self._renewer.add(claims)
         for claim in claims:
             # A claim may have been made for less than the keeper's expiry.
-            self._renewer.renew_within(claim.expiry / 3)
+            self._renewer.renew_within(min(claim.expiry / 3, claim.held_until - time.monotonic()))
 
     def ending(self, uuid: str, token: int) -> None:
         claim = self._find(uuid, token)

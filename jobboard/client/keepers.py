@@ -10,8 +10,8 @@ from typing import Any, Protocol
 class ClaimKeeper(Protocol):
     """Renews the claims of one owner; each method returns at once."""
 
-    def claimed(self, jobs: Sequence[Any]) -> None:
-        """Renew the claims of these jobs from now on."""
+    def claimed(self, jobs: Sequence[Any], until: float) -> None:
+        """Renew the claims of these jobs from now on; without that they hold until this monotonic time at least."""
 
     def ending(self, uuid: str, token: int) -> None:
         """An end of this claim is about to be sent."""

@@ -197,7 +197,7 @@ class Claimer:
         rows, sent = waiter.claimed()
         # This process may have been stopped for longer than the claim held.
         is_held = time.monotonic() < sent + self._expiry
-        jobs = handles_of(self._board).claimed(rows)[0] if rows and is_held else []
+        jobs = handles_of(self._board).claimed(rows, sent + self._expiry)[0] if rows and is_held else []
         self._unanswered = unanswered if is_held else names
         if jobs:
             self._on_claimed(jobs, sent)

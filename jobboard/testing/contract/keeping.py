@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from jobboard.board import JobBoard
@@ -51,3 +54,26 @@ class KeepingCases(Case):
         assert len(lost) == 1
         assert (other.find_owner(jobs[4].uuid), other.find_owner(last.uuid)) == ("carol", "alice")
         assert (other.get(jobs[5].uuid).expires_in() or 0.0) < 61 + 1
+
+    def test_a_claim_that_was_over_before_its_answer_came_is_told_as_lost(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        claim_next = lossy.inner.claim_next
+        lost: list[Job] = []
+        taken: list[Job] = []
+
+        def answer_late(*arguments: Any) -> Any:
+            rows = claim_next(*arguments)
+            while len(taken) < len(rows):
+                taken.extend(eventually(lambda: other.claim_next("bob", limit=3, expiry=LONG)))
+            return rows
+
+        jobs = board.post_many([Posting("resize") for _ in range(3)])
+        with board.keep("alice", LONG, lost.append) as keeper, monkeypatch.context() as patch:
+            patch.setattr(lossy.inner, "claim_next", answer_late)
+            assert board.claim_next("alice", limit=3, expiry=1.0) == jobs
+            # Another client may judge by its own reading of the store's clock.
+            assert [claim for claim in keeper._renewer.held() if claim.held_until > time.monotonic() + 0.5] == []
+            eventually(lambda: len(lost) == 3)
+            assert set(uuids_of(lost)) == set(uuids_of(jobs))
+        assert [other.find_owner(job.uuid) for job in jobs] == ["bob"] * 3
