@@ -60,6 +60,15 @@ def test_signals_end_what_a_handler_has_forked_in_a_worker(board: JobBoard) -> N
         assert board.post("end forked children").get_result(60) == families.BY_DEFAULT
 
 
+@pytest.fixture
+def default_hangup() -> Iterator[None]:
+    """A run that was started by nohup ignores SIGHUP, and so would what it forks."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("default_hangup")
 def test_signals_end_what_a_handler_has_forked_in_the_conductors_own_process(board: JobBoard) -> None:
     stops: list[int] = []
     with stop_on_signals(lambda: stops.append(os.getpid())), conducting(board, families.handlers, "thread"):

@@ -247,12 +247,11 @@ def flush_streams() -> None:
         try:
             if stream is not None:
                 stream.flush()
-        except TAKEN_AWAY:
+        except (*TAKEN_AWAY, OSError) as error:
+            if name == "stdout" and isinstance(error, OSError):
+                raise
             # Python would try it again at exit, and report the failure.
             setattr(sys, name, None)
-        except OSError:
-            if name == "stdout":
-                raise
 
 
 def discard_stdout() -> None:

@@ -39,6 +39,8 @@ def told(board: str, primitive: Callable[P, T]) -> Callable[P, T]:
 
 
 def _operation_of(primitive: Callable[..., object]) -> str:
+    if isinstance(primitive, functools.partial):
+        primitive = primitive.func
     of: Any = type(getattr(primitive, "__self__", None))
     return _name_of(of, getattr(primitive, "__name__", "other"))
 
