@@ -100,9 +100,11 @@ def run(
             site.uri, name, {"retention": _RETENTION, **site.options}, folder, wish.seed, wish.rate,
             site.clocks,
         )  # fmt: skip
-        calm = {**settings.options, "patience": 20.0}
+        calm = {**settings.options, **site.patience, "patience": 20.0}
         new = f"{name}-new"
-        with fetch(new, site.calm_uri, **calm) as board:
+        board = fetch(new, site.calm_uri, **calm)
+        patiently(board.connect)
+        with board:
             use_once(board, NAMES)
         crew = _crew_of(site, settings, wish, make_board)
         lanes = {"processes": crew.disturbances()}

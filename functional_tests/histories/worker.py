@@ -262,4 +262,7 @@ class Stop:
     def wait(self, timeout: float) -> bool:
         with contextlib.suppress(Empty):
             self._queue.get(timeout=timeout)
+        if self._is_set:
+            # For the next thread: under libfaketime, a timeout may last for as long as the clock was stepped.
+            self._queue.put(None)
         return self._is_set
