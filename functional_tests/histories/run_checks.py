@@ -50,12 +50,15 @@ def _known_to_hold_until(run: Event, events: Sequence[Event], now: float) -> flo
 
 
 def nothing_under_a_claim_that_is_over(history: History) -> Iterator[Violation]:
-    """A claim that nobody took over ends by its time, too."""
+    """A claim that nobody took over ends by its time, too.
+
+    A trash whose first reply was lost may find the job in the trash, where its last attempt left it.
+    """
     if history.rules.late is None:
         return
     for uuid, events in history.jobs.items():
         by_token = {grant.token: grant for grant in grants(events)}
-        for end in of_kind(events, *ENDS, "checkpoint"):
+        for end in of_kind(events, "consume", "abandon", "checkpoint"):
             grant = by_token.get(end.token)
             if not end.is_ok or grant is None:
                 continue
