@@ -87,7 +87,7 @@ def test_whatever_is_lost_each_call_takes_effect_once(
     for turn in range(TURNS):
         name = f"turn {turn}"
         proxy.cut(what, after=turn)
-        posted: list[Job] = make(board, [("post", (name, None, {"n": n})) for n in range(CALLERS)])
+        posted: list[Job] = make(board, [("post", (name, {"n": n})) for n in range(CALLERS)])
         proxy.disarm()
         assert [job.details for job in posted] == [{"n": n} for n in range(CALLERS)]
         assert {job.uuid for job in board.iterjobs(names=[name])} == {job.uuid for job in posted}

@@ -17,10 +17,10 @@ TEXT = "größer 漢字 😀 '\\\" %s"
 
 
 def _works(board: JobBoard) -> None:
-    postings = [Posting(TEXT, LogBook(TEXT), details={"n": n}, key=str(n), if_exists="keep") for n in range(10)]
+    postings = [Posting(TEXT, {"n": n}, book=LogBook(TEXT), key=str(n), if_exists="keep") for n in range(10)]
     posted = board.post_many(postings)
     assert board.post_many(postings) == posted
-    posted.append(board.post(TEXT, LogBook(TEXT), key=TEXT))
+    posted.append(board.post(TEXT, book=LogBook(TEXT), key=TEXT))
     jobs = board.claim_next(TEXT, names=[TEXT], limit=20)
     assert jobs == posted
     board.abandon(jobs.pop(), TEXT, reason=TEXT)

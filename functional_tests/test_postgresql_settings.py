@@ -28,7 +28,7 @@ def uri(postgresql: PostgresqlServer, request: pytest.FixtureRequest) -> Iterato
 
 
 def _keeps_every_text(board: JobBoard) -> None:
-    board.post(TEXT, LogBook(TEXT), key=TEXT)
+    board.post(TEXT, book=LogBook(TEXT), key=TEXT)
     (job,) = board.claim_next(TEXT, names=[TEXT])
     board.trash(job, TEXT, reason=TEXT)
     (found,) = board.trashed()

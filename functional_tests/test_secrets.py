@@ -95,7 +95,7 @@ def _live_a_life(board: JobBoard, shown: list[object]) -> None:
     """Let the planted values go wherever users can put them."""
     book = LogBook("a book")
     book.meta, book.entries = dict(PLANTED), [dict(PLANTED)]
-    job = board.post("work", book, PLANTED, key="k")
+    job = board.post("work", PLANTED, book=book, key="k")
     shown += [*board.post_many([Posting("work", details=PLANTED)]), Posting("work", details=PLANTED), book, job]
     claimed = board.claim_next("alice", limit=2)
     board.checkpoint(claimed[0], "alice", PLANTED)

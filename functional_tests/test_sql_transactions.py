@@ -105,7 +105,7 @@ def test_a_job_is_there_if_the_transaction_commits(place: Place, board: JobBoard
 
 def test_a_job_is_not_there_if_the_transaction_is_rolled_back(place: Place, board: JobBoard) -> None:
     with closing(place.connect()) as connection:
-        board.post("resize", LogBook("journal"), key="k", connection=connection)
+        board.post("resize", book=LogBook("journal"), key="k", connection=connection)
         connection.rollback()
     assert board.job_count == 0
     assert board.post("resize", key="k").record.state is JobState.UNCLAIMED

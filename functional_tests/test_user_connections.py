@@ -59,7 +59,7 @@ DETAILS = {"text": "größer 😀 100%", "bytes": bytes(range(256)), "number": -
 @every_way
 def test_jobs_are_posted_if_the_transaction_commits(board: JobBoard, transactions: UserTransactions) -> None:
     def post(connection: Any) -> list[str]:
-        first = board.post("größe", LogBook("journal"), DETAILS, key="%s", connection=connection)
+        first = board.post("größe", DETAILS, book=LogBook("journal"), key="%s", connection=connection)
         more = board.post_many(
             [Posting("resize", details={"n": n}, delay=n * LONG) for n in range(3)], connection=connection
         )

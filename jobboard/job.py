@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -25,8 +25,9 @@ class Posting:
     """One job for :meth:`JobBoard.post_many`; the fields are the arguments of :meth:`JobBoard.post`."""
 
     name: str
-    book: LogBook | BookRef | None = None
     details: dict[str, Any] | None = None
+    _: KW_ONLY
+    book: LogBook | BookRef | None = None
     priority: JobPriority | str = JobPriority.NORMAL
     key: str | None = None
     if_exists: Literal["raise", "keep", "replace"] = "raise"

@@ -68,7 +68,7 @@ def test_what_a_handler_awaits_never_blocks_its_loop(board: JobBoard, backend: T
         return "dropped"
 
     with conducting(board, handlers, executor=executor):
-        job = board.post("work", LogBook("notes"), {"n": 1})
+        job = board.post("work", {"n": 1}, book=LogBook("notes"))
         assert job.wait(PATIENCE), job.record
         # The job is done a moment before its handler has noted them.
         assert eventually(lambda: set(requesters))

@@ -31,14 +31,14 @@ def memory() -> Iterator[JobBoard]:
 
 class TestReferences:
     def test_a_job_carries_where_its_book_is(self, memory: JobBoard) -> None:
-        posted = memory.post("resize", REF, {"n": 1}, key="k")
+        posted = memory.post("resize", {"n": 1}, book=REF, key="k")
         (job,) = memory.claim_next("alice")
         for seen in (posted, job, memory.get(job.uuid)):
             assert (seen.book_ref, seen.book_uuid, seen.book_name) == (REF, REF.uuid, REF.name)
             assert seen.details == {"n": 1}
             with pytest.raises(NotFound, match=r"flows"):
                 assert seen.book
-        assert memory.post("resize", LogBook("here")).book_ref is None
+        assert memory.post("resize", book=LogBook("here")).book_ref is None
 
     def test_a_reference_travels_beside_a_trace(self) -> None:
         payload = Payload({"a": 1}, None, "b", "nightly", 1.5, {"traceparent": "00"}, "kind", "address")
@@ -87,7 +87,7 @@ class TestHandlers:
         handlers = Handlers()
         handlers.add("steps", _steps)
         with conducting(memory, handlers, executor):
-            job = memory.post("steps", book := LogBook("steps", owned=True))
+            job = memory.post("steps", book=(book := LogBook("steps", owned=True)))
             assert job.get_result(30) == job.uuid
         assert memory.load_book(book.uuid).named == {"1": "done", "2": "done", "3": "done"}
 
@@ -109,7 +109,7 @@ class TestHandlers:
 
         handlers.add("late", save_late)
         with conducting(memory, handlers):
-            memory.post("late", book := LogBook("steps"))
+            memory.post("late", book=(book := LogBook("steps")))
             eventually(lambda: caught == [ClaimLost], 20)
         assert memory.load_book(book.uuid).entries == []
 

@@ -51,7 +51,7 @@ def test_a_job_keeps_all_that_it_was_posted_with(import_: Import, board: JobBoar
     ref = BookRef("taskflow", "mysql://host/db", "book")
     posted = [
         board.post("a", details=DETAILS, priority="high", key="k", max_attempts=3),
-        board.post("b", ref, run_at=datetime.now(UTC) + timedelta(days=1)),
+        board.post("b", book=ref, run_at=datetime.now(UTC) + timedelta(days=1)),
     ]
     assert import_() == "2 jobs imported\n"
     for job in posted:
@@ -101,7 +101,7 @@ def test_what_is_refused_stops_no_other(import_: Import, board: JobBoard, other:
 
 
 def test_a_job_with_a_logbook_is_refused(import_: Import, board: JobBoard, other: JobBoard) -> None:
-    job = board.post("a", LogBook("notes"))
+    job = board.post("a", book=LogBook("notes"))
     board.post("b")
     assert f"job {job.uuid} is not imported: it points at a logbook" in import_(status=1)
     assert [job.name for job in other.iterjobs()] == ["b"]

@@ -47,7 +47,7 @@ class TestChanging:
         )  # fmt: skip
         schedule = board.schedules.get("nightly")
         assert schedule == Schedule(
-            "nightly", Cron("0 3 * * mon-fri", "Europe/Berlin"), "write", {"a": 1}, "HIGH", max_instances=None,
+            "nightly", Cron("0 3 * * mon-fri", "Europe/Berlin"), "write", {"a": 1}, priority="HIGH", max_instances=None,
             misfire_grace=60, max_attempts=3,
         )  # fmt: skip
         assert schedule.next_fire_time is not None

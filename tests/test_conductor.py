@@ -189,7 +189,7 @@ class TestEveryExecutor:
         conduct(executor)
         book = LogBook("steps")
         book.append(attempt=0)
-        job = board.post("journal", book)
+        job = board.post("journal", book=book)
         assert job.wait(20)
         assert [row["attempt"] for row in board.load_book(book.uuid)] == [0, 1]
 

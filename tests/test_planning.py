@@ -166,8 +166,9 @@ def test_a_bad_argument_is_named(arguments: dict[str, Any]) -> None:
 
 def test_a_schedule_comes_back_as_it_was_stored() -> None:
     schedule = Schedule(
-        "größe", Cron("0 3 * * mon-fri", "Europe/Berlin"), "write", {"at": START, "raw": b"\xff"}, "HIGH", jitter=3,
-        coalesce="all", misfire_grace=5, max_instances=None, start=START, end=START, max_runs=9, max_attempts=2,
+        "größe", Cron("0 3 * * mon-fri", "Europe/Berlin"), "write", {"at": START, "raw": b"\xff"}, priority="HIGH",
+        jitter=3, coalesce="all", misfire_grace=5, max_instances=None, start=START, end=START, max_runs=9,
+        max_attempts=2,
     )  # fmt: skip
     record = FireRecord(EventKind.MISSED, START, START, None, "late", 7)
     progress = Progress(ZERO, ZERO + 1, 1, 2, 3, 4, [str(UUID(int=7))], ZERO, "note", "fault", [record])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobboard import JobBoard, Posting, backend
+from jobboard import BookRef, Every, JobBoard, LogBook, Posting, Schedule, backend
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.testing.contract.arguments import COUNTS, DELAYS, EXPIRIES, NAIVE, TEXTS
@@ -69,3 +69,29 @@ def test_an_error_says_what_is_wrong_with_which_argument(board: JobBoard) -> Non
         board.post_many(Posting("a"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="details.tags can't be stored: set is not supported; convert it to list"):
         board.post("a", details={"tags": {"a", "b"}})
+
+
+@pytest.mark.parametrize(
+    "book", [LogBook("notes"), LogBook("notes", owned=True), BookRef("taskflow", "x://y", "notes")]
+)
+def test_a_book_in_the_place_of_the_details_is_told_its_keyword(board: JobBoard, book: Any) -> None:
+    jobs = board.job_count
+    for post in (lambda: board.post("a", book), lambda: board.post_many([Posting("a", book)])):
+        with pytest.raises(TypeError, match="details must be a dict.*book="):
+            post()
+    assert board.job_count == jobs
+    assert list(board.books()) == []
+
+
+def test_what_comes_after_the_details_is_given_by_keyword(board: JobBoard) -> None:
+    untyped: Any = board
+    for refused in (
+        lambda: untyped.post("a", {}, None),
+        lambda: untyped.post("a", {}, None, "HIGH", "key"),
+        lambda: Posting("a", {}, None),  # type: ignore[misc]
+        lambda: Schedule("a", Every(hours=1), "a", {}, "HIGH"),  # type: ignore[misc]
+    ):
+        with pytest.raises(TypeError, match="positional"):
+            refused()
+    assert board.post("a", {"n": 1}).details == {"n": 1}
+    assert [job.details for job in board.post_many([Posting("b", {"n": 2})])] == [{"n": 2}]

@@ -73,7 +73,9 @@ class Worker:
         options = {name: args[name] for name in ("delay", "max_attempts", "key", "if_exists") if name in args}
 
         def request() -> dict[str, Any]:
-            job = self._board.post(args["name"], None, {"n": args["n"]}, args["priority"], uuid=args["uuid"], **options)
+            job = self._board.post(
+                args["name"], {"n": args["n"]}, priority=args["priority"], uuid=args["uuid"], **options
+            )
             return shown(job)
 
         if all(uuid != args["uuid"] for uuid, _, _ in self._posted):

@@ -17,7 +17,7 @@ from jobboard.board.books import Books, Held
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
-from jobboard.errors import AlreadyPosted, NotFound
+from jobboard.errors import AlreadyPosted, InvalidPosting, NotFound
 from jobboard.job import Job, JobHandle, Posting
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
@@ -41,10 +41,10 @@ class Producing:
     def post(
         self,
         name: str,
-        book: LogBook | BookRef | None = None,
         details: dict[str, Any] | None = None,
-        priority: JobPriority | str = JobPriority.NORMAL,
         *,
+        book: LogBook | BookRef | None = None,
+        priority: JobPriority | str = JobPriority.NORMAL,
         key: str | None = None,
         if_exists: Literal["raise", "keep", "replace"] = "raise",
         run_at: datetime | None = None,
@@ -58,9 +58,9 @@ class Producing:
         Atomic and durable. Idempotent by ``uuid``: posting the same one again returns the job that is there, or was.
 
         :param name: which handler runs it; at most 255 bytes.
+        :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
         :param book: a logbook that the job points at; a new one is saved first. Or a
             :class:`~jobboard.BookRef` to one that is elsewhere.
-        :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
         :param priority: a :class:`~jobboard.JobPriority` or its name.
         :param key: unique among the live jobs of this name.
         :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live job and return it, or ``"replace"``
@@ -77,7 +77,7 @@ class Producing:
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: that connection can't be used; says what can.
         """
-        new, payload = self._new_job(name, book, details, priority, key, if_exists, run_at, delay, uuid, max_attempts)
+        new, payload = self._new_job(name, details, book, priority, key, if_exists, run_at, delay, uuid, max_attempts)
         backend = self._backend
         if book is not None or connection is not None:
             self._client.check_open()
@@ -189,8 +189,8 @@ class Producing:
     def _new_job(
         self,
         name: str,
-        book: LogBook | BookRef | None,
         details: dict[str, Any] | None,
+        book: LogBook | BookRef | None,
         priority: JobPriority | str,
         key: str | None,
         if_exists: str,
@@ -205,7 +205,7 @@ class Producing:
         id = new_uuid() if uuid is None else check_uuid(uuid)
         if isinstance(book, LogBook) and book.owned:
             _check_owned(book, if_exists, id)
-        body, payload = self._payload_of(name, book, details)
+        body, payload = self._payload_of(name, details, book)
         # Naming the arguments of a class doubles the time.
         new = NewJob(
             id, check_text("name", name), int(JobPriority.convert(priority)), body,
@@ -216,11 +216,10 @@ class Producing:
         return new, payload
 
     def _payload_of(
-        self, name: str, book: LogBook | BookRef | None, details: dict[str, Any] | None
+        self, name: str, details: dict[str, Any] | None, book: LogBook | BookRef | None
     ) -> tuple[bytes, Payload]:
         if book is not None and not isinstance(book, (LogBook, BookRef)):
-            hint = "; did you mean details=?" if isinstance(book, dict) else ""
-            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}{hint}")
+            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}")
         trace = telemetry.trace_of_post(self._client.name, name) if telemetry.is_on() else None
         if book is None and details is None and trace is None:
             return EMPTY_PAYLOAD, Payload()
@@ -229,7 +228,12 @@ class Producing:
         if isinstance(book, BookRef):
             payload.book_kind, payload.book_address = book.kind, book.address
         largest, converter = self._client.largest_details, self._client.converter
-        body, payload.details = pack_payload(payload, largest=largest, converter=converter)
+        try:
+            body, payload.details = pack_payload(payload, largest=largest, converter=converter)
+        except InvalidPosting:
+            if isinstance(details, (LogBook, BookRef)):
+                raise TypeError(f"details must be a dict, not a {type(details).__name__}; write book=...") from None
+            raise
         return body, payload
 
 

@@ -53,8 +53,8 @@ class Schedule:
     trigger: Trigger
     job: str
     details: dict[str, Any] | None = field(default=None, repr=False)
-    priority: JobPriority | str = JobPriority.NORMAL
     _: KW_ONLY
+    priority: JobPriority | str = JobPriority.NORMAL
     coalesce: Literal["latest", "earliest", "all"] = "latest"
     misfire_grace: float | None = None
     max_instances: int | None = 1

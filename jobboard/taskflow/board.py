@@ -118,7 +118,9 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         """
         wanted = priority_of(priority)
         with translated():
-            job = self.board.post(name, None if book is None else _reference_to(book), details, wanted, uuid=uuid)
+            job = self.board.post(
+                name, details, book=None if book is None else _reference_to(book), priority=wanted, uuid=uuid
+            )
         return self.job_of(job, book)
 
     def iterjobs(self, only_unclaimed: bool = False, ensure_fresh: bool = False) -> JobIterator:

@@ -124,7 +124,7 @@ class BoardMachine(RuleBasedStateMachine):
 
         def post() -> Job:
             return self.boards[client].post(
-                name, None, {"n": content}, priority, key=key, if_exists=if_exists, delay=FAR if delayed else None,
+                name, {"n": content}, priority=priority, key=key, if_exists=if_exists, delay=FAR if delayed else None,
                 max_attempts=most,
             )  # fmt: skip
 

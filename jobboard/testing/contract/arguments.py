@@ -50,7 +50,7 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "post(run_at and delay)": (lambda board, job, bad: board.post("a", run_at=AWARE, delay=bad), [1, 0.0]),
     "post(uuid)": (lambda board, job, bad: board.post("a", uuid=bad), UUIDS),
     "post(max_attempts)": (lambda board, job, bad: board.post("a", max_attempts=bad), COUNTS),
-    "post(book)": (lambda board, job, bad: board.post("a", bad), ["book", {"name": "book"}]),
+    "post(book)": (lambda board, job, bad: board.post("a", book=bad), ["book", {"name": "book"}]),
     "post_many": (lambda board, job, bad: board.post_many([Posting("a"), bad]), ["a", None, {"name": "a"}, ("a",)]),
     "post_many(name)": (lambda board, job, bad: board.post_many([Posting("a"), Posting(bad)]), TEXTS),
     "cancel(job)": (lambda board, job, bad: board.cancel(bad), [*UUIDS, None]),

@@ -36,7 +36,7 @@ class BookCases(Case):
         assert [row["n"] for row in other.load_book(book.uuid)] == list(range(12))
 
     def test_the_next_owner_goes_on_in_the_book(self, board: JobBoard, other: JobBoard) -> None:
-        board.post("resize", LogBook("journal"))
+        board.post("resize", book=LogBook("journal"))
         job = claim_one(board)
         book = job.book
         assert book is not None

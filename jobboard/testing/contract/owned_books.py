@@ -122,11 +122,11 @@ class OwnedBookCases(Case):
         with pytest.raises(ValueError, match="hold="):
             board.save_book(owned)
         board.save_book(free)
-        job = board.post("resize", owned)
+        job = board.post("resize", book=owned)
         with pytest.raises(ValueError, match="belongs to job"):
-            board.post("resize", owned)
+            board.post("resize", book=owned)
         with pytest.raises(ValueError, match="replace"):
-            board.post("resize", LogBook("b", owned=True), key="k", if_exists="replace")
+            board.post("resize", book=LogBook("b", owned=True), key="k", if_exists="replace")
         claimed = claim_one(board)
         board.save_book(begun, hold=claimed)
         assert {info.name: (info.owner, info.entries) for info in other.books()} == {
@@ -147,10 +147,10 @@ class OwnedBookCases(Case):
     def test_a_book_that_waits_for_its_job_or_has_it_is_not_swept(
         self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        board.cancel(board.post("resize", LogBook("waits", owned=True)))
+        board.cancel(board.post("resize", book=LogBook("waits", owned=True)))
         for _ in range(2):
             assert client_of(board).sweep_books() == 0
-        board.post("resize", LogBook("has it", owned=True))
+        board.post("resize", book=LogBook("has it", owned=True))
         monkeypatch.setattr("jobboard.client.book_sweeper.ORPHAN_AGE", -LONG)
         assert (client_of(board).sweep_books(), names_of(board)) == (1, {"has it"})
 

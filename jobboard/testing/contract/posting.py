@@ -219,7 +219,7 @@ class PostingCases(Case):
     def test_a_job_points_at_its_book(self, board: JobBoard) -> None:
         book = LogBook("the journal of cat.png")
         board.save_book(book)
-        job = board.get(board.post("resize", book).uuid)
+        job = board.get(board.post("resize", book=book).uuid)
         assert (job.book_uuid, job.book_name) == (book.uuid, "the journal of cat.png")
         assert job.book is not None
         assert job.book.uuid == book.uuid
