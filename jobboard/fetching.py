@@ -15,7 +15,7 @@ from jobboard.backends.options import truth
 from jobboard.board import JobBoard
 from jobboard.converter import check_converter
 from jobboard.errors import UnknownBackend
-from jobboard.plugins import load_plugin
+from jobboard.plugins import load_plugin, names_by_module
 from jobboard.validation import check_text
 
 _NAMESPACE = "jobboard.backends"
@@ -96,7 +96,7 @@ def _without_driver(scheme: str) -> str:
 
 def _load(scheme: str) -> type[Backend]:
     try:
-        found = load_plugin(_NAMESPACE, scheme)
+        found = load_plugin(_NAMESPACE, scheme, names_by_module)
     except LookupError as error:
         raise UnknownBackend(f"backend {error}; a URI is such as sqlite:///jobs.db") from None
     if not (isinstance(found, type) and issubclass(found, Backend)):

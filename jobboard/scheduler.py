@@ -18,6 +18,7 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.heartbeat import Heartbeat, worker_id
 from jobboard.schedules.firing import Firing, Round
+from jobboard.unhandled_names import UnhandledNames
 from jobboard.validation import check_text, check_timeout
 
 logger = logging.getLogger("jobboard.scheduler")
@@ -61,6 +62,7 @@ class Scheduler:
         self._firing = Firing(client_of(board))
         self._who = worker_id(check_text("who", "scheduler" if who is None else who))
         self._heartbeat = Heartbeat(board, "scheduler", self._who, _metadata, _HEARTBEAT_INTERVAL)
+        self._unhandled = UnhandledNames(board, logger)
         self._round_began_at = time.monotonic()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -175,11 +177,15 @@ class Scheduler:
         self._heartbeat.register_when_due()
         room_for, self._room_for = self._room_for, set()
         if room_for:
-            self._note_waiting(self._firing.fire_waiting(sorted(room_for)))
+            fired = self._firing.fire_waiting(sorted(room_for))
+            self._note_waiting(fired)
+            self._unhandled.note(fired.names)
         # What is left to others stays due, and must not hide what comes after it.
         made = self._firing.fire_due(_MAX_DUE + self._left)
         self._left = made.left
         self._note_waiting(made)
+        self._unhandled.note(made.names)
+        self._unhandled.look_when_due()
         if made.lost:
             # Other schedulers take steps as well: after a short pause this one finds schedules that are left.
             self._stopping.wait(random.uniform(0.0, 0.02))

@@ -57,6 +57,21 @@ class TestPosting:
         assert board.job_count == 0
 
     @pytest.mark.parametrize(
+        "command",
+        [
+            "post a --delay", "ls --older-than", "schedule add s a --every", "schedule add s a --every 30s --jitter",
+            "status --max-wait", "status --watch --for", "watch --for", "doctor --timeout",
+            "conductor helpers.work:handlers --drain", "conductor helpers.work:handlers --expiry",
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("span", ["99999999999d", "-5"])
+    def test_a_span_that_is_refused_is_shown_as_it_was_given(self, jobboard: Run, command: str, span: str) -> None:
+        *words, option = command.split()
+        told = jobboard(*words, option, span, status=USAGE)
+        assert told.startswith(f"jobboard: Invalid value for '{option}': {span!r} is ")
+        assert " no time span" not in told
+
+    @pytest.mark.parametrize(
         "arguments",
         [
             ["show", "ffffffff"], ["show", "zz"], ["show", "a:b"], ["cancel", "a:b"], ["restore", "ffffffff"],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.command_line import Run, process
 
-from jobboard import JobBoard, fetch
+from jobboard import Entity, Every, JobBoard, Schedule, fetch
 from jobboard.backends.sql.maintenance import server_name
 from jobboard.operate import doctor
 
@@ -29,6 +29,16 @@ def test_a_board_that_is_well(jobboard: Run) -> None:
     assert found["store"]["text"] == f"sqlite: SQLite {sqlite3.sqlite_version} answers"
     assert "has 1 jobs" in found["board"]["text"]
     assert found["jobboard"]["text"].startswith("jobboard ")
+
+
+def test_a_schedule_of_a_name_that_no_conductor_has(jobboard: Run, board: JobBoard) -> None:
+    board.schedules.add(Schedule("nightly", Every(hours=1), "reprot"))
+    assert "no_handler" not in diagnoses(jobboard), "no conductor is alive"
+    board.register_entity(Entity("conductor", "worker", {"names": ["report"]}))
+    found = diagnoses(jobboard)["no_handler"]
+    assert found["well"] is None
+    assert "'nightly'" in found["text"]
+    assert "'reprot'" in found["text"]
 
 
 def test_a_trial_leaves_no_job(jobboard: Run, board: JobBoard) -> None:

@@ -14,7 +14,7 @@ import pytest
 from helpers.command_line import Run, as_json, process
 
 from jobboard import Every, JobBoard, Posting, Schedule, fetch
-from jobboard.cli.app import BUG, run
+from jobboard.cli.app import BUG, USAGE, run
 from jobboard.cli.output import count, safe, shown
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -232,9 +232,9 @@ def test_handlers_that_fail_to_import_are_one_line_with_file_and_line(
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "part.py").write_text(code)
     (tmp_path / "broken_work.py").write_text("\nimport part")
-    assert jobboard("conductor", "broken_work:handlers", status=1) == (
+    assert jobboard("conductor", "broken_work:handlers", status=USAGE) == (
         f"jobboard: broken_work can't be imported: {tmp_path}/{told}"
-        "python -c 'import broken_work' shows the whole traceback\n"
+        "python -c 'import broken_work' shows the whole traceback (see jobboard conductor --help)\n"
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import At, Calendar, Cron, Every, JobBoard, Schedule
+from jobboard import At, Calendar, Cron, Entity, Every, JobBoard, Schedule
 from jobboard.cli.app import REFUSED, USAGE
 from jobboard.operate.status import status
 from jobboard.testing import eventually
@@ -52,6 +52,12 @@ class TestChanging:
         )  # fmt: skip
         assert schedule.next_fire_time is not None
         assert "T03:00:00+0" in said, "on the clocks of its zone"
+
+    def test_add_and_modify_say_that_no_conductor_has_the_name(self, uri: str, board: JobBoard) -> None:
+        board.register_entity(Entity("conductor", "worker", {"names": ["report"]}))
+        added = process("schedule", "add", "nightly", "reprot", "--every", "1h")
+        assert (added.returncode, "'reprot'" in added.stderr) == (0, True)
+        assert process("schedule", "modify", "nightly", "--job", "report").stderr == ""
 
     @pytest.mark.parametrize(
         ("options", "trigger"),

@@ -256,8 +256,8 @@ class TestTheStart:
         good, bad = (script.read_text().replace("GUARD", guard) for guard in ("if __name__ == '__main__':", "if True:"))
         script.write_text(bad)
         done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode != 0
-        assert "if __name__ ==" in done.stderr.splitlines()[-1]
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "if __name__ ==" in done.stderr
         script.write_text(good)
         assert subprocess.run([sys.executable, script], timeout=60, check=False).returncode == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,11 @@ def test_an_unknown_scheme_says_what_is_near(uri: str, near: str) -> None:
 
 
 def test_a_scheme_that_is_near_none_says_which_there_are() -> None:
-    with pytest.raises(UnknownBackend, match="unknown: 'https'; there are: "):
+    with pytest.raises(UnknownBackend, match="unknown: 'https'; there are: ") as caught:
         fetch("jobs", "https://host/db")
+    stores = re.sub(r" \(or [^)]*\)", "", str(caught.value).split(": ")[-1].split("; ")[0]).split(", ")
+    assert stores == ["etcd", "memory", "mysql", "postgresql", "redis", "sqlite", "zookeeper"], "each store once"
+    assert "redis (or redis+cluster, redis+sentinel, rediss, unix)" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,21 @@ def test_schedules(board: JobBoard) -> None:
     assert found(board, NONE) == [("ATTENTION", "schedulers_paused", None)]
 
 
+def test_a_schedule_of_a_name_that_no_conductor_has(board: JobBoard) -> None:
+    board.register_entity(Entity("scheduler", "clock", ttl=600))
+    board.schedules.add(Schedule("nightly", Every(hours=1), "reprot"))
+    board.schedules.add(Schedule("weekly", Every(weeks=1), "reprot"))
+    board.schedules.add(Schedule("paused", Every(hours=1), "other", paused=True))
+    assert found(board) == [], "no conductor is alive: it may be a restart"
+    conductor(board, "report", "mail")
+    assert found(board) == [("ATTENTION", "no_handler", "nightly")]
+    view = status(board)
+    assert view["schedules"]["unhandled"] == {"nightly": "reprot", "weekly": "reprot"}
+    assert "'reprot'" in view["findings"][0]["text"]
+    conductor(board, "reprot", refused=["reprot"])
+    assert found(board) == []
+
+
 def test_a_host_without_cronsim_sees_the_board(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     board.schedules.add(Schedule("nightly", Cron("0 3 * * *"), "a", paused=True))
     with monkeypatch.context() as patch:
@@ -208,16 +223,32 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90s", 90), ("15m", 900), ("1h30m", 5400), ("7d", 604_800), ("1w", 604_800), ("1.5h", 5400), ("30", 30)],
+    [
+        ("90s", 90),
+        ("15m", 900),
+        ("1h30m", 5400),
+        ("7d", 604_800),
+        ("1w", 604_800),
+        ("1.5h", 5400),
+        ("30", 30),
+        (" 30 ", 30),
+    ],
 )
 def test_spans_of_time(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
     assert seconds_of(duration(seconds)) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "1x", "h", "1h 30m", "-1h", "1m30", "-1", "nan"])
-def test_what_is_no_span_of_time(text: str) -> None:
-    with pytest.raises(ValueError, match="90s"):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        *((text, "is no time span; write 90s") for text in ("", "1x", "h", "1h 30m", "1m30", "nan", "--1", "-x")),
+        *((text, "is negative") for text in ("-1h", "-5", "-1e400", "-inf")),
+        *((text, "is more than a hundred years") for text in ("99999999999d", "1e300", "5300w")),
+    ],
+)
+def test_what_is_no_span_of_time(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text!r} {why}"):
         seconds_of(text)
 
 

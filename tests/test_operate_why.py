@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobboard import Conductor, Entity, Handlers, Job, JobBoard, RunningJob, backend
+from jobboard import Conductor, Entity, Every, Handlers, Job, JobBoard, RunningJob, Schedule, backend
 from jobboard.operate.why import why
 from jobboard.testing import eventually
 
@@ -46,6 +46,14 @@ def test_jobs_that_come_before(board: JobBoard) -> None:
     assert text(jobs[3]).startswith("2 jobs come")
     urgent = board.post("b", priority="high")
     assert (kinds(urgent), kinds(jobs[0])) == (["next"], ["behind"])
+
+
+def test_no_conductor_of_what_a_schedule_posts(board: JobBoard) -> None:
+    register(board, "report")
+    board.schedules.add(Schedule("nightly", Every(hours=1), "reprot"))
+    job = board.schedules.fire_now("nightly")
+    assert kinds(job) == ["no_conductor"]
+    assert "'nightly'" in text(job)
 
 
 def test_no_conductor_of_that_name(board: JobBoard) -> None:

@@ -6,16 +6,18 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobboard import At, Cron, EventKind, JobBoard, JobEvent, MissingExtra, Schedule, Scheduler, backend
+from jobboard import At, Cron, Entity, EventKind, JobBoard, JobEvent, MissingExtra, Schedule, Scheduler, backend
 from jobboard import scheduler as scheduler_module
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import fire, firing, hourly, overdue
+from jobboard.unhandled_names import UnhandledNames
 
 
 @pytest.fixture
@@ -97,6 +99,48 @@ def test_a_host_without_cronsim_leaves_cron_to_others(board: JobBoard, monkeypat
     assert board.schedules.get("nightly").state == "active"
     assert fire(board) == 1
     assert {job.schedule_id for job in board.iterjobs()} == {"nightly", "report"}
+
+
+def test_a_name_that_no_conductor_has_is_told_once(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("jobboard.unhandled_names._INTERVAL", 0.0)
+    asked, entities = [], board.entities
+    monkeypatch.setattr(board, "entities", lambda: asked.append(1) or entities())
+    names = UnhandledNames(board, logging.getLogger("jobboard.scheduler"))
+
+    def told(**posted: str) -> list[str]:
+        """Return what is logged after jobs of these names were posted, each with its schedule."""
+        caplog.clear()
+        names.note(posted)
+        names.look_when_due()
+        return [record.getMessage() for record in caplog.records]
+
+    assert told(reprot="nightly") == [], "no conductor is alive"
+    worker = Entity("conductor", "worker", {"names": ["report"]})
+    board.register_entity(worker)
+    assert told(report="weekly") == []
+    (line,) = told(reprot="nightly", report="weekly")
+    assert "'nightly' posts jobs named 'reprot'" in line
+    assert told(reprot="nightly") == []
+    board.register_entity(replace(worker, metadata={"names": ["reprot"]}))
+    assert told(reprot="nightly") == []
+    board.register_entity(worker)
+    assert told(reprot="nightly") == [line]
+    asked.clear()
+    assert told() == []
+    assert asked == [], "who is alive is asked only after something was posted"
+
+
+def test_a_scheduler_says_that_no_conductor_has_the_name(board: JobBoard, caplog: pytest.LogCaptureFixture) -> None:
+    board.register_entity(Entity("conductor", "worker", {"names": ["report"]}))
+    board.schedules.add(Schedule("once", At(datetime.now(UTC)), "reprot"))
+    scheduler = Scheduler(board)
+    scheduler.start()
+    try:
+        assert eventually(lambda: "'once' posts jobs named 'reprot'" in caplog.text)
+    finally:
+        assert scheduler.stop(10)
 
 
 def test_a_listener_gets_the_kinds_that_it_wants_and_may_raise() -> None:

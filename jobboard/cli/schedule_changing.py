@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,11 @@ from jobboard.cli.zones import in_zone
 from jobboard.operate.explaining import zone_of
 from jobboard.operate.schedules import schedule_view
 from jobboard.operate.views import view_of
+from jobboard.participants import unhandled
 from jobboard.schedules.schedule import Schedule
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
 
 
 @command(
@@ -39,7 +43,9 @@ def add(
         raise click.UsageError("say when: --cron, --every, --once or --trigger")
     first = None if next_run_time is None else moment_of("--next-run-time", next_run_time)
     schedule = Schedule(id=id, job=job, paused=paused, **fields)
-    _tell(session, session.board(create=True).schedules.add(schedule, if_exists, next_run_time=first))
+    board = session.board(create=True)
+    _tell(session, board.schedules.add(schedule, if_exists, next_run_time=first))
+    _warn_of_unhandled(session, board, job)
 
 
 @command(
@@ -56,7 +62,10 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
     fields = fields_of(options)
     if not fields:
         raise click.UsageError("say what to change")
-    _tell(session, session.board().schedules.modify(id, **fields))
+    board = session.board()
+    schedule = board.schedules.modify(id, **fields)
+    _tell(session, schedule)
+    _warn_of_unhandled(session, board, schedule.job)
 
 
 _all = click.option("--all", "every", is_flag=True, help="All schedulers of the board, wherever they run.")
@@ -140,6 +149,11 @@ def backfill(session: Session, id: str, start: str, end: str) -> None:
     """Post now the jobs of all fire times of a span of time."""
     jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
     session.output.report([view_of(job) for job in jobs], f"{count(len(jobs), 'job')} posted")
+
+
+def _warn_of_unhandled(session: Session, board: JobBoard, job: str) -> None:
+    if unhandled(board.entities(), [job]):
+        session.output.warn(f"no conductor that is alive has a handler for {job!r}")
 
 
 def _tell(session: Session, schedule: Schedule) -> None:

@@ -14,7 +14,8 @@ from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import JobBoardError
 from jobboard.operate.durations import duration
-from jobboard.operate.verdict import Limits, of_holders
+from jobboard.operate.overview import unhandled_schedules
+from jobboard.operate.verdict import Limits, of_holders, of_unhandled
 from jobboard.validation import check_delay
 
 #: Seconds by which this host's clock may differ from the store's before anybody is confused by it.
@@ -101,7 +102,8 @@ def _reading(board: JobBoard) -> Iterator[Diagnosis]:
     jobs = stats.delayed + stats.unclaimed + stats.claimed + stats.trashed
     yield Diagnosis("board", True, f"board {board.name!r} has {jobs} jobs; counting them took {took * 1000:.0f} ms")
     yield _clock(backend.now() - time.time(), board)
-    for finding in of_holders(client_of(board).call(backend.maintenance.holders), Limits()):
+    held_back = of_holders(client_of(board).call(backend.maintenance.holders), Limits())
+    for finding in (*held_back, *of_unhandled(unhandled_schedules(board))):
         yield Diagnosis(finding.kind, None, finding.text)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import NameOverview, Overview, ScheduleOverview, overview
-from jobboard.operate.participants import number_of, runs_of
+from jobboard.participants import number_of, runs_of
 from jobboard.telemetry.labels import MAX_NAMES, OTHER
 
 if TYPE_CHECKING:

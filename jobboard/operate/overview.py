@@ -11,8 +11,8 @@ from jobboard.backends.rows import Holder, JobRow, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.errors import MissingExtra, UnreadableSchedule
-from jobboard.operate.participants import claims
 from jobboard.operate.trash import TrashGroup, grouped
+from jobboard.participants import claims, unhandled
 from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
@@ -48,6 +48,8 @@ class ScheduleOverview:
 
     :ivar overdue: the seconds since each schedule that is due was to fire, by id; a moment is normal.
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
+    :ivar unhandled: the job names of active schedules for which no conductor that is alive has a handler, by id; {} if
+        no conductor is alive.
     :ivar complete: whether these are all schedules of the board.
     :ivar all_paused: whether no scheduler posts anything, since somebody paused all.
     """
@@ -57,6 +59,7 @@ class ScheduleOverview:
     finished: int = 0
     set_aside: tuple[str, ...] = ()
     overdue: dict[str, float] = field(default_factory=dict)
+    unhandled: dict[str, str] = field(default_factory=dict)
     complete: bool = True
     all_paused: bool = False
 
@@ -105,7 +108,7 @@ def overview(board: JobBoard) -> Overview:
     )
     trash = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
-    return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now), holders)
+    return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now, entities), holders)
 
 
 def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:
@@ -161,7 +164,24 @@ def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:
     return [row for page in pages for row in page.rows], pages[-1].cursor is None
 
 
-def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float) -> ScheduleOverview:
+def unhandled_schedules(board: JobBoard) -> dict[str, str]:
+    """Return :attr:`ScheduleOverview.unhandled` of a board, in three requests at most."""
+    rows, _ = _read_schedules(board)
+    return _unhandled(rows, board.entities())
+
+
+def _unhandled(rows: Sequence[ScheduleRow], entities: Sequence[Entity]) -> dict[str, str]:
+    active = [row for row in rows if row.next_at is not None and row.id != PAUSE_ID]
+    if not active or not any(entity.alive and entity.kind == "conductor" for entity in entities):
+        return {}
+    from jobboard.schedules.schedule import job_name_in
+
+    names = {row.id: name for row in active if (name := job_name_in(row.body)) is not None}
+    lacking = unhandled(entities, names.values())
+    return {id: name for id, name in names.items() if name in lacking}
+
+
+def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Sequence[Entity]) -> ScheduleOverview:
     rows, is_complete = found
     all_paused = any(row.id == PAUSE_ID for row in rows)
     rows = [row for row in rows if row.id != PAUSE_ID]
@@ -173,6 +193,7 @@ def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float) -> ScheduleO
         finished=count["finished"],
         set_aside=tuple(id for id, state in states.items() if state == "set aside"),
         overdue={row.id: now - row.next_at for row in rows if row.next_at is not None and row.next_at < now},
+        unhandled=_unhandled(rows, entities),
         complete=is_complete,
         all_paused=all_paused,
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobboard.backends.rows import Holder
 from jobboard.entity import Entity
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
-from jobboard.operate.participants import names_of, number_of, runs_of, unsent_of
+from jobboard.participants import names_of, number_of, runs_of, unsent_of
 
 
 class Verdict(enum.IntEnum):
@@ -59,7 +59,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``,
-    ``schedulers_paused``, ``set_aside``, ``trash``, ``held_back``.
+    ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``, ``held_back``.
     """
     known = limits or Limits()
     found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview, known)]
@@ -158,6 +158,19 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(
             Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: jobboard schedule ls"
         )
+    yield from of_unhandled(schedules.unhandled)
+
+
+def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each job name that schedules post, and no conductor that is alive has a handler for.
+
+    :param schedules: the job names by the ids of the schedules.
+    """
+    for name in sorted(set(schedules.values())):
+        first, *others = [id for id in schedules if schedules[id] == name]
+        more = f" (and {len(others)} more)" if others else ""
+        text = f"Schedule {first!r}{more} posts jobs named {name!r}; no conductor that is alive has a handler for them."
+        yield Finding(Verdict.ATTENTION, "no_handler", first, text)
 
 
 def _of_trash(overview: Overview) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from jobboard.operate.json_values import to_json
-from jobboard.operate.participants import number_of
+from jobboard.participants import number_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:

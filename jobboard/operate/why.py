@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.events import EventKind
 from jobboard.operate.durations import duration
-from jobboard.operate.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
+from jobboard.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
 
 def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
     if not able:
-        return [Reason("no_conductor", f"No conductor that is alive has a handler for {job.name!r}.")]
+        posts = f", which schedule {job.schedule_id!r} posts" if job.schedule_id else ""
+        return [Reason("no_conductor", f"No conductor that is alive has a handler for {job.name!r}{posts}.")]
     reasons = []
     is_full = all(_is_full(entity) for entity in able)
     if is_full:

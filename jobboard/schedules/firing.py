@@ -41,7 +41,8 @@ class Round:
     ``left``: schedules that are due and left to others, of a newer format or with a trigger that this host lacks, or
     whose steps the store refuses.
     ``next_in``: seconds until something is due; None if nothing is in sight. ``looked_at``: the schedules' ids;
-    ``waiting``: job uuid -> id of the one among them that waits for this job's end; ``late``: id -> seconds since due.
+    ``waiting``: job uuid -> id of the one among them that waits for this job's end; ``late``: id -> seconds since due;
+    ``names``: job name -> id of one that has posted it.
     """
 
     posted: int = 0
@@ -52,6 +53,7 @@ class Round:
     looked_at: set[str] = field(default_factory=set)
     waiting: dict[str, str] = field(default_factory=dict)
     late: dict[str, float] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class Firing:
             return
         made.taken += 1
         made.posted += len(step.postings)
+        made.names.update((posting.name, step.id) for posting in step.postings)
         if telemetry.is_on():
             telemetry.tell("fired", self._client.name, step.id, len(step.postings), made.late.get(step.id, 0.0))
 

@@ -233,6 +233,15 @@ def unpack_schedule(id: str, data: bytes) -> Schedule:
     return schedule
 
 
+def job_name_in(data: bytes) -> str | None:
+    """Return the name of the jobs of a packed schedule, without making its trigger; None if it can't be decoded."""
+    try:
+        name = decode(data, largest=2 * MAX_ENCODED)[1]["job"]
+    except DECODING_ERRORS:
+        return None
+    return name if isinstance(name, str) else None
+
+
 def _trigger_of(plain: object) -> Trigger:
     return _known_trigger(msgpack.packb(plain))
 

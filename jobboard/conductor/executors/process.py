@@ -24,6 +24,12 @@ from jobboard.converter import Converter
 _START_TIMEOUT = 60.0
 #: Seconds until the next try to start a worker.
 _RETRY_DELAY = 1.0
+_NO_MAIN_GUARD = (
+    "no worker process can start: this program starts a conductor when it is imported, and workers import it; "
+    'start the conductor under `if __name__ == "__main__":`'
+)
+#: The exit status of a program that is used in a wrong way, as on the command line.
+_USAGE = 2
 #: How many workers may die before they have begun an execution, until that counts as its failure.
 _MAX_RETRIES = 3
 
@@ -77,11 +83,12 @@ class ProcessExecutor(Executor):
         deadline = time.monotonic() + _START_TIMEOUT
         for worker in workers:
             if not worker.wait_until_ready(max(0.0, deadline - time.monotonic())):
+                if worker.was_started_by_import:
+                    logger.error(_NO_MAIN_GUARD)
+                    # A traceback would hide the line, and none of its lines is at fault.
+                    raise SystemExit(_USAGE)
                 worker.kill()
-                raise ValueError(
-                    f"a worker process can't start: {worker.cause_of_death()}; what it printed says why. A script that "
-                    'starts a conductor has to do so under `if __name__ == "__main__":`, since workers import it'
-                )
+                raise ValueError(f"a worker process can't start: {worker.cause_of_death()}; what it printed says why")
         return workers
 
     def _undo_start(self) -> None:

@@ -19,6 +19,9 @@ from jobboard.logbook import saved_state_of
 
 _context = multiprocessing.get_context("spawn")
 
+_NAME = "jobboard-worker"
+#: The exit status of a worker whose program starts a conductor when it is imported.
+_STARTED_BY_IMPORT = os.EX_CONFIG
 #: Seconds that a worker has to end by itself when it is asked to.
 _STOP_TIMEOUT = 5.0
 #: Seconds between two looks whether a silent worker is alive.
@@ -31,11 +34,14 @@ class WorkerProcess:
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._pipe: Connection[Any, Any]
         self._pipe, far = _context.Pipe()
-        self._process = _context.Process(target=work, args=(far, dict(functions)), name="jobboard-worker", daemon=True)
+        self._process = _context.Process(target=work, args=(far, dict(functions)), name=_NAME, daemon=True)
         try:
             self._process.start()
-        except BaseException:
+        except BaseException as error:
             self._pipe.close()
+            if isinstance(error, RuntimeError) and multiprocessing.current_process().name == _NAME:
+                # This process is a worker that still imports its program, which starts a conductor.
+                raise SystemExit(_STARTED_BY_IMPORT) from None
             raise
         finally:
             far.close()
@@ -165,6 +171,12 @@ class WorkerProcess:
         self.kill()
         self._process.join(_STOP_TIMEOUT)
         self._pipe.close()
+
+    @property
+    def was_started_by_import(self) -> bool:
+        """Whether it has ended because its program, which it imported, starts a conductor."""
+        self._process.join(_STOP_TIMEOUT)
+        return self._process.exitcode == _STARTED_BY_IMPORT
 
     def cause_of_death(self) -> str:
         """Return how the process ended; waits for its end, which must be near."""

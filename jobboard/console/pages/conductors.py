@@ -16,8 +16,8 @@ from jobboard.console.view import View
 from jobboard.entity import Entity
 from jobboard.job import Job
 from jobboard.operate.bulk import Target, of_what, release_all, targets_of
-from jobboard.operate.participants import is_quiet, names_of, number_of, runs_of, unsent_of
 from jobboard.operate.views import holdings
+from jobboard.participants import is_quiet, names_of, number_of, runs_of, unsent_of
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
 

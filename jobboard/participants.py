@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,12 @@ def _unsent_of(told: object) -> UnsentEnd | None:
 def handles(entity: Entity, name: str) -> bool:
     """Whether it is a conductor with a handler for jobs of this name."""
     return entity.kind == "conductor" and name in names_of(entity)
+
+
+def unhandled(entities: Iterable[Entity], names: Iterable[str]) -> set[str]:
+    """Return those of the names for which no conductor that is alive has a handler; none if no conductor is alive."""
+    alive = [entity for entity in entities if entity.alive and entity.kind == "conductor"]
+    return set(names).difference(*map(names_of, alive)) if alive else set()
 
 
 def is_quiet(entity: Entity) -> bool:
