@@ -20,7 +20,7 @@ _MAX_ROWS = 10
 _NEXT = {
     **dict.fromkeys(("no_conductor", "waits_long", "name_paused", "board_paused"), "names"),
     **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "no_scheduler"), "conductors"),
-    **dict.fromkeys(("overdue", "set_aside", "schedulers_paused"), "schedules"),
+    **dict.fromkeys(("overdue", "set_aside", "no_handler", "schedulers_paused"), "schedules"),
     "trash": "trash",
     "held_back": "health",
 }
