@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, init=False, slots=True)
 class Entity:
     """Somebody who works on the board.
 
@@ -23,12 +24,23 @@ class Entity:
 
     kind: str
     name: str
-    metadata: dict[str, Any] = field(default_factory=dict, repr=False)
-    ttl: float = 60.0
-    last_seen: datetime | None = None
-    alive: bool = False
+    metadata: dict[str, Any] = field(repr=False)
+    ttl: float
+    last_seen: datetime | None
+    alive: bool
 
-    def __post_init__(self) -> None:
-        check_text("an entity's kind", self.kind)
-        check_text("an entity's name", self.name)
-        check_expiry(self.ttl)
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        metadata: dict[str, Any] | None = None,
+        ttl: Seconds = 60.0,
+        last_seen: datetime | None = None,
+        alive: bool = False,
+    ) -> None:
+        object.__setattr__(self, "kind", check_text("an entity's kind", kind))
+        object.__setattr__(self, "name", check_text("an entity's name", name))
+        object.__setattr__(self, "metadata", {} if metadata is None else metadata)
+        object.__setattr__(self, "ttl", check_expiry(ttl))
+        object.__setattr__(self, "last_seen", last_seen)
+        object.__setattr__(self, "alive", alive)

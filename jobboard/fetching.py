@@ -16,7 +16,7 @@ from jobboard.board import JobBoard
 from jobboard.converter import check_converter
 from jobboard.errors import UnknownBackend
 from jobboard.plugins import load_plugin, names_by_module
-from jobboard.validation import check_text
+from jobboard.validation import check_text, seconds_of
 
 _NAMESPACE = "jobboard.backends"
 
@@ -33,11 +33,11 @@ _SQLALCHEMY_DRIVERS: Mapping[str, frozenset[str]] = {
 
 #: The options of every board, with what makes their values of text.
 _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "expiry": float,
-    "retention": float,
+    "expiry": seconds_of,
+    "retention": seconds_of,
     "largest_details": int,
-    "patience": float,
-    "least_interval": float,
+    "patience": seconds_of,
+    "least_interval": seconds_of,
     "create": truth,
     "converter": check_converter,
     "gather": truth,

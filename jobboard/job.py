@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid as uuids
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import in_one_line
@@ -17,6 +17,7 @@ from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
 from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
+from jobboard.types import IfExistsName, Priority, Seconds
 from jobboard.validation import check_expiry, check_timeout, moment
 
 
@@ -28,11 +29,11 @@ class Posting:
     details: dict[str, Any] | None = None
     _: KW_ONLY
     book: LogBook | BookRef | None = None
-    priority: JobPriority | str = JobPriority.NORMAL
+    priority: Priority = JobPriority.NORMAL
     key: str | None = None
-    if_exists: Literal["raise", "keep", "replace"] = "raise"
+    if_exists: IfExistsName = "raise"
     run_at: datetime | None = None
-    delay: float | None = None
+    delay: Seconds | None = None
     uuid: str | uuids.UUID | None = None
     max_attempts: int | None = None
 
@@ -48,7 +49,7 @@ class Board(Protocol):
     @property
     def store(self) -> str: ...
     def load_book(self, uuid: str) -> LogBook: ...
-    def extend(self, job: Job, who: str, expiry: float | None = None, *, token: int | None = None) -> None: ...
+    def extend(self, job: Job, who: str, expiry: Seconds | None = None, *, token: int | None = None) -> None: ...
     def checkpoint(self, job: Job, who: str, state: Any, *, token: int | None = None) -> None: ...
 
 
@@ -247,7 +248,7 @@ class Job(JobHandle):
         """
         return self._reader.seconds_left(self.uuid)
 
-    def extend_expiry(self, seconds: float) -> bool:
+    def extend_expiry(self, seconds: Seconds) -> bool:
         """Let the claim of this handle end ``seconds`` from now. Atomic and idempotent.
 
         :param seconds: more than 0; ``math.inf`` for never.
@@ -274,7 +275,7 @@ class Job(JobHandle):
             raise ClaimLost(f"this handle on job {self.uuid} holds no claim")
         return self._row.owner
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """Block until the job has ended. Reads it when an event says so, and every 2 seconds.
 
         :param timeout: seconds; None to wait without end.
@@ -285,7 +286,7 @@ class Job(JobHandle):
         """
         return self._wait_for_end(timeout).kind is EventKind.CONSUMED
 
-    def get_result(self, timeout: float | None = None) -> Any:
+    def get_result(self, timeout: Seconds | None = None) -> Any:
         """Block until the job has ended, as :meth:`wait` does, and return what its handler returned.
 
         :param timeout: seconds; None to wait without end.
@@ -298,7 +299,7 @@ class Job(JobHandle):
         """
         return result_of(self, self._wait_for_end(timeout))
 
-    def _wait_for_end(self, timeout: float | None) -> JobEnd:
+    def _wait_for_end(self, timeout: Seconds | None) -> JobEnd:
         end = self._reader.wait_for_end(self._row, check_timeout(timeout))
         self._update(end.row)
         return end

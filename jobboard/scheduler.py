@@ -18,6 +18,7 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.heartbeat import Heartbeat, worker_id
 from jobboard.schedules.firing import Firing, Round
+from jobboard.types import Seconds
 from jobboard.unhandled_names import UnhandledNames
 from jobboard.validation import check_text, check_timeout
 
@@ -109,7 +110,7 @@ class Scheduler:
         finally:
             self.stop()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """Block until it has stopped.
 
         :param timeout: seconds; None to wait without end.
@@ -120,7 +121,7 @@ class Scheduler:
             thread.join(seconds)
         return thread is None or not thread.is_alive()
 
-    def stop(self, timeout: float | None = None) -> bool:
+    def stop(self, timeout: Seconds | None = None) -> bool:
         """Stop posting. Idempotent, from any thread.
 
         :param timeout: seconds to wait for the end; None to wait without end.

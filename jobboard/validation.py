@@ -8,7 +8,8 @@ import time
 import unicodedata
 import uuid as uuids
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from jobboard.backends.text import shortened
 
@@ -71,21 +72,33 @@ def new_uuid() -> str:
     return f"{since[:8]}-{since[8:]}-7{digits[:3]}-{'89ab'[random[-1] & 3]}{digits[3:6]}-{digits[6:18]}"
 
 
-def check_number(what: str, value: object) -> float:
+def check_number(what: str, value: object, kind: str = "number") -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{what} must be a number of seconds, not {type(value).__name__}")
+        raise TypeError(f"{what} must be a {kind}, not {type(value).__name__}")
     try:
-        seconds = float(value)
+        number = float(value)
     except OverflowError:
         raise ValueError(f"{what} is too large a number") from None
-    if math.isnan(seconds):
+    if math.isnan(number):
         raise ValueError(f"{what} must not be NaN")
-    return seconds
+    return number
+
+
+def check_seconds(what: str, value: object) -> float:
+    """Return a span of time in seconds, given as such or as a timedelta."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return check_number(what, value, "number of seconds or a timedelta")
+
+
+def seconds_of(value: Any) -> float:
+    """Return the value of an option in seconds, which may be a text."""
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
 def check_expiry(value: object) -> float:
     """Return seconds > 0; ``math.inf`` means that the claim never ends by time."""
-    seconds = check_number("expiry", value)
+    seconds = check_seconds("expiry", value)
     if seconds <= 0:
         raise ValueError(f"expiry must be more than 0 seconds, or math.inf for never; got {value!r}")
     if MAX_SECONDS < seconds < math.inf:
@@ -94,7 +107,7 @@ def check_expiry(value: object) -> float:
 
 
 def check_delay(value: object, what: str = "delay") -> float:
-    seconds = check_number(what, value)
+    seconds = check_seconds(what, value)
     if not 0 <= seconds <= MAX_SECONDS:
         raise ValueError(f"{what} must be from 0 seconds to a hundred years; got {value!r}")
     return seconds
@@ -104,7 +117,7 @@ def check_timeout(value: object) -> float | None:
     """Return seconds >= 0, or None to wait without end, as it is for a wait of more than a hundred years."""
     if value is None:
         return None
-    seconds = check_number("timeout", value)
+    seconds = check_seconds("timeout", value)
     if seconds < 0:
         raise ValueError(f"timeout must be 0 or more seconds, or None for no end; got {value!r}")
     return None if seconds > MAX_SECONDS else seconds

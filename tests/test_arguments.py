@@ -20,8 +20,8 @@ from jobboard.validation import (
     check_expiry,
     check_moment,
     check_names,
-    check_number,
     check_reason,
+    check_seconds,
     check_text,
     check_timeout,
     check_uuid,
@@ -102,7 +102,7 @@ def test_more_than_a_hundred_years_has_no_place_in_a_calendar(seconds: float) ->
 
 
 Check = Callable[[Any], Any]
-NUMBERS: list[Check] = [check_expiry, check_delay, check_timeout, lambda value: check_number("x", value)]
+NUMBERS: list[Check] = [check_expiry, check_delay, check_timeout, lambda value: check_seconds("x", value)]
 
 
 @pytest.mark.parametrize("check", NUMBERS)

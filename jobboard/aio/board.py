@@ -21,11 +21,12 @@ from jobboard.board import JobBoard, client_of
 from jobboard.client import BackendClient
 from jobboard.events import EventKind
 from jobboard.job import Job, JobHandle
+from jobboard.types import Seconds
 
 _GONE = "whoever claimed it was cancelled"
 
 
-def _abandon(board: JobBoard, token: int, job: JobHandle | str, who: str, expiry: float | None = None) -> None:
+def _abandon(board: JobBoard, token: int, job: JobHandle | str, who: str, expiry: Seconds | None = None) -> None:
     board.abandon(job, who, token=token, reason=_GONE, counted=False)
 
 
@@ -133,7 +134,7 @@ class AsyncJobBoard(Twin):
     entities = awaited(JobBoard.entities)
     destroy_book = awaited(JobBoard.destroy_book)
 
-    def wait(self, timeout: float | None = None, names: Collection[str] | None = None) -> AsyncIterator[AsyncJob]:
+    def wait(self, timeout: Seconds | None = None, names: Collection[str] | None = None) -> AsyncIterator[AsyncJob]:
         """Wait until a job can be claimed, for ``async for``; arguments and errors as for :meth:`JobBoard.wait`.
 
         It takes a thread meanwhile; a board has 64 for that.
@@ -141,7 +142,7 @@ class AsyncJobBoard(Twin):
         return Iteration(self, partial(self._sync._wait, timeout, names), waits=True)
 
     def keep(
-        self, who: str, expiry: float | None = None, on_lost: Callable[[AsyncJob], object] | None = None
+        self, who: str, expiry: Seconds | None = None, on_lost: Callable[[AsyncJob], object] | None = None
     ) -> AsyncKeeper:
         """Renew all claims of one owner that are made through this board, for the time of an ``async with`` block.
 

@@ -21,6 +21,7 @@ from jobboard.job import Job, JobHandle, result_of, row_of
 from jobboard.logbook import BookRef, LogBook
 from jobboard.record import Record
 from jobboard.states import JobState
+from jobboard.types import Seconds
 from jobboard.validation import check_timeout
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class AsyncJob(JobHandle, Twin):
     extend_expiry = awaited(Job.extend_expiry)
     checkpoint_state = awaited(Job.checkpoint_state)
 
-    async def wait(self, timeout: float | None = None) -> bool:
+    async def wait(self, timeout: Seconds | None = None) -> bool:
         """Wait until the job has ended, as :meth:`Job.wait() <jobboard.Job.wait>` does; takes no thread meanwhile.
 
         :param timeout: seconds; None to wait without end.
@@ -93,7 +94,7 @@ class AsyncJob(JobHandle, Twin):
         """
         return (await self._wait_for_end(timeout)).kind is EventKind.CONSUMED
 
-    async def get_result(self, timeout: float | None = None) -> Any:
+    async def get_result(self, timeout: Seconds | None = None) -> Any:
         """Wait for the job's end, and return what its handler returned, or raise what
         :meth:`Job.get_result() <jobboard.Job.get_result>` raises.
 
@@ -101,11 +102,12 @@ class AsyncJob(JobHandle, Twin):
         """
         return result_of(self._sync, await self._wait_for_end(timeout))
 
-    async def _wait_for_end(self, timeout: float | None) -> JobEnd:
-        wait, client = EndWait(row_of(self._sync), check_timeout(timeout)), self.board.client
+    async def _wait_for_end(self, timeout: Seconds | None) -> JobEnd:
+        seconds = check_timeout(timeout)
+        wait, client = EndWait(row_of(self._sync), seconds), self.board.client
         client.check_open()
         try:
-            with anyio.fail_after(None if timeout is None else timeout + LAST_ANSWER_TIMEOUT):
+            with anyio.fail_after(None if seconds is None else seconds + LAST_ANSWER_TIMEOUT):
                 end = await self._look_until_it_ends(wait, client.backend)
         except TimeoutError:
             raise BoardUnavailable(f"the store did not answer whether job {self.uuid} has ended") from None

@@ -14,6 +14,7 @@ from jobboard.aio.pending import current_notify
 from jobboard.aio.threads import Threads
 from jobboard.board import JobBoard
 from jobboard.job import Job
+from jobboard.types import Seconds
 
 if TYPE_CHECKING:
     from jobboard.aio.board import AsyncJobBoard
@@ -31,7 +32,7 @@ class AsyncKeeper:
         plain: JobBoard,
         threads: Threads,
         who: str,
-        expiry: float | None,
+        expiry: Seconds | None,
         on_lost: Callable[[AsyncJob], object] | None,
     ) -> None:
         if inspect.iscoroutinefunction(on_lost):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobboard.backends.warn_once import warn_once
+from jobboard.validation import seconds_of
 
 logger = logging.getLogger("jobboard")
 
@@ -29,8 +30,8 @@ def truth(value: Any) -> bool:
 
 
 def seconds(value: Any) -> float:
-    """Return a time span given as a number or as text."""
-    number = float(value)
+    """Return a time span given as a number, as a timedelta or as text."""
+    number = seconds_of(value)
     if not 0 < number < float("inf"):
         raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
     return number

@@ -20,7 +20,8 @@ from jobboard.client import BackendClient
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.job import Job, JobHandle
-from jobboard.validation import check_expiry, check_number, check_text
+from jobboard.types import Seconds
+from jobboard.validation import check_expiry, check_seconds, check_text
 
 if TYPE_CHECKING:
     from jobboard.schedules.collection import Schedules
@@ -71,7 +72,7 @@ class JobBoard(Producing, Consuming, Watching, Operating):
 
         return Schedules(self._client, self._handles.any)
 
-    def keep(self, who: str, expiry: float | None = None, on_lost: Callable[[Job], object] | None = None) -> Keeper:
+    def keep(self, who: str, expiry: Seconds | None = None, on_lost: Callable[[Job], object] | None = None) -> Keeper:
         """Renew all claims of one owner that are made through this board, for the time of a ``with`` block.
 
         One thread renews them, all in one request, three times within their expiry and every 10 seconds at least. A
@@ -86,7 +87,7 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         seconds = self._client.expiry if expiry is None else check_expiry(expiry)
         return Keeper(self, self._client, self._handles, check_text("who", who), seconds, on_lost)
 
-    def connect(self, timeout: float = 10.0) -> None:
+    def connect(self, timeout: Seconds = 10.0) -> None:
         """Open the board; nothing happens if it is open. Also after a ``close``, and in a child after a fork.
 
         :param timeout: seconds, more than 0, for all of it.
@@ -94,16 +95,13 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         :raises NotFound: with ``create=False``: there is no such board; says which there are. In memory nobody can
             tell.
         """
-        seconds = check_number("timeout", timeout)
-        if seconds <= 0:
-            raise ValueError(f"timeout must be more than 0 seconds; got {timeout!r}")
-        self._client.connect(seconds)
+        self._client.connect(_check_timeout(timeout))
 
     def close(self) -> None:
         """Release the store; claims stay as they are, subscriptions end. Idempotent."""
         self._client.close()
 
-    def migrate(self, timeout: float = 10.0) -> Migration:
+    def migrate(self, timeout: Seconds = 10.0) -> Migration:
         """Create the store's schema, or bring it to the version that this code reads; the board need not be connected.
 
         A board does so too when it is connected, unless its option ``migrate=false`` keeps it from that. Idempotent,
@@ -114,7 +112,7 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         :raises BoardUnavailable: the store can't be reached, lacks a right, or was made by a newer jobboard.
         :raises NotSupported: the store has no schema.
         """
-        return self._backend.migrate(check_number("timeout", timeout))
+        return self._backend.migrate(_check_timeout(timeout))
 
     def __enter__(self) -> Self:
         self.connect()
@@ -128,6 +126,13 @@ class JobBoard(Producing, Consuming, Watching, Operating):
     def __repr__(self) -> str:
         state = "connected" if self.connected else "closed"
         return f"<JobBoard {self.name!r} on {self.store}, {state}>"
+
+
+def _check_timeout(value: object) -> float:
+    seconds = check_seconds("timeout", value)
+    if seconds <= 0:
+        raise ValueError(f"timeout must be more than 0 seconds; got {value!r}")
+    return seconds
 
 
 def client_of(board: JobBoard) -> BackendClient:
@@ -156,7 +161,7 @@ def extend_each(
 
 
 def claims_for(
-    board: JobBoard, who: str, names: Collection[str] | None, expiry: float | None
+    board: JobBoard, who: str, names: Collection[str] | None, expiry: Seconds | None
 ) -> Callable[[int], list[Job]]:
     """Return a board's ``claim_next`` for one owner, likewise: its argument is the limit, and the rest is checked."""
     return board._claims_for(who, names, expiry)

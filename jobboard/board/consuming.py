@@ -31,6 +31,7 @@ from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, ClaimLost, JobBoardError, NotFound, UnclaimableJob
 from jobboard.job import Job, JobHandle
 from jobboard.states import JobState
+from jobboard.types import Seconds
 from jobboard.validation import (
     check_count,
     check_delay,
@@ -64,7 +65,7 @@ class Consuming:
     _backend: Backend
     _handles: JobHandles
 
-    def claim(self, job: JobHandle | str, who: str, expiry: float | None = None) -> int:
+    def claim(self, job: JobHandle | str, who: str, expiry: Seconds | None = None) -> int:
         """Claim one job. Atomic; counts as an attempt.
 
         :param who: the owner's name; another claim of the same name is another owner all the same.
@@ -92,7 +93,7 @@ class Consuming:
         return row.token
 
     def claim_next(
-        self, who: str, names: Collection[str] | None = None, limit: int = 1, expiry: float | None = None
+        self, who: str, names: Collection[str] | None = None, limit: int = 1, expiry: Seconds | None = None
     ) -> list[Job]:
         """Claim the best jobs that can be claimed, in one request. Each claim is atomic and counts as an attempt.
 
@@ -108,7 +109,9 @@ class Consuming:
         """
         return self._claims_for(who, names, expiry)(check_count("limit", limit))
 
-    def _claims_for(self, who: str, names: Collection[str] | None, expiry: float | None) -> Callable[[int], list[Job]]:
+    def _claims_for(
+        self, who: str, names: Collection[str] | None, expiry: Seconds | None
+    ) -> Callable[[int], list[Job]]:
         """Return :meth:`claim_next` for one owner, who claims many times: its arguments are checked once."""
         wanted, owner, seconds = check_names(names), check_text("who", who), self._expiry_of(expiry)
         # To ask the system for random bytes lets other threads run, while the claim is not sent yet.
@@ -134,7 +137,7 @@ class Consuming:
 
     @asks_once
     def extend(
-        self, job: JobHandle | str, who: str, expiry: float | None = None, *, token: int | None = None
+        self, job: JobHandle | str, who: str, expiry: Seconds | None = None, *, token: int | None = None
     ) -> Steps[None]:
         """Let a claim end ``expiry`` seconds from now, also when that is sooner. Atomic and idempotent.
 
@@ -151,7 +154,7 @@ class Consuming:
         self,
         jobs: Sequence[JobHandle],
         who: str,
-        expiry: float | None = None,
+        expiry: Seconds | None = None,
         *,
         progress: Sequence[Any] | None = None,
     ) -> list[Verdict]:
@@ -171,7 +174,7 @@ class Consuming:
         return [answer for answer in answers if isinstance(answer, Verdict)]
 
     def _extend_each(
-        self, jobs: Sequence[JobHandle], who: str, expiry: float | None, progress: Sequence[Any] | None
+        self, jobs: Sequence[JobHandle], who: str, expiry: Seconds | None, progress: Sequence[Any] | None
     ) -> list[Verdict | BoardUnavailable]:
         """Extend as :meth:`extend_many` does; return why the store refuses those that it refuses.
 
@@ -259,7 +262,7 @@ class Consuming:
         job: JobHandle | str,
         who: str,
         *,
-        delay: float = 0.0,
+        delay: Seconds = 0.0,
         run_at: datetime | None = None,
         reason: str | None = None,
         error: str | None = None,
@@ -280,7 +283,7 @@ class Consuming:
         :param counted: False does not count this attempt, for a job that did not fail.
         :raises ClaimLost: the claim does not hold.
         """
-        if run_at is not None and delay != 0.0:
+        if run_at is not None and delay:
             raise ValueError("give run_at or delay, not both")
         seconds, moment = check_delay(delay), None if run_at is None else check_moment("run_at", run_at)
         texts = check_reason(reason), check_reason(error, "error")
@@ -339,7 +342,7 @@ class Consuming:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _expiry_of(self, expiry: float | None) -> float:
+    def _expiry_of(self, expiry: Seconds | None) -> float:
         return self._client.expiry if expiry is None else check_expiry(expiry)
 
     def _claim_batch(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from datetime import datetime
 from itertools import repeat
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from jobboard import telemetry
 from jobboard.backends.base import Backend
@@ -22,6 +22,7 @@ from jobboard.job import Job, JobHandle, Posting
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import LIVE, JobPriority
+from jobboard.types import IfExistsName, Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
 
 _PAGE = 500
@@ -44,11 +45,11 @@ class Producing:
         details: dict[str, Any] | None = None,
         *,
         book: LogBook | BookRef | None = None,
-        priority: JobPriority | str = JobPriority.NORMAL,
+        priority: Priority = JobPriority.NORMAL,
         key: str | None = None,
-        if_exists: Literal["raise", "keep", "replace"] = "raise",
+        if_exists: IfExistsName = "raise",
         run_at: datetime | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
         connection: Any = None,
@@ -191,11 +192,11 @@ class Producing:
         name: str,
         details: dict[str, Any] | None,
         book: LogBook | BookRef | None,
-        priority: JobPriority | str,
+        priority: Priority,
         key: str | None,
         if_exists: str,
         run_at: datetime | None,
-        delay: float | None,
+        delay: Seconds | None,
         uuid: str | uuids.UUID | None,
         max_attempts: int | None,
     ) -> tuple[NewJob, Payload]:

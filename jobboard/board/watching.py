@@ -20,6 +20,7 @@ from jobboard.job import Job, JobHandle
 from jobboard.logbook import BookInfo, LogBook
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
+from jobboard.types import Seconds
 from jobboard.validation import check_names, check_text, check_timeout, check_uuid
 
 #: While all that is ready is of a newer format, something else is noticed this much later at most, in seconds.
@@ -96,7 +97,7 @@ class Watching:
             self._client.call(self._backend.refresh)
         return self._handles.iterate(wanted, filtered)
 
-    def wait(self, timeout: float | None = None, names: Collection[str] | None = None) -> Iterator[Job]:
+    def wait(self, timeout: Seconds | None = None, names: Collection[str] | None = None) -> Iterator[Job]:
         """Block until a job can be claimed; paused jobs don't count.
 
         Wakes on a post, an abandon, an expired claim and the end of a delay.
@@ -109,7 +110,9 @@ class Watching:
         """
         return self._wait(timeout, names, Interruption())
 
-    def _wait(self, timeout: float | None, names: Collection[str] | None, interruption: Interruption) -> Iterator[Job]:
+    def _wait(
+        self, timeout: Seconds | None, names: Collection[str] | None, interruption: Interruption
+    ) -> Iterator[Job]:
         """Wait, as :meth:`wait` does; an interruption ends it as the timeout does."""
         seconds, wanted = check_timeout(timeout), check_names(names)
         deadline = None if seconds is None else time.monotonic() + seconds

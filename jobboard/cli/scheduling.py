@@ -16,6 +16,7 @@ from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming, zone_of
 from jobboard.operate.schedules import schedule_rows, schedule_view, to_file
 from jobboard.schedules.triggers import Cron
+from jobboard.types import Fold, Gap
 
 
 @command(
@@ -41,7 +42,7 @@ from jobboard.schedules.triggers import Cron
 )
 @click.option("--after", metavar="TIME", help="Times after this one: ISO 8601, with an offset. Now by default.")
 @pass_session
-def explain(session: Session, expression: str, tz: str, gap: str, fold: str, count: int, after: str | None) -> None:
+def explain(session: Session, expression: str, tz: str, gap: Gap, fold: Fold, count: int, after: str | None) -> None:
     """Say a crontab string in words, with its next times. Asks no board."""
     trigger = Cron(expression, tz, gap=gap, fold=fold)
     times = upcoming(trigger, datetime.now(UTC) if after is None else moment_of("--after", after), count)

@@ -28,6 +28,7 @@ from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
 from jobboard.converter import Converter, check_converter
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost, RequestRefused, is_because_of
 from jobboard.events import EventKind, JobEvent
+from jobboard.types import Seconds
 from jobboard.validation import check_count, check_delay, check_expiry, check_text
 
 logger = logging.getLogger("jobboard.board")
@@ -80,11 +81,11 @@ class BackendClient:
         name: str,
         backend: Backend,
         *,
-        expiry: float = 30.0,
-        retention: float = 3600.0,
+        expiry: Seconds = 30.0,
+        retention: Seconds = 3600.0,
         largest_details: int = MAX_DETAILS,
-        patience: float = 5.0,
-        least_interval: float = 1.0,
+        patience: Seconds = 5.0,
+        least_interval: Seconds = 1.0,
         create: bool = True,
         converter: Converter | None = None,
         gather: bool = False,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from jobboard.types import Seconds
 from jobboard.validation import check_delay, check_number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, init=False, slots=True)
 class Backoff:
     """The delays between the attempts of a job: they grow by a factor, up to a maximum.
 
@@ -21,18 +22,20 @@ class Backoff:
     :raises TypeError: an argument is no number.
     """
 
-    first: float = 1.0
-    factor: float = 2.0
-    most: float = 300.0
-    jitter: float = 0.1
+    first: float
+    factor: float
+    most: float
+    jitter: float
 
-    def __post_init__(self) -> None:
-        check_delay(self.first, "first")
-        check_delay(self.most, "most")
-        if not 1 <= check_number("factor", self.factor) <= 1000:
-            raise ValueError(f"factor must be from 1 to 1000; got {self.factor!r}")
-        if not 0 <= check_number("jitter", self.jitter) <= 1:
-            raise ValueError(f"jitter must be from 0 to 1; got {self.jitter!r}")
+    def __init__(self, first: Seconds = 1.0, factor: float = 2.0, most: Seconds = 300.0, jitter: float = 0.1) -> None:
+        if not 1 <= check_number("factor", factor) <= 1000:
+            raise ValueError(f"factor must be from 1 to 1000; got {factor!r}")
+        if not 0 <= check_number("jitter", jitter) <= 1:
+            raise ValueError(f"jitter must be from 0 to 1; got {jitter!r}")
+        object.__setattr__(self, "first", check_delay(first, "first"))
+        object.__setattr__(self, "factor", factor)
+        object.__setattr__(self, "most", check_delay(most, "most"))
+        object.__setattr__(self, "jitter", jitter)
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of this attempt; the first is 1."""

@@ -18,6 +18,7 @@ from jobboard.conductor.log import logger
 from jobboard.conductor.options import ConductorOptions
 from jobboard.conductor.run import ConductorRun
 from jobboard.heartbeat import worker_id
+from jobboard.types import ExecutorName, OnStuck, Seconds
 from jobboard.validation import check_count, check_delay, check_expiry, check_text, check_timeout
 
 #: Seconds after which a waiting main thread runs again. Python runs signal handlers in that thread only, and a signal
@@ -64,12 +65,12 @@ class Conductor:
         handlers: Handlers,
         *,
         concurrency: int = 1,
-        executor: str = "thread",
-        expiry: float = 30.0,
-        grace: float = 5.0,
+        executor: ExecutorName = "thread",
+        expiry: Seconds = 30.0,
+        grace: Seconds = 5.0,
         prefetch: bool = True,
         max_stuck: int | None = None,
-        on_stuck: str = "stay",
+        on_stuck: OnStuck = "stay",
     ) -> None:
         check_text("a conductor's name", name)
         if not isinstance(board, JobBoard):
@@ -164,7 +165,7 @@ class Conductor:
             self.stop(drain=False)
             raise
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """Block until it has stopped; False after ``timeout`` seconds (None: no limit)."""
         seconds = check_timeout(timeout)
         deadline = math.inf if seconds is None else time.monotonic() + seconds
@@ -173,7 +174,7 @@ class Conductor:
                 return False
         return True
 
-    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+    def stop(self, drain: bool = True, timeout: Seconds | None = None) -> bool:
         """Claim no more, and stop; True if every handler finished and every end was sent.
 
         Any thread and any signal handler may call it. A second call can make the first one faster. If one of its own

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from jobboard.conductor.backoff import Backoff
 from jobboard.conductor.calling import call_of, is_async
-from jobboard.validation import check_count, check_number, check_text
+from jobboard.types import ExecutorName, Seconds
+from jobboard.validation import check_count, check_seconds, check_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,7 +46,9 @@ class Handlers:
     :raises TypeError: an argument is of another type.
     """
 
-    def __init__(self, *, max_attempts: int = 5, backoff: Backoff | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self, *, max_attempts: int = 5, backoff: Backoff | None = None, timeout: Seconds | None = None
+    ) -> None:
         self._handlers: dict[str, Handler] = {}
         self._max_attempts = check_count("max_attempts", max_attempts)
         self._backoff = _check_backoff(backoff) or Backoff()
@@ -60,8 +63,8 @@ class Handlers:
         *,
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
-        timeout: float | None = None,
-        executor: str | None = None,
+        timeout: Seconds | None = None,
+        executor: ExecutorName | None = None,
     ) -> Callable[[Function], Function]:
         """Register the decorated function for jobs of this name, and leave it as it is.
 
@@ -97,8 +100,8 @@ class Handlers:
         *,
         max_attempts: int | None = None,
         backoff: Backoff | None = None,
-        timeout: float | None = None,
-        executor: str | None = None,
+        timeout: Seconds | None = None,
+        executor: ExecutorName | None = None,
     ) -> None:
         """Register a function; arguments and errors as for :meth:`handler`."""
         check_text("a handler's name", name)
@@ -157,7 +160,7 @@ def _check_backoff(value: object) -> Backoff | None:
 
 
 def _check_timeout(value: object) -> float | None:
-    seconds = check_number("timeout", value)
+    seconds = check_seconds("timeout", value)
     if seconds <= 0:
         raise ValueError(f"a handler's timeout must be more than 0 seconds, or None for no limit; got {value!r}")
     return None if math.isinf(seconds) else seconds

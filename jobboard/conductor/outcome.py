@@ -15,6 +15,7 @@ from jobboard.backends.told_errors import line_of, name_of, text_of, traceback_o
 from jobboard.codec import decode, encode
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
+from jobboard.types import Seconds
 from jobboard.validation import check_delay, check_moment
 
 #: The converter of the board whose job runs here.
@@ -30,7 +31,7 @@ class RunAgain(Exception):
     :raises TypeError: an argument is of another type.
     """
 
-    def __init__(self, at: datetime | None = None, after: float | None = None) -> None:
+    def __init__(self, at: datetime | None = None, after: Seconds | None = None) -> None:
         if at is not None and after is not None:
             raise ValueError("give at or after, not both")
         if at is not None:

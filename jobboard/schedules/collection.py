@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
 from itertools import chain, islice, takewhile
-from typing import Any, Literal
+from typing import Any
 
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleStep
@@ -39,6 +39,7 @@ from jobboard.schedules.transitions import (
     step_with,
 )
 from jobboard.schedules.triggers.every import check_interval
+from jobboard.types import IfExistsName
 from jobboard.validation import check_count, check_moment, check_reason, moment
 
 logger = logging.getLogger("jobboard.schedules")
@@ -71,7 +72,7 @@ class Schedules:
     def add(
         self,
         schedule: Schedule,
-        if_exists: Literal["raise", "keep", "replace"] = "raise",
+        if_exists: IfExistsName = "raise",
         *,
         next_run_time: datetime | None = None,
     ) -> Schedule:
@@ -364,9 +365,7 @@ class Schedules:
         """Return all schedules that can be decoded as plain data, without their progress."""
         return [schedule.to_plain() for schedule in self]
 
-    def load(
-        self, plain: list[dict[str, Any]], if_exists: Literal["raise", "keep", "replace"] = "raise"
-    ) -> list[Schedule]:
+    def load(self, plain: list[dict[str, Any]], if_exists: IfExistsName = "raise") -> list[Schedule]:
         """Add what :meth:`export` returned, one after the other; all are checked before the first is added.
 
         :param if_exists: as for :meth:`add`.

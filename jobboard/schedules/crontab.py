@@ -11,6 +11,7 @@ from typing import Any
 
 from jobboard.schedules.triggers import Cron
 from jobboard.schedules.triggers.zones import check_zone
+from jobboard.types import Fold, Gap
 from jobboard.validation import check_text
 
 _SETTING = re.compile(r"""^(?P<name>[A-Za-z_]\w*|"[^"]*"|'[^']*')\s*=\s*(?P<value>.*)$""")
@@ -43,7 +44,7 @@ class CrontabItem:
 
 
 def parse_crontab(
-    text: str, job: str, *, tz: Any = "UTC", system: bool = False, gap: str = "shift", fold: str = "first"
+    text: str, job: str, *, tz: Any = "UTC", system: bool = False, gap: Gap = "shift", fold: Fold = "first"
 ) -> list[CrontabItem]:
     """Return the command lines of a crontab file.
 
@@ -54,7 +55,7 @@ def parse_crontab(
     :raises ValueError: names each line that is wrong, and what is.
     """
     check_text("job", job)
-    reader = _Reader(job, check_zone("tz", tz), system, {"gap": gap, "fold": fold})
+    reader = _Reader(job, check_zone("tz", tz), system, gap, fold)
     Cron("@daily", gap=gap, fold=fold)  # a bad policy is no fault of the file
     items: list[CrontabItem] = []
     faults: list[str] = []
@@ -72,11 +73,11 @@ def parse_crontab(
 class _Reader:
     """Reads line after line; settings hold for the lines below them."""
 
-    def __init__(self, job: str, zone: str, system: bool, policy: dict[str, str]) -> None:
+    def __init__(self, job: str, zone: str, system: bool, gap: Gap, fold: Fold) -> None:
         self._job = job
         self._default_zone = self._zone = zone
         self._system = system
-        self._policy = policy
+        self._gap, self._fold = gap, fold
         self._environment: dict[str, str] = {}
 
     def read(self, number: int, line: str) -> Iterator[CrontabItem]:
@@ -96,7 +97,8 @@ class _Reader:
         details |= _command_of(rest)
         if self._environment:
             details["environment"] = dict(self._environment)
-        yield CrontabItem(number, Cron(expression, self._zone, **self._policy), self._job, details)
+        trigger = Cron(expression, self._zone, gap=self._gap, fold=self._fold)
+        yield CrontabItem(number, trigger, self._job, details)
 
     def _set(self, name: str, value: str) -> None:
         if name == "CRON_TZ":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, Literal
+from functools import lru_cache, partial
+from typing import Any, get_args
 
 import msgpack
 
@@ -16,6 +16,7 @@ from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
 from jobboard.states import JobPriority
+from jobboard.types import Coalesce, Overlap, Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, moment
 
 #: Raise it with every change, also a new field or kind of trigger: an older reader leaves a newer format alone, and
@@ -25,11 +26,11 @@ _FORMAT = 1
 #: The longest id, in bytes of UTF-8: with a fire time it makes the key of the jobs that are posted.
 MAX_ID = 200
 
-COALESCE = ("latest", "earliest", "all")
-OVERLAP = ("skip", "buffer_one")
+COALESCE = get_args(Coalesce)
+OVERLAP = get_args(Overlap)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, init=False, slots=True)
 class Schedule:
     """A trigger with a job template. Immutable; :meth:`Schedules.modify` changes the one on a board.
 
@@ -52,51 +53,61 @@ class Schedule:
     id: str
     trigger: Trigger
     job: str
-    details: dict[str, Any] | None = field(default=None, repr=False)
-    _: KW_ONLY
-    priority: JobPriority | str = JobPriority.NORMAL
-    coalesce: Literal["latest", "earliest", "all"] = "latest"
-    misfire_grace: float | None = None
-    max_instances: int | None = 1
-    overlap: Literal["skip", "buffer_one"] = "skip"
-    jitter: float = 0.0
-    start: datetime | None = None
-    end: datetime | None = None
-    max_runs: int | None = None
-    paused: bool = False
-    max_attempts: int | None = None
+    details: dict[str, Any] | None = field(repr=False)
+    priority: JobPriority
+    coalesce: Coalesce
+    misfire_grace: float | None
+    max_instances: int | None
+    overlap: Overlap
+    jitter: float
+    start: datetime | None
+    end: datetime | None
+    max_runs: int | None
+    paused: bool
+    max_attempts: int | None
     #: How far the schedule had come when it was read; None on one that was never on a board.
-    progress: Progress | None = field(default=None, compare=False, repr=False)
+    progress: Progress | None = field(compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        check_schedule_id(self.id)
-        if not isinstance(self.trigger, Trigger):
-            kind = type(self.trigger).__name__
-            raise TypeError(f"trigger must be a trigger, such as Every(minutes=5), not {kind}")
-        check_text("job", self.job)
-        if self.details is not None and not isinstance(self.details, dict):
-            raise TypeError(f"details must be a dict, not {type(self.details).__name__}")
-        object.__setattr__(self, "priority", JobPriority.convert(self.priority))
-        self._check_policies()
-        for what, value in (("start", self.start), ("end", self.end)):
-            if value is not None:
-                object.__setattr__(self, what, moment(check_moment(what, value)))
+    def __init__(
+        self,
+        id: str,
+        trigger: Trigger,
+        job: str,
+        details: dict[str, Any] | None = None,
+        *,
+        priority: Priority = JobPriority.NORMAL,
+        coalesce: Coalesce = "latest",
+        misfire_grace: Seconds | None = None,
+        max_instances: int | None = 1,
+        overlap: Overlap = "skip",
+        jitter: Seconds = 0.0,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        max_runs: int | None = None,
+        paused: bool = False,
+        max_attempts: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        set_field = partial(object.__setattr__, self)
+        set_field("id", check_schedule_id(id))
+        set_field("trigger", _check_kind("trigger", trigger, Trigger, "a trigger, such as Every(minutes=5)"))
+        set_field("job", check_text("job", job))
+        set_field("details", None if details is None else _check_kind("details", details, dict, "a dict"))
+        set_field("priority", JobPriority.convert(priority))
+        set_field("coalesce", _check_one_of("coalesce", coalesce, COALESCE))
+        set_field("misfire_grace", None if misfire_grace is None else check_delay(misfire_grace, "misfire_grace"))
+        set_field("overlap", _check_one_of("overlap", overlap, OVERLAP))
+        set_field("jitter", check_delay(jitter, "jitter"))
+        for what, number in (("max_instances", max_instances), ("max_runs", max_runs), ("max_attempts", max_attempts)):
+            set_field(what, None if number is None else check_count(what, number))
+        for what, at in (("start", start), ("end", end)):
+            set_field(what, None if at is None else moment(check_moment(what, at)))
+        set_field("paused", _check_kind("paused", paused, bool, "True or False"))
+        set_field("progress", progress)
         if self.start is not None and self.end is not None and self.end < self.start:
             raise ValueError(f"end {self.end} is before start {self.start}")
-
-    def _check_policies(self) -> None:
-        _check_one_of("coalesce", self.coalesce, COALESCE)
-        _check_one_of("overlap", self.overlap, OVERLAP)
-        if self.misfire_grace is not None:
-            object.__setattr__(self, "misfire_grace", check_delay(self.misfire_grace, "misfire_grace"))
-        object.__setattr__(self, "jitter", check_delay(self.jitter, "jitter"))
-        for what in ("max_instances", "max_runs", "max_attempts"):
-            if getattr(self, what) is not None:
-                check_count(what, getattr(self, what))
-        if self.overlap == "buffer_one" and self.max_instances is None:
+        if overlap == "buffer_one" and max_instances is None:
             raise ValueError('overlap="buffer_one" needs max_instances: with any number allowed, nothing has to wait')
-        if not isinstance(self.paused, bool):
-            raise TypeError(f"paused must be True or False, not {type(self.paused).__name__}")
 
     @property
     def next_fire_time(self) -> datetime | None:
@@ -171,7 +182,7 @@ def schedule_from_plain(
     return Schedule(**fields, progress=progress)
 
 
-_FIELDS = set(Schedule.__dataclass_fields__) - {"progress", "_"}
+_FIELDS = set(Schedule.__dataclass_fields__) - {"progress"}
 
 
 def _datetime_of(what: str, text: object) -> datetime:
@@ -198,9 +209,16 @@ def check_details(schedule: Schedule, largest: int) -> None:
     encode("details", schedule.details or {}, largest=largest)
 
 
-def _check_one_of(what: str, value: object, known: tuple[str, ...]) -> None:
+def _check_kind(what: str, value: object, kind: type, shown: str) -> object:
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} must be {shown}, not {type(value).__name__}")
+    return value
+
+
+def _check_one_of(what: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+    return value
 
 
 def pack_schedule(schedule: Schedule, progress: Progress) -> bytes:

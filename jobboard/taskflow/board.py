@@ -26,7 +26,8 @@ from jobboard.taskflow.holds import HOLDS
 from jobboard.taskflow.job import TaskFlowJob, priority_of
 from jobboard.taskflow.keeper import Keeper
 from jobboard.taskflow.notifying import BoardNotifier
-from jobboard.validation import check_expiry, check_number, check_timeout
+from jobboard.types import Seconds
+from jobboard.validation import check_expiry, check_timeout, seconds_of
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
     ) -> None:
         super().__init__(name, conf)
         wanted = configured(conf if client is None else {**conf, "client": client})
-        self._expiry = check_expiry(check_number("expiry", float(wanted.options.pop("expiry", _EXPIRY))))
+        self._expiry = check_expiry(seconds_of(wanted.options.pop("expiry", _EXPIRY)))
         self.board = fetch(wanted.name, wanted.uri, expiry=self._expiry, **wanted.options)
         client_of(self.board).tokens = _TOKENS
         self._place = wanted.place
@@ -78,7 +79,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
     def connected(self) -> bool:
         return self.board.connected
 
-    def connect(self, timeout: float | None = None) -> None:
+    def connect(self, timeout: Seconds | None = None) -> None:
         """Open the board; nothing happens if it is open.
 
         :param timeout: seconds; None for 10.
@@ -127,7 +128,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         """Iterate over jobs in the order in which they are claimed, a page a request and none per job."""
         return JobIterator(self, self._fetch_jobs, only_unclaimed=only_unclaimed, ensure_fresh=ensure_fresh)
 
-    def wait(self, timeout: float | None = None, *_delays: Any, **_more_delays: Any) -> JobIterator:
+    def wait(self, timeout: Seconds | None = None, *_delays: Any, **_more_delays: Any) -> JobIterator:
         """Block until a job can be claimed; the delays of TaskFlow's polling are ignored.
 
         :param timeout: seconds; None to wait without end.
@@ -149,7 +150,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
             except NotFound:
                 return None
 
-    def claim(self, job: TaskFlowJob, who: str, expiry: float | None = None) -> None:
+    def claim(self, job: TaskFlowJob, who: str, expiry: Seconds | None = None) -> None:
         """Claim one job.
 
         :param expiry: seconds after which the claim ends unless extended; None to renew it until it ends.

@@ -14,6 +14,7 @@ from jobboard.errors import ClaimLost, NotFound
 from jobboard.job import Job
 from jobboard.states import JobPriority, JobState
 from jobboard.taskflow.errors import translated
+from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_timeout
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class TaskFlowJob(base.Job):  # type: ignore[misc]
             except NotFound:
                 return str(states.COMPLETE)
 
-    def wait(self, timeout: float | None = None, *_delays: Any, **_more_delays: Any) -> bool:
+    def wait(self, timeout: Seconds | None = None, *_delays: Any, **_more_delays: Any) -> bool:
         """Block until the job has ended, which an event tells; the delays of TaskFlow's polling are ignored.
 
         :param timeout: seconds; None to wait without end.
@@ -103,7 +104,7 @@ class TaskFlowJob(base.Job):  # type: ignore[misc]
             return NOT_CLAIMED
         return DOES_NOT_EXPIRE if seconds == math.inf else seconds
 
-    def extend_expiry(self, expiry: float) -> bool:
+    def extend_expiry(self, expiry: Seconds) -> bool:
         """Let the claim end ``expiry`` seconds from now; False unless this process has it.
 
         A claim that was made without an expiry is renewed by its board, and needs none of this.

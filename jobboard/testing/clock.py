@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.store import MemoryStore, steady_now
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import NotSupported
 from jobboard.testing.checks import check_board
-from jobboard.validation import check_moment, check_number, moment
+from jobboard.types import Seconds
+from jobboard.validation import check_moment, check_seconds, moment
 
 
 class Clock:
@@ -32,14 +33,14 @@ class Clock:
         """Return the board's time."""
         return moment(self())
 
-    def move(self, seconds: float | timedelta) -> datetime:
+    def move(self, seconds: Seconds) -> datetime:
         """Let so much time pass at once, and return the board's time then.
 
         :param seconds: 0 or more; a number, or a timedelta.
         :raises ValueError: it is negative or not finite: time only goes forward.
         :raises TypeError: it is neither.
         """
-        step = seconds.total_seconds() if isinstance(seconds, timedelta) else check_number("seconds", seconds)
+        step = check_seconds("seconds", seconds)
         if not 0 <= step < math.inf:
             raise ValueError(f"a clock is moved by 0 seconds or more; got {seconds!r}")
         with self._store.lock:

@@ -8,15 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
+from jobboard.types import Seconds
+from jobboard.validation import check_seconds
+
 #: Long enough for a loaded machine; a right answer never takes it.
 DEADLINE = 30.0
 
 _Value = TypeVar("_Value")
 
 
-def eventually(condition: Callable[[], _Value], within: float = DEADLINE, every: float = 0.01) -> _Value:
+def eventually(condition: Callable[[], _Value], within: Seconds = DEADLINE, every: Seconds = 0.01) -> _Value:
     """Return the first truthy answer of ``condition``; raises ``AssertionError`` after ``within`` seconds."""
-    until = time.monotonic() + within
+    until, step = time.monotonic() + check_seconds("within", within), check_seconds("every", every)
     pause = threading.Event()
     while True:
         answer = condition()
@@ -24,7 +27,7 @@ def eventually(condition: Callable[[], _Value], within: float = DEADLINE, every:
             return answer
         if time.monotonic() > until:
             raise AssertionError(f"still {answer!r} after {within} seconds: {condition}")
-        pause.wait(every)
+        pause.wait(step)
 
 
 def ends_within(seconds: float, *works: Callable[[], _Value]) -> _Value:

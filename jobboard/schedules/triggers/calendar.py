@@ -11,6 +11,7 @@ from jobboard.schedules.triggers.instants import SECOND, instant_of
 from jobboard.schedules.triggers.trigger import Trigger
 from jobboard.schedules.triggers.walltimes import FOLDS, GAPS, WallTimes, check_policy
 from jobboard.schedules.triggers.zones import check_zone, zone_named
+from jobboard.types import Fold, Gap
 from jobboard.validation import check_count
 
 _EPOCH = date(1970, 1, 1)
@@ -43,8 +44,8 @@ class Calendar(Trigger):
         days: int = 0,
         at: str | time = "00:00",
         tz: Any = "UTC",
-        gap: str = "shift",
-        fold: str = "first",
+        gap: Gap = "shift",
+        fold: Fold = "first",
         start: date | None = None,
     ) -> None:
         self.unit, self.count = _step_of({"years": years, "months": months, "weeks": weeks, "days": days})

@@ -10,6 +10,7 @@ from jobboard.schedules.triggers.instants import SECOND
 from jobboard.schedules.triggers.trigger import Trigger
 from jobboard.schedules.triggers.walltimes import FOLDS, GAPS, WallTimes, check_policy
 from jobboard.schedules.triggers.zones import check_zone
+from jobboard.types import Fold, Gap
 
 
 class Cron(Trigger):
@@ -29,7 +30,7 @@ class Cron(Trigger):
     :raises MissingExtra: the package cronsim is not installed.
     """
 
-    def __init__(self, expression: str, tz: Any = "UTC", *, gap: str = "shift", fold: str = "first") -> None:
+    def __init__(self, expression: str, tz: Any = "UTC", *, gap: Gap = "shift", fold: Fold = "first") -> None:
         self.expression = check_expression(expression)
         self.tz = check_zone("tz", tz)
         self.gap = check_policy("gap", gap, GAPS)

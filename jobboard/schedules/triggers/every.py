@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobboard.schedules.triggers.instants import SECOND, datetime_of, instant_of, text_of
 from jobboard.schedules.triggers.trigger import Trigger
+from jobboard.types import Seconds
 from jobboard.validation import MAX_SECONDS, check_number
 
 #: Seconds in each unit, from the largest.
@@ -37,10 +38,12 @@ class Every(Trigger):
         days: float = 0,
         hours: float = 0,
         minutes: float = 0,
-        seconds: float = 0,
+        seconds: Seconds = 0,
         start: datetime | None = None,
     ) -> None:
-        given = {"weeks": weeks, "days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+        # Whole numbers stay so; see below.
+        rest = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        given = {"weeks": weeks, "days": days, "hours": hours, "minutes": minutes, "seconds": rest}
         self._interval = _interval_of(given)
         self._start = None if start is None else instant_of("start", start)
         # Each step of a schedule writes it.

@@ -6,13 +6,14 @@ stretches between such changes; within one, wall times and instants run side by 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, get_args
 
 from jobboard.schedules.triggers.clocks import DAY, WIDEST, Clock, Stretch
 from jobboard.schedules.triggers.instants import EARLIEST, LATEST, SECOND
+from jobboard.types import Fold, Gap
 
-GAPS = ("shift", "skip")
-FOLDS = ("first", "second", "both")
+GAPS = get_args(Gap)
+FOLDS = get_args(Fold)
 
 _FIRST_SECOND, _LAST_SECOND = EARLIEST // SECOND, LATEST // SECOND
 

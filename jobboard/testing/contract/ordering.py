@@ -25,6 +25,7 @@ from jobboard.testing.contract.case import (
     uuids_of,
 )
 from jobboard.testing.deadline import eventually
+from jobboard.types import Priority
 
 PRIORITIES = list(JobPriority)
 
@@ -123,9 +124,9 @@ class OrderingCases(Case):
         assert uuids_of(drain(board)) == uuids_of([urgent, early, late])
 
     def test_a_job_that_waits_takes_the_place_of_another_priority(self, board: JobBoard, other: JobBoard) -> None:
+        names: list[Priority] = ["normal", "normal", "normal", "high"]
         first, second, third, high = (
-            board.post("resize", key=str(n), priority=priority)
-            for n, priority in enumerate(["normal", "normal", "normal", "high"])
+            board.post("resize", key=str(n), priority=priority) for n, priority in enumerate(names)
         )
         late, elsewhere = board.post("resize", delay=LONG), board.post("rotate", priority="low")
         assert other.reprioritize(second, JobPriority.HIGH, "ada", reason="she waits")

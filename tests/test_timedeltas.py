@@ -1,0 +1,316 @@
+"""Every public argument in seconds takes a timedelta too: a table of all of them, which can't miss one."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+import pytest
+
+from jobboard import (
+    AsyncRunningJob,
+    Backoff,
+    Conductor,
+    Entity,
+    Every,
+    Handlers,
+    Job,
+    JobBoard,
+    Posting,
+    RunAgain,
+    RunningJob,
+    Schedule,
+    Scheduler,
+    Schedules,
+    aio,
+    fetch,
+)
+from jobboard.backends.options import seconds as option_in_seconds
+from jobboard.board import client_of
+from jobboard.plugins import load_plugin, plugin_names
+from jobboard.testing import Clock, clock_of, eventually, memory_board
+
+SPAN = 5000.0
+
+Call = Callable[[JobBoard, Any], Any]
+
+
+def _delay_of(job: Job) -> float:
+    assert job.run_at is not None
+    return (job.run_at - job.created_on).total_seconds()
+
+
+def _claimed(board: JobBoard) -> Job:
+    board.post("a")
+    (job,) = board.claim_next("me", expiry=math.inf)
+    return job
+
+
+def _left(job: Job) -> int:
+    """The seconds until the claim ends, in hundreds: the test itself takes some."""
+    seconds = job.expires_in()
+    assert seconds is not None
+    return _hundreds(seconds)
+
+
+def _hundreds(seconds: float) -> int:
+    return round(seconds / 100) * 100
+
+
+def claim(board: JobBoard, span: Any) -> int:
+    job = board.post("a")
+    board.claim(job, "me", span)
+    return _left(job)
+
+
+def claim_next(board: JobBoard, span: Any) -> int:
+    board.post("a")
+    return _left(board.claim_next("me", expiry=span)[0])
+
+
+def extend(board: JobBoard, span: Any) -> int:
+    board.extend(job := _claimed(board), "me", span)
+    return _left(job)
+
+
+def extend_many(board: JobBoard, span: Any) -> int:
+    board.extend_many([job := _claimed(board)], "me", span)
+    return _left(job)
+
+
+def extend_expiry(board: JobBoard, span: Any) -> int:
+    (job := _claimed(board)).extend_expiry(span)
+    return _left(job)
+
+
+def keep(board: JobBoard, span: Any) -> int:
+    with board.keep("me", span):
+        board.post("a")
+        (job,) = board.claim_next("me", expiry=0.5)
+        eventually(lambda: (job.expires_in() or 0) > 1)
+        return _left(job)
+
+
+def abandon(board: JobBoard, span: Any) -> int:
+    board.abandon(job := _claimed(board), "me", delay=span)
+    seen = board.get(job.uuid)
+    assert seen.run_at is not None
+    return _hundreds((seen.run_at - seen.record.last_modified).total_seconds())
+
+
+def connect(board: JobBoard, span: Any) -> bool:
+    other = fetch("timedeltas", "memory://timedeltas")
+    other.connect(span)
+    other.close()
+    return other.connected
+
+
+def migrate(board: JobBoard, span: Any) -> Any:
+    with TemporaryDirectory() as folder:
+        return fetch("timedeltas", f"sqlite:///{folder}/jobs.db").migrate(span)
+
+
+def option(name: str) -> Call:
+    return lambda board, span: getattr(client_of(fetch("timedeltas", "memory://timedeltas", **{name: span})), name)
+
+
+def conductor(board: JobBoard, span: Any, option: str = "expiry") -> int:
+    """What a handler sees of its claim."""
+    handlers, seen = Handlers(), []
+
+    @handlers.handler("look")
+    def look(job: RunningJob) -> None:
+        seen.append(_left(board.get(job.uuid)))
+
+    job = board.post("look")
+    working = Conductor("c", board, handlers, **{option: span})
+    working.start()
+    job.get_result(timeout=30)
+    working.stop()
+    return seen[0]
+
+
+def working(board: JobBoard) -> Conductor:
+    handlers = Handlers()
+    handlers.add("never", print)
+    made = Conductor("c", board, handlers)
+    made.start()
+    return made
+
+
+def conductor_wait(board: JobBoard, span: Any) -> bool:
+    made = working(board)
+    try:
+        return made.wait(_short(span))
+    finally:
+        made.stop()
+
+
+def scheduler_wait(board: JobBoard, span: Any) -> bool:
+    made = Scheduler(board)
+    made.start()
+    try:
+        return made.wait(_short(span))
+    finally:
+        made.stop()
+
+
+def timeout_of(make: Callable[[Any], Handlers]) -> Call:
+    """How long a handler may take that says nothing itself, or says it."""
+    return lambda board, span: make(span)["pack"].timeout
+
+
+def by_decorator(span: Any) -> Handlers:
+    handlers = Handlers()
+    handlers.handler("pack", timeout=span)(print)
+    return handlers
+
+
+def added(handlers: Handlers, **options: Any) -> Handlers:
+    handlers.add("pack", print, **options)
+    return handlers
+
+
+def _short(span: Any) -> Any:
+    """A small part of a span, to wait so long; of the same type, and negative if it is."""
+    return span / 100_000
+
+
+def through_aio(act: Callable[[aio.AsyncJobBoard, Any], Any]) -> Call:
+    return lambda board, span: anyio.run(act, aio.AsyncJobBoard(board), span)
+
+
+async def aio_wait(board: aio.AsyncJobBoard, span: Any) -> list[aio.AsyncJob]:
+    return [job async for job in board.wait(_short(span), names=["none"])]
+
+
+async def aio_keep(board: aio.AsyncJobBoard, span: Any) -> bool:
+    async with board.keep("somebody", span) as keeper:
+        return keeper.held == []
+
+
+async def aio_job_wait(board: aio.AsyncJobBoard, span: Any) -> bool:
+    return await (await board.post("a")).wait(_short(span))
+
+
+async def aio_get_result(board: aio.AsyncJobBoard, span: Any) -> Any:
+    with pytest.raises(TimeoutError):
+        await (await board.post("a")).get_result(_short(span))
+
+
+def get_result(board: JobBoard, span: Any) -> None:
+    with pytest.raises(TimeoutError):
+        board.post("a").get_result(_short(span))
+
+
+def move(board: JobBoard, span: Any) -> int:
+    clock = clock_of(board)
+    before = clock.now()
+    return _hundreds((clock.move(span) - before).total_seconds())
+
+
+TABLE: dict[str, Call] = {
+    "JobBoard.post(delay)": lambda board, span: _delay_of(board.post("a", delay=span)),
+    "Posting(delay)": lambda board, span: _delay_of(board.post_many([Posting("a", delay=span)])[0]),
+    "JobBoard.claim(expiry)": claim,
+    "JobBoard.claim_next(expiry)": claim_next,
+    "JobBoard.extend(expiry)": extend,
+    "JobBoard.extend_many(expiry)": extend_many,
+    "JobBoard.keep(expiry)": keep,
+    "JobBoard.abandon(delay)": abandon,
+    "JobBoard.connect(timeout)": connect,
+    "JobBoard.migrate(timeout)": migrate,
+    "JobBoard.wait(timeout)": lambda board, span: list(board.wait(_short(span), ["none"])),
+    "Job.extend_expiry(seconds)": extend_expiry,
+    "Job.wait(timeout)": lambda board, span: board.post("a").wait(_short(span)),
+    "Job.get_result(timeout)": get_result,
+    "AsyncJobBoard.wait(timeout)": through_aio(aio_wait),
+    "AsyncJobBoard.keep(expiry)": through_aio(aio_keep),
+    "AsyncJob.wait(timeout)": through_aio(aio_job_wait),
+    "AsyncJob.get_result(timeout)": through_aio(aio_get_result),
+    "Conductor(expiry)": conductor,
+    "Conductor(grace)": lambda board, span: conductor(board, span, "grace"),
+    "Conductor.wait(timeout)": conductor_wait,
+    "Conductor.stop(timeout)": lambda board, span: working(board).stop(timeout=span),
+    "Scheduler.wait(timeout)": scheduler_wait,
+    "Scheduler.stop(timeout)": lambda board, span: Scheduler(board).stop(span),
+    "Handlers(timeout)": timeout_of(lambda span: added(Handlers(timeout=span))),
+    "Handlers.handler(timeout)": timeout_of(by_decorator),
+    "Handlers.add(timeout)": timeout_of(lambda span: added(Handlers(), timeout=span)),
+    "Backoff(first)": lambda board, span: Backoff(first=span),
+    "Backoff(most)": lambda board, span: Backoff(most=span),
+    "RunAgain(after)": lambda board, span: RunAgain(after=span).after,
+    "Entity(ttl)": lambda board, span: Entity("robot", "r2", ttl=span),
+    "Schedule(misfire_grace)": lambda board, span: Schedule("s", Every(hours=1), "a", misfire_grace=span),
+    "Schedule(jitter)": lambda board, span: Schedule("s", Every(hours=1), "a", jitter=span).to_plain(),
+    "Every(seconds)": lambda board, span: Every(seconds=span).to_plain(),
+    "Clock.move(seconds)": move,
+    "eventually(within)": lambda board, span: eventually(lambda: True, within=span),
+    "eventually(every)": lambda board, span: eventually(lambda: True, every=span),
+    **{f"fetch({name})": option(name) for name in ("expiry", "retention", "patience", "least_interval")},
+}
+
+#: What has them; the methods of a board for asyncio that are not its own are those of the plain one.
+PUBLIC: list[Any] = [
+    JobBoard, Job, Posting, aio.AsyncJobBoard, aio.AsyncJob, Schedules, Schedule, Every, Entity, Conductor, Scheduler,
+    Handlers, Backoff, RunAgain, RunningJob, AsyncRunningJob, Clock, eventually,
+]  # fmt: skip
+
+
+def arguments(kind: str) -> set[str]:
+    """The public arguments whose hints name this type."""
+    return {found for public in PUBLIC for name, call in _calls(public) for found in _arguments(name, call, kind)}
+
+
+def _calls(public: Any) -> Iterator[tuple[str, Any]]:
+    yield public.__name__, public
+    for name, method in inspect.getmembers(public, inspect.isfunction) if inspect.isclass(public) else ():
+        if not name.startswith("_"):
+            yield f"{public.__name__}.{name}", method
+
+
+def _arguments(name: str, call: Any, kind: str) -> Iterator[str]:
+    for argument in inspect.signature(call).parameters.values():
+        if kind in re.findall(r"\w+", str(argument.annotation)):
+            yield f"{name}({argument.name})"
+
+
+def test_the_table_has_every_argument_in_seconds() -> None:
+    awaited = {name for name in arguments("Seconds") if name.startswith("Async") and name.replace("Async", "") in TABLE}
+    assert arguments("Seconds") - awaited == {name for name in TABLE if not name.startswith(("fetch", "Async"))}
+    assert awaited >= {name for name in TABLE if name.startswith("Async")}
+
+
+def test_no_other_argument_is_in_seconds() -> None:
+    assert arguments("float") == {
+        "Backoff(factor)", "Backoff(jitter)", "Every(weeks)", "Every(days)", "Every(hours)", "Every(minutes)",
+        "RunningJob.progress(done)", "RunningJob.progress(total)",
+        "AsyncRunningJob.progress(done)", "AsyncRunningJob.progress(total)",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("argument", TABLE)
+def test_a_timedelta_is_as_good_as_its_seconds(argument: str) -> None:
+    call = TABLE[argument]
+    with memory_board() as board:
+        assert call(board, timedelta(seconds=SPAN)) == call(board, SPAN)
+
+
+@pytest.mark.parametrize("argument", sorted(set(TABLE) - {"eventually(within)", "eventually(every)"}))
+def test_a_timedelta_that_is_out_of_range_is_refused(argument: str) -> None:
+    with memory_board() as board, pytest.raises(ValueError, match="seconds"):
+        TABLE[argument](board, timedelta(seconds=-1))
+
+
+@pytest.mark.parametrize("scheme", plugin_names("jobboard.backends"))
+def test_options_of_stores_take_them_too(scheme: str) -> None:
+    options = load_plugin("jobboard.backends", scheme).options
+    for name, convert in options.items():
+        if convert is option_in_seconds or name == "busy_timeout":
+            assert convert(timedelta(minutes=1)) == convert("60") == 60.0
