@@ -159,7 +159,7 @@ def conductor(
     number = 0 if child is None else child.number
     reloader = Reloader() if reload else None
     with reloader.waiting_for_repair() if reloader else nullcontext():
-        found = load_handlers(handlers or _configured_handlers(session))
+        found = load_handlers(handlers) if handlers else _default_handlers(session)
         made = None if converter is None else _load(converter, jobboard.Converter, "mywork.jobs:converter")
     board = session.board(create=True, converter=made)
     clock = jobboard.Scheduler(board, label) if with_scheduler and number == 0 else None
@@ -270,11 +270,13 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
     stop()
 
 
-def _configured_handlers(session: Session) -> str:
+def _default_handlers(session: Session) -> jobboard.Handlers:
+    if session.make_handlers is not None:
+        return session.make_handlers()
     settings = session.settings()
     if settings is None or settings.handlers is None:
         raise click.UsageError("name the handlers: MODULE:HANDLERS, or handlers of the board in jobboard.toml")
-    return settings.handlers
+    return load_handlers(settings.handlers)
 
 
 def load_handlers(text: str) -> jobboard.Handlers:

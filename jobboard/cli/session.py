@@ -19,6 +19,7 @@ from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
+    from jobboard.conductor import Handlers
     from jobboard.configuration import BoardSettings
 
 
@@ -44,6 +45,8 @@ class Session:
         self.given_name = name
         self.config = config
         self.output = output
+        #: Makes the handlers of a conductor that names none; None: those of the configuration.
+        self.make_handlers: Callable[[], Handlers] | None = None
 
     def locate(self, uri: str | Mapping[str, Any] | None) -> None:
         """Say where the board is; a file that has the URI is read once, when the URI is first asked for."""

@@ -21,23 +21,25 @@ from jobboard.contrib.django.compat import (
     TaskResultStatus,
     task_enqueued,
 )
+from jobboard.contrib.django.discovery import is_importable, is_searched, task_named
 from jobboard.contrib.django.json_data import as_json
+from jobboard.contrib.django.names import is_old, job_name, path_of
 from jobboard.contrib.django.results import result_of
 from jobboard.contrib.django.site import Site
-from jobboard.contrib.django.task import JobBoardTask, TaskCall, is_importable, job_priority, options_of
+from jobboard.contrib.django.task import JobBoardTask, TaskCall, job_priority, options_of
+from jobboard.contrib.django.task_settings import TaskSettings
 from jobboard.errors import NotFound
 from jobboard.job import Job, Posting
 from jobboard.validation import check_uuid, new_uuid
-
-_JOB_NAME = "django"
-
 
 class JobBoardBackend(BaseTaskBackend):
     """Posts tasks on a board, where conductors run them: ``manage.py jobboard conductor``.
 
     ``OPTIONS``: ``database``, the alias of the database that the board is in (``"default"``), or ``uri``, another
     place; ``name``, the board's (``"jobs"``); ``max_attempts`` (5), ``backoff`` and ``timeout``, as of
-    :meth:`jobboard.Handlers.handler`; and the options of :func:`jobboard.fetch`, such as ``retention``.
+    :meth:`jobboard.Handlers.handler`, and ``TASKS``, which has the same for single tasks by their paths; ``modules``,
+    those that have tasks beside the modules ``tasks`` of installed apps; and the options of :func:`jobboard.fetch`,
+    such as ``retention``.
 
     A task that is enqueued in a transaction of Django's on ``database`` is posted if and only if that commits: in the
     transaction itself if the board is in the same database, else right after the commit.
@@ -52,9 +54,7 @@ class JobBoardBackend(BaseTaskBackend):
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         super().__init__(alias, params)
         options = dict(self.options)
-        #: The options of a handler of this backend's tasks.
-        self.handler_options = {name: options.pop(name) for name in ("backoff", "timeout") if name in options}
-        self.handler_options["max_attempts"] = self.max_attempts = options.pop("max_attempts", 5)
+        self.tasks = TaskSettings(options)
         self.site = Site(options)
 
     @classmethod
@@ -70,13 +70,19 @@ class JobBoardBackend(BaseTaskBackend):
             )
         return backend
 
-    def job_names(self) -> list[str]:
-        """Return the names of the jobs of this backend: one for each queue, and one for tasks of any queue."""
-        return [_JOB_NAME, *(f"{_JOB_NAME}:{queue}" for queue in sorted(self.queues))]
+    def job_name(self, task: Task) -> str:
+        """Return the name of the jobs of a task: its path, and the queue if that is not its own.
 
-    def job_name(self, queue: str) -> str:
-        """Return the name of a queue's jobs."""
-        return f"{_JOB_NAME}:{queue}" if self.queues else _JOB_NAME
+        :raises InvalidTask: no conductor would find the task.
+        """
+        path = task.module_path
+        if not is_searched(task.func.__module__, self.tasks.modules):
+            where = "is not the module tasks of an installed app, nor below one, nor in OPTIONS['modules']"
+            raise InvalidTask(f"no worker finds the task {path}: {task.func.__module__} {where}")
+        try:
+            return job_name(task_named(path), task.queue_name, self.queues)
+        except (Broken, ImportError) as error:
+            raise InvalidTask(f"no worker finds the task {path}: {error}") from None
 
     def validate_task(self, task: Task) -> None:
         super().validate_task(task)
@@ -95,23 +101,25 @@ class JobBoardBackend(BaseTaskBackend):
         :raises BoardUnavailable: the store can't be reached.
         """
         self.validate_task(task)
-        if not is_importable(task.func.__module__):
-            raise InvalidTask(f"no worker finds the task {task.module_path}: its module is not in an installed app")
-        run_after = task.run_after
-        if run_after is not None and timezone.is_naive(run_after):
-            run_after = timezone.make_aware(run_after)
-        call = TaskCall(
-            task.module_path, as_json("details.args", args), as_json("details.kwargs", kwargs), self.alias,
-            task.queue_name, task.priority, run_after,
-        )  # fmt: skip
+        call = self.call_of(task, args, kwargs)
         posting = Posting(
-            self.job_name(task.queue_name),
+            self.job_name(task),
             details=call.details,
             priority=job_priority(task.priority),
-            run_at=run_after,
+            run_at=call.run_after,
             **{"uuid": new_uuid(), **options_of(task)},
         )
         return self._post(posting, task, call)
+
+    def call_of(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TaskCall:
+        """Return a call of a task; errors as :meth:`enqueue`."""
+        run_after = task.run_after
+        if run_after is not None and timezone.is_naive(run_after):
+            run_after = timezone.make_aware(run_after)
+        return TaskCall(
+            task.module_path, as_json("details.args", args), as_json("details.kwargs", kwargs), self.alias,
+            task.queue_name, task.priority, run_after,
+        )  # fmt: skip
 
     def _post(self, posting: Posting, task: Task, call: TaskCall) -> TaskResult:
         board = self.site.board()
@@ -146,7 +154,8 @@ class JobBoardBackend(BaseTaskBackend):
             job = self.site.board().get(check_uuid(result_id))
         except (NotFound, ValueError, TypeError) as error:
             raise TaskResultDoesNotExist(result_id) from error
-        if job.name.partition(":")[0] != _JOB_NAME:
+        if not (is_old(job.name) or is_importable(path_of(job.name).rpartition(".")[0])):
+            # Another job of the board.
             raise TaskResultDoesNotExist(result_id)
         try:
             return self._result(job)

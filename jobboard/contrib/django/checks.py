@@ -10,7 +10,6 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.connection import ConnectionDoesNotExist
 
-from jobboard.conductor import Handlers
 from jobboard.contrib.django.compat import TASKS_APP
 from jobboard.errors import JobBoardError
 
@@ -40,7 +39,7 @@ def check_backend(backend: JobBoardBackend) -> Iterator[CheckMessage]:
             id="jobboard.W001",
         )
     try:
-        Handlers().add("task", print, **backend.handler_options)
+        backend.tasks.check()
         board = backend.site.fetch()
     except (ConnectionDoesNotExist, ImproperlyConfigured, JobBoardError, TypeError, ValueError) as error:
         yield Error(f"OPTIONS can't be used: {error}", obj=backend.alias, id="jobboard.E002")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 from django.core.exceptions import ImproperlyConfigured
 
@@ -9,12 +11,14 @@ from jobboard.cli import app
 from jobboard.cli.output import Output
 from jobboard.cli.session import Session
 from jobboard.contrib.django.backend import JobBoardBackend
+from jobboard.contrib.django.commands import COMMANDS
 from jobboard.contrib.django.compat import task_backends
+from jobboard.contrib.django.task_commands import DjangoSession
 
 
 @click.group(
     "manage.py jobboard",
-    commands=dict(app.cli.commands),
+    commands={**app.cli.commands, **{command.name or "": command for command in COMMANDS}},
     context_settings=app.cli.context_settings,
 )
 @click.option(
@@ -35,11 +39,9 @@ def root(context: click.Context, alias: str, as_json: bool) -> None:
     if alias not in there:
         raise click.UsageError(f"TASKS has no backend {alias!r}; it has {', '.join(there)}")
     try:
-        site = JobBoardBackend.checked(task_backends[alias]).site
+        context.obj = DjangoSession(JobBoardBackend.checked(task_backends[alias]), output)
     except ImproperlyConfigured as error:
         raise click.UsageError(str(error)) from error
-    context.default_map = {"conductor": {"handlers": f"jobboard.contrib.django.handlers:{alias}"}}
-    context.obj = Session(site.conf, site.name, output)
 
 
 def run(arguments: list[str]) -> int:

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from importlib import import_module
 from typing import Any, Self
-
-from django.apps import apps
 
 from jobboard.backends.rows import IfExists
 from jobboard.conductor import Broken
 from jobboard.contrib.django.compat import Task
+from jobboard.contrib.django.discovery import task_named
 from jobboard.states import JobPriority
 from jobboard.validation import check_count, check_text, check_uuid
 
@@ -30,7 +28,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
 class JobBoardTask(Task):
     """A task that can also say how it is posted; what ``@task`` makes where the backend is a board.
 
-    :param key: unique among the live tasks of one queue.
+    :param key: unique among the live jobs of this task, in each of its queues.
     :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live task and return its result, or
         ``"replace"`` what it does and when, as long as it does not run.
     :param max_attempts: after that many runs that did not end well it has failed; None for the backend's number.
@@ -89,27 +87,10 @@ class TaskCall:
         :raises Broken: the name is not that of a task.
         :raises ImportError: there is none of that name here, which may be an older version of the program.
         """
-        found = _task_named(self.task)
+        found = task_named(self.task)
         return replace(
             found, backend=self.backend, queue_name=self.queue, priority=self.priority, run_after=self.run_after
         )
-
-
-def is_importable(module: str) -> bool:
-    """Whether a worker imports a module whose name comes from the board: those of installed apps only."""
-    return apps.get_containing_app_config(module) is not None
-
-
-def _task_named(path: str) -> Task:
-    module, _, name = path.rpartition(".")
-    if not is_importable(module):
-        raise ImportError(f"no installed app has a module {module!r}")
-    found = getattr(import_module(module), name, None)
-    if found is None:
-        raise ImportError(f"the module {module!r} has no {name!r}")
-    if not isinstance(found, Task):
-        raise Broken(f"{path} is not a task")
-    return found
 
 
 def job_priority(priority: int) -> JobPriority:

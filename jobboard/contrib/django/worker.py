@@ -10,6 +10,7 @@ from typing import Any
 
 import django
 from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connections
 
 from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
@@ -24,7 +25,9 @@ from jobboard.contrib.django.compat import (
     task_finished,
     task_started,
 )
+from jobboard.contrib.django.discovery import checked_task
 from jobboard.contrib.django.json_data import as_json
+from jobboard.contrib.django.names import is_old, job_names, old_names, path_of
 from jobboard.contrib.django.results import change, checkpoint_with, error_of, moment, result_of
 from jobboard.contrib.django.task import TaskCall
 from jobboard.errors import JobBoardError
@@ -36,19 +39,36 @@ logger = logging.getLogger("jobboard.contrib.django")
 _NO_FAILURES = (RunAgain, Cancelled)
 
 
-def task_handlers(alias: str = "default", queues: Iterable[str] | None = None) -> Handlers:
-    """Return the handlers for the tasks of a backend.
+def task_handlers(
+    alias: str = "default", queues: Iterable[str] | None = None, only: Iterable[str] | None = None
+) -> Handlers:
+    """Return the handlers for the tasks of a backend; the modules that have tasks are imported.
 
     :param alias: of the backend in ``TASKS``.
-    :param queues: only those of these queues; None for all.
-    :raises ImproperlyConfigured: it is no :class:`~jobboard.contrib.django.JobBoardBackend`.
+    :param queues: only the jobs of these queues; None for all.
+    :param only: only the tasks of these paths; None for all.
+    :raises ImproperlyConfigured: it is no :class:`~jobboard.contrib.django.JobBoardBackend`; there is no such queue or
+        task; or a module of tasks can't be imported.
     """
     backend = JobBoardBackend.checked(task_backends[alias])
-    names = backend.job_names() if queues is None else [backend.job_name(queue) for queue in queues]
+    wanted = backend.queues if queues is None else _checked_queues(backend, queues)
+    tasks = backend.tasks.tasks()
     handlers = Handlers()
-    for name in names:
-        handlers.add(name, run_task, **backend.handler_options)
+    for path in tasks if only is None else dict.fromkeys(only):
+        for name in job_names(checked_task(path, tasks), wanted, backend.queues):
+            handlers.add(name, run_task, **backend.tasks.of(path))
+    if only is None:
+        for name in old_names(wanted, backend.queues):
+            handlers.add(name, run_task, **backend.tasks.of_all)
     return handlers
+
+
+def _checked_queues(backend: JobBoardBackend, queues: Iterable[str]) -> set[str]:
+    wanted = set(queues)
+    if unknown := sorted(wanted - backend.queues):
+        there = f"it has {', '.join(sorted(backend.queues))}" if backend.queues else "it has none, so take all"
+        raise ImproperlyConfigured(f"QUEUES of the task backend {backend.alias!r} has no {unknown[0]!r}; {there}")
+    return wanted
 
 
 def run_task(job: RunningJob) -> Any:
@@ -82,6 +102,8 @@ def _fresh_connections() -> Iterator[None]:
 
 def _run(job: RunningJob) -> Any:
     call = TaskCall.of(job.details)
+    if not is_old(job.name) and path_of(job.name) != call.task:
+        raise Broken(f"its details are a call of another task, {call.task}")
     backend = JobBoardBackend.checked(task_backends[call.backend])
     task = call.find_task()
     result = _running_result(job, call, task)
@@ -91,7 +113,7 @@ def _run(job: RunningJob) -> Any:
     except _NO_FAILURES:
         raise
     except BaseException as error:
-        if isinstance(error, Broken) or job.attempts >= (job.max_attempts or backend.max_attempts):
+        if isinstance(error, Broken) or job.attempts >= (job.max_attempts or backend.tasks.of(call.task)["max_attempts"]):
             result.errors.append(error_of(error))
             _finish(result, backend, status=TaskResultStatus.FAILED)
         raise

@@ -1,0 +1,60 @@
+"""How tasks are run, by ``OPTIONS``: the same for all tasks of a backend, and what ``TASKS`` says of single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobboard.conductor import Handlers
+from jobboard.contrib.django.compat import Task
+from jobboard.contrib.django.discovery import all_tasks, checked_task
+
+_NAMES = ("max_attempts", "backoff", "timeout")
+
+
+class TaskSettings:
+    """The part of a backend's options that is about its tasks.
+
+    :param options: of the backend; what is about tasks is taken out.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._of_all = {"max_attempts": 5, **{name: options.pop(name) for name in _NAMES if name in options}}
+        self._of_one: Mapping[str, Mapping[str, Any]] = options.pop("TASKS", {})
+        #: Where tasks are beside the modules ``tasks`` of installed apps.
+        self.modules: tuple[str, ...] = tuple(options.pop("modules", ()))
+
+    def of(self, path: str) -> dict[str, Any]:
+        """Return the options of the handler of a task: ``max_attempts``, and ``backoff`` and ``timeout`` if given."""
+        return {**self._of_all, **self._of_one.get(path, {})}
+
+    @property
+    def of_all(self) -> dict[str, Any]:
+        """The options of the handler of a task that the settings don't name."""
+        return dict(self._of_all)
+
+    def tasks(self) -> dict[str, Task]:
+        """Return the tasks that conductors have, by their paths.
+
+        :raises ImproperlyConfigured: a module of theirs can't be imported.
+        """
+        return all_tasks(self.modules)
+
+    def check(self) -> None:
+        """Check the values, and that there are the tasks and the modules that are named.
+
+        :raises TypeError, ValueError: an option can't be used.
+        :raises ImproperlyConfigured: there is no such task or module; names similar ones.
+        """
+        Handlers().add("task", print, **self._of_all)
+        if not self._of_one and not self.modules:
+            return
+        there = self.tasks()
+        for path, options in self._of_one.items():
+            checked_task(path, there)
+            if unknown := sorted(set(options) - set(_NAMES)):
+                raise ValueError(f"TASKS[{path!r}] has unknown {', '.join(unknown)}; there are {', '.join(_NAMES)}")
+            try:
+                Handlers().add(path, print, **{**self._of_all, **options})
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"TASKS[{path!r}]: {error}") from None
