@@ -12,7 +12,7 @@ import pytest
 from django.core.exceptions import SuspiciousOperation
 from django.db import connections, transaction
 from django.test import override_settings
-from django_site import tasks, tasks_setting
+from django_site import tasks
 from django_site.models import Order
 from helpers.django_fixtures import backend, board, heard, migrated, site
 
@@ -23,7 +23,6 @@ from jobboard.contrib.django.compat import (
     Task,
     TaskResultDoesNotExist,
     TaskResultStatus,
-    task_backends,
     task_enqueued,
 )
 from jobboard.contrib.django.task import job_priority
@@ -87,11 +86,11 @@ def test_a_job_that_names_no_task_is_suspicious(backend: JobBoardBackend, board:
     result = tasks.add.enqueue(1)
     [details] = jobs(board)
     for changes in ({"task": "django_site.tasks.not_a_task"}, {"args": "none"}):
-        job = board.post("django:default", details={**details, **changes})
+        job = board.post("django_site.tasks.add", details={**details, **changes})
         with pytest.raises(SuspiciousOperation):
             backend.get_result(job.uuid)
     for path in ("subprocess.check_output", "antigravity.fly"):
-        job = board.post("django:default", details={**details, "task": path})
+        job = board.post("django_site.tasks.add", details={**details, "task": path})
         with pytest.raises(ImportError, match="no installed app"):
             backend.get_result(job.uuid)
     assert backend.get_result(result.id) == result
@@ -110,13 +109,18 @@ def test_what_json_lacks_is_refused(backend: JobBoardBackend, board: JobBoard) -
     assert board.job_count == 0
 
 
+def new_task(function: Any, kind: type[Task] = JobBoardTask) -> Task:
+    """Return what the decorator makes of a function."""
+    return kind(func=function, priority=0, backend="default", queue_name="default", run_after=None)
+
+
 def not_of_an_app() -> None:
     """A function that could be a task, but is in no app's module."""
 
 
 def test_a_task_that_no_worker_can_import_is_refused(backend: JobBoardBackend, board: JobBoard) -> None:
     with pytest.raises(InvalidTask, match="installed app"):
-        JobBoardTask(func=not_of_an_app).enqueue()
+        new_task(not_of_an_app).enqueue()
     assert board.job_count == 0
 
 
@@ -156,24 +160,6 @@ def test_the_bands_keep_the_order_of_all_priorities() -> None:
     assert bands == sorted(bands)
     assert set(bands) == set(JobPriority)
     assert bands.count(JobPriority.NORMAL) == 1
-
-
-def test_a_queue_is_a_name_of_jobs(backend: JobBoardBackend, board: JobBoard) -> None:
-    result = tasks.mail.enqueue("you")
-    assert [job.name for job in board.iterjobs()] == ["django:mail"]
-    assert backend.get_result(result.id).task == tasks.mail
-    with pytest.raises(InvalidTask, match="Queue"):
-        tasks.add.using(queue_name="other")
-
-
-def test_a_backend_of_any_queue_has_one_name(backend: JobBoardBackend) -> None:
-    setting = tasks_setting(name=f"any-{uuid.uuid4()}")
-    setting["default"]["QUEUES"] = []
-    with override_settings(TASKS=setting):
-        result = tasks.add.using(queue_name="whatever").enqueue(1)
-        anyone = task_backends["default"]
-        assert [job.name for job in anyone.site.board().iterjobs()] == ["django"] == anyone.job_names()
-        assert anyone.get_result(result.id).task.queue_name == "whatever"
 
 
 def test_a_key_is_unique_among_live_tasks(backend: JobBoardBackend, board: JobBoard) -> None:
@@ -298,6 +284,6 @@ def test_a_transaction_without_autocommit_counts(backend: JobBoardBackend, board
 
 def test_a_plain_task_can_be_enqueued(backend: JobBoardBackend, board: JobBoard) -> None:
     """One that was made while the settings named another backend."""
-    result = Task(func=tasks.add.func).enqueue(1)
+    result = new_task(tasks.add.func, Task).enqueue(1)
     assert board.job_count == 1
     assert backend.get_result(result.id).task == tasks.add

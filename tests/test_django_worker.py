@@ -14,8 +14,8 @@ from django_site import tasks
 from django_site.models import Order
 from helpers.django_fixtures import backend, board, heard, migrated, run, site, working
 
-from jobboard import Conductor, JobBoard, JobState
-from jobboard.contrib.django import JobBoardBackend, task_handlers
+from jobboard import JobBoard, JobState
+from jobboard.contrib.django import JobBoardBackend
 from jobboard.contrib.django.compat import Task, TaskResultStatus, task_finished, task_started
 from jobboard.testing import eventually
 
@@ -138,16 +138,6 @@ def test_a_due_task_runs(board: JobBoard) -> None:
     result = tasks.add.using(run_after=datetime.now(UTC) + timedelta(seconds=0.2)).enqueue(1)
     run(board, result)
     assert result.return_value == 1
-
-
-def test_a_worker_of_one_queue_leaves_the_others(board: JobBoard) -> None:
-    other, mine = tasks.add.enqueue(1), tasks.mail.enqueue("you")
-    conductor = Conductor("mail", board, task_handlers(queues=["mail"]))
-    conductor.start()
-    assert board.get(mine.id).wait(30)
-    conductor.stop(timeout=30)
-    other.refresh()
-    assert other.status is TaskResultStatus.READY
 
 
 def test_each_task_has_its_own_transactions(board: JobBoard) -> None:

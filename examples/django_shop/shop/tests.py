@@ -20,7 +20,7 @@ class OrderTests(TestCase):
     def test_an_order_gets_its_invoice(self) -> None:
         with self.captureOnCommitCallbacks(execute=True):
             task = self.client.post("/orders/4711").json()["task"]
-        assert posted(self.board, "django:default").uuid == task
+        assert posted(self.board, "shop.tasks.send_invoice").uuid == task
         run_due(self.board, task_handlers())
         assert Invoice.objects.filter(order__number=4711).exists()
 

@@ -14,6 +14,7 @@ from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.between_tests import empty_memory
 from jobboard.contrib.django.checks import check_apps
 from jobboard.contrib.django.compat import task_backends
+from jobboard.contrib.django.schedules import check_schedules
 from jobboard.contrib.django.site import close_boards
 
 
@@ -26,6 +27,7 @@ class JobBoardConfig(AppConfig):
 
     def ready(self) -> None:
         register(check_apps)
+        register(check_schedules)
         post_migrate.connect(make_tables, sender=self, dispatch_uid="jobboard.contrib.django")
         connection_created.connect(release_database, dispatch_uid="jobboard.contrib.django")
 

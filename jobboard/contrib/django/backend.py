@@ -32,6 +32,7 @@ from jobboard.errors import NotFound
 from jobboard.job import Job, Posting
 from jobboard.validation import check_uuid, new_uuid
 
+
 class JobBoardBackend(BaseTaskBackend):
     """Posts tasks on a board, where conductors run them: ``manage.py jobboard conductor``.
 

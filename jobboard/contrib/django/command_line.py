@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 from django.core.exceptions import ImproperlyConfigured
 
 from jobboard.cli import app
 from jobboard.cli.output import Output
-from jobboard.cli.session import Session
 from jobboard.contrib.django.backend import JobBoardBackend
-from jobboard.contrib.django.commands import COMMANDS
 from jobboard.contrib.django.compat import task_backends
-from jobboard.contrib.django.task_commands import DjangoSession
+from jobboard.contrib.django.task_commands import COMMANDS, TaskSession
 
 
 @click.group(
     "manage.py jobboard",
-    commands={**app.cli.commands, **{command.name or "": command for command in COMMANDS}},
+    commands={**app.cli.commands, **COMMANDS},
     context_settings=app.cli.context_settings,
 )
 @click.option(
@@ -39,7 +35,7 @@ def root(context: click.Context, alias: str, as_json: bool) -> None:
     if alias not in there:
         raise click.UsageError(f"TASKS has no backend {alias!r}; it has {', '.join(there)}")
     try:
-        context.obj = DjangoSession(JobBoardBackend.checked(task_backends[alias]), output)
+        context.obj = TaskSession(JobBoardBackend.checked(task_backends[alias]), output)
     except ImproperlyConfigured as error:
         raise click.UsageError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Which tasks there are: those that the modules ``tasks`` of installed apps have, and further modules of the settings."""
+"""Which tasks there are: those in the modules ``tasks`` of installed apps, and in further modules of the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the jobs of tasks are named: ``shop.tasks.sms``, or ``shop.tasks.sms@bulk`` in a queue that is not the task's own."""
+"""What the jobs of tasks are named: ``shop.tasks.sms``, or ``shop.tasks.sms@bulk`` in another queue than its own."""
 
 from __future__ import annotations
 

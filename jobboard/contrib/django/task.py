@@ -60,6 +60,8 @@ class TaskCall:
     queue: str
     priority: int
     run_after: datetime | None = None
+    #: Whether it is of a schedule that ``manage.py jobboard schedules apply`` put on the board.
+    from_settings: bool = False
 
     @classmethod
     def of(cls, details: dict[str, Any] | None) -> TaskCall:
@@ -79,7 +81,10 @@ class TaskCall:
 
     @property
     def details(self) -> dict[str, Any]:
-        return asdict(self)
+        details = asdict(self)
+        if not self.from_settings:
+            del details["from_settings"]
+        return details
 
     def find_task(self) -> Task:
         """Return the task that is called, with the options of this call; its module is imported if it is an app's.

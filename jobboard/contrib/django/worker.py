@@ -113,7 +113,9 @@ def _run(job: RunningJob) -> Any:
     except _NO_FAILURES:
         raise
     except BaseException as error:
-        if isinstance(error, Broken) or job.attempts >= (job.max_attempts or backend.tasks.of(call.task)["max_attempts"]):
+        if isinstance(error, Broken) or job.attempts >= (
+            job.max_attempts or backend.tasks.of(call.task)["max_attempts"]
+        ):
             result.errors.append(error_of(error))
             _finish(result, backend, status=TaskResultStatus.FAILED)
         raise

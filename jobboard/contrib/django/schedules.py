@@ -1,0 +1,114 @@
+"""Schedules of tasks: made of a task and its arguments, and those that the settings have."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+from django.core.exceptions import ImproperlyConfigured
+
+from jobboard.contrib.django.backend import JobBoardBackend
+from jobboard.contrib.django.compat import InvalidTask, Task, task_backends
+from jobboard.contrib.django.discovery import checked_task
+from jobboard.contrib.django.task import TaskCall, job_priority, options_of
+from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers import Trigger
+
+#: The setting: id -> trigger, task, args, and options of a schedule.
+SETTING = "JOBBOARD_SCHEDULES"
+#: What each job of a schedule has of its own.
+_OF_ONE_JOB = ("key", "uuid", "if_exists", "run_after")
+
+#: A task's arguments: by name, or in order.
+Arguments = Mapping[str, Any] | Sequence[Any] | None
+
+
+def task_schedule(id: str, trigger: Trigger, task: Task, args: Arguments = None, /, **options: Any) -> Schedule:
+    """Return the schedule that posts calls of a task on the board of its backend; they run as enqueued ones do.
+
+    :param args: a mapping by name, or a sequence in order; JSON.
+    :param options: those of :class:`jobboard.Schedule`; by default priority and ``max_attempts`` are the task's.
+    :raises InvalidTask: no conductor has it, or it has an option that is for one job only.
+    :raises TypeError: an argument is nothing that JSON has, or the task takes no such arguments.
+    :raises TypeError, ValueError: an option can't be used; names it.
+    """
+    call = scheduled_call(task, args)
+    name = JobBoardBackend.checked(task_backends[task.backend]).job_name(task)
+    defaults = {"priority": job_priority(task.priority), "max_attempts": options_of(task).get("max_attempts")}
+    return Schedule(id, trigger, name, call.details, **{**defaults, **options})
+
+
+def scheduled_call(task: Task, args: Arguments = None) -> TaskCall:
+    """Return the call of a task that each job of a schedule is; arguments and errors as :func:`task_schedule`."""
+    given = {**options_of(task), "run_after": task.run_after}
+    if wrong := [name for name in _OF_ONE_JOB if given.get(name) not in (None, "raise")]:
+        raise InvalidTask(f"{wrong[0]} is for one job, and not for those of a schedule")
+    if args is not None and (isinstance(args, str) or not isinstance(args, Mapping | Sequence)):
+        raise TypeError(f"args must be a list, or a dict by name, not {type(args).__name__}")
+    in_order, by_name = ((), args) if isinstance(args, Mapping) else (args or (), {})
+    call = JobBoardBackend.checked(task_backends[task.backend]).call_of(task, in_order, by_name)
+    context = (None,) if task.takes_context else ()
+    try:
+        inspect.signature(task.func).bind(*context, *call.args, **call.kwargs)
+    except TypeError as error:
+        raise TypeError(f"{task.module_path} can't be called with these args: {error}") from None
+    return call
+
+
+def schedules_of_settings(alias: str) -> dict[str, Schedule]:
+    """Return the schedules that the settings have for a backend, by their ids.
+
+    :raises ImproperlyConfigured: names the entry, and what is wrong with it.
+    """
+    backend = JobBoardBackend.checked(task_backends[alias])
+    entries = getattr(settings, SETTING, {})
+    if not isinstance(entries, Mapping):
+        raise ImproperlyConfigured(f"{SETTING} must be a dict, not {type(entries).__name__}")
+    found: dict[str, Schedule] = {}
+    tasks: Mapping[str, Task] | None = None
+    for id, entry in entries.items():
+        try:
+            given = dict(entry)
+            if _alias_of(given) == alias:
+                tasks = backend.tasks.tasks() if tasks is None else tasks
+                found[id] = _schedule_of(id, given, tasks, alias)
+        except (ImproperlyConfigured, InvalidTask, TypeError, ValueError) as error:
+            raise ImproperlyConfigured(f"{SETTING}[{id!r}]: {error}") from error
+    return found
+
+
+def _alias_of(entry: dict[str, Any]) -> str:
+    """Remove the backend from an entry, and return its alias."""
+    alias = entry.pop("backend", "default")
+    if alias not in (there := list(task_backends)):
+        raise ValueError(f"TASKS has no backend {alias!r}; it has {', '.join(there)}")
+    return str(alias)
+
+
+def _schedule_of(id: str, entry: dict[str, Any], tasks: Mapping[str, Task], alias: str) -> Schedule:
+    if missing := [name for name in ("trigger", "task") if name not in entry]:
+        raise ValueError(f"it has no {missing[0]!r}")
+    trigger, path, args = entry.pop("trigger"), entry.pop("task"), entry.pop("args", None)
+    task = checked_task(path, tasks).using(backend=alias)
+    schedule = task_schedule(id, trigger, task, args, **entry)
+    return replace(schedule, details=replace(scheduled_call(task, args), from_settings=True).details)
+
+
+def is_of_settings(schedule: Schedule, alias: str) -> bool:
+    """Whether a schedule is from the settings, and of a backend."""
+    details = schedule.details or {}
+    return details.get("from_settings") is True and details.get("backend") == alias
+
+
+def check_schedules(**_: Any) -> Iterator[CheckMessage]:
+    """Check the schedules of the settings, as ``manage.py check`` does; no board is asked."""
+    for alias in task_backends:
+        if isinstance(task_backends[alias], JobBoardBackend):
+            try:
+                schedules_of_settings(alias)
+            except ImproperlyConfigured as error:
+                yield Error(str(error), id="jobboard.E003")
