@@ -65,10 +65,7 @@ def main(arguments: list[str]) -> int:
     if status != 0:
         return status
     again = write_down(retried)
-    if again:
-        sys.stdout.write(
-            f"FAILED: these needed another try before, within {MAX_RUNS} runs:\n" + "\n".join(again) + "\n"
-        )
+    sys.stdout.writelines(f"FAILED {test} - needed another try before, within {MAX_RUNS} runs\n" for test in again)
     return 1 if again else 0
 
 
@@ -83,7 +80,9 @@ def run_and_try_again(arguments: list[str]) -> tuple[int, list[str]]:
         options = [each for each in arguments if not Path(each).exists()]
         status, _ = run(*options, *sorted({test.partition("::")[0] for test in failed}))
     if status == 0:
-        sys.stdout.write("WARNING: these failed at first, and passed when tried again:\n" + "\n".join(first) + "\n")
+        sys.stdout.writelines(
+            f"RETRIED {test} - WARNING: it failed at first, and passed when tried again\n" for test in first
+        )
     return status, first
 
 
