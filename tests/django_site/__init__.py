@@ -39,11 +39,33 @@ def set_up() -> None:
         DATABASES={"default": _database("default.db"), "other": _database("other.db")},
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         INSTALLED_APPS=[
+            *(f"django.contrib.{app}" for app in ("admin", "auth", "contenttypes", "sessions", "messages")),
             *(["django_tasks"] if django.VERSION < (6, 0) else []),
             "jobboard.contrib.django",
             "django_site",
         ],
         TASKS=tasks_setting(),
+        ALLOWED_HOSTS=["testserver"],
+        ROOT_URLCONF="django_site.urls",
+        STATIC_URL="static/",
+        MIDDLEWARE=[
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django.contrib.messages.middleware.MessageMiddleware",
+        ],
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {
+                    "context_processors": [
+                        "django.template.context_processors.request",
+                        "django.contrib.auth.context_processors.auth",
+                        "django.contrib.messages.context_processors.messages",
+                    ]
+                },
+            }
+        ],
     )
     django.setup()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from jobboard.contrib.django.compat import Task
 
@@ -43,3 +44,13 @@ def is_old(name: str) -> bool:
 def path_of(name: str) -> str:
     """Return the path of the task whose jobs have this name."""
     return name.partition("@")[0]
+
+
+def object_key(obj: Any) -> str:
+    """Return the key under which the admin finds the jobs of an object: ``shop.Order/7``.
+
+    :raises ValueError: it is not saved yet, and has no primary key.
+    """
+    if obj.pk is None:
+        raise ValueError(f"{obj._meta.label} is not saved yet: it has no primary key")
+    return f"{obj._meta.label}/{obj.pk}"
