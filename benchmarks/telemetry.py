@@ -14,7 +14,7 @@ from benchmarks.figures import Figure
 from benchmarks.space import Space
 from jobboard import Conductor, Handlers, JobBoard, telemetry
 from jobboard.board import client_of
-from jobboard.conductor.running_job import JobSnapshot
+from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.telemetry.prometheus import PrometheusRecorder
 
 _ROUNDS = 25

@@ -19,7 +19,7 @@ from helpers.conducting import conducting, state_of
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard, JobFailed, JobState, fetch
 from jobboard.conductor.executors.worker_process import WorkerProcess
-from jobboard.conductor.running_job import JobSnapshot
+from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.testing import eventually
 
 

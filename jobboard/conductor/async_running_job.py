@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from jobboard.conductor.job_facts import JobFacts
 from jobboard.conductor.running_job import RunningJob
 from jobboard.logbook import LogBook
 
@@ -33,7 +34,7 @@ class Begun(Generic[T], Awaitable[T]):
         return self._running.__await__()
 
 
-class AsyncRunningJob:
+class AsyncRunningJob(JobFacts):
     """A claimed job as its ``async`` handler sees it: a :class:`~jobboard.RunningJob` of which each call is awaited.
 
     No call blocks the event loop. The calls of one job are made one after the other. What the handler has not awaited
@@ -42,12 +43,23 @@ class AsyncRunningJob:
 
     def __init__(self, job: RunningJob) -> None:
         self._job = job
+        self._snapshot = job._snapshot
         self._begun: list[Begun[Any]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._job, name)
+    @property
+    def lost(self) -> bool:
+        """Whether the claim is lost: stop, since another owner may run the job now."""
+        return self._job.lost
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for the job's cancel: raise :class:`~jobboard.Cancelled`, or finish."""
+        return self._job.cancelled
+
+    @property
+    def checkpoint(self) -> Any:
+        """The last checkpoint, which this run or an earlier owner wrote; None if there is none."""
+        return self._job.checkpoint
 
     @property
     def board(self) -> AsyncJobBoard:

@@ -12,8 +12,9 @@ from typing import Any, Protocol, cast
 from jobboard import telemetry
 from jobboard.board import JobBoard, lend
 from jobboard.conductor.handlers import Handler
+from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
-from jobboard.conductor.running_job import JobSnapshot, RunningJob
+from jobboard.conductor.running_job import RunningJob
 from jobboard.errors import ClaimLost, UnreadableRecord
 from jobboard.job import Job, row_of
 from jobboard.logbook import LogBook
@@ -151,7 +152,7 @@ class Execution:
     def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None:
         self.expect_end()
         try:
-            (board or self.board).consume(self.job, str(self.snapshot.owner), result, connection=connection)
+            (board or self.board).consume(self.job, self.snapshot.owner, result, connection=connection)
         except ClaimLost:
             self.completing = False
             self._listener.lost(self)

@@ -2,100 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard
-from jobboard.converter import Converter
-from jobboard.job import Job, check_not_elsewhere, converter_of, row_of
+from jobboard.conductor.job_facts import JobFacts, JobSnapshot
+from jobboard.job import check_not_elsewhere
 from jobboard.logbook import LogBook
-from jobboard.payload import unpack_payload
 
 _MAX_PROGRESS_TEXT = 500
-
-#: What a handler reads of the handle that claimed, none of which asks the store.
-_KNOWN = frozenset(
-    [
-        "priority",
-        "sequence",
-        "created_on",
-        "key",
-        "run_at",
-        "max_attempts",
-        "book_uuid",
-        "book_name",
-        "book_ref",
-        "schedule_id",
-        "fire_time",
-        "token",
-        "record",
-    ]
-)
-
-
-class JobSnapshot:
-    """What was known of a job when it was claimed, named as on :class:`~jobboard.Job`; it can be pickled.
-
-    Most handlers read little of it, so each fact is made when it is read.
-    """
-
-    __slots__ = ("_board_name", "_job", "attempts")
-
-    def __init__(self, job: Job, board_name: str | None = None) -> None:
-        self._job = job
-        self._board_name = board_name
-        self.attempts = row_of(job).attempts
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _KNOWN:
-            raise AttributeError(name)
-        return getattr(self._job, name)
-
-    # Recorders read these of every job.
-
-    @property
-    def board_name(self) -> str:
-        return self._job.board.name if self._board_name is None else self._board_name
-
-    @property
-    def uuid(self) -> str:
-        return self._job.uuid
-
-    @property
-    def name(self) -> str:
-        return self._job.name
-
-    @property
-    def details(self) -> Any:
-        return self._job.details
-
-    @property
-    def trace(self) -> dict[str, str]:
-        return self._job.trace
-
-    @property
-    def converter(self) -> Converter | None:
-        return converter_of(self._job)
-
-    @property
-    def last_error(self) -> str | None:
-        return row_of(self._job).last_error
-
-    @property
-    def owner(self) -> str | None:
-        return row_of(self._job).owner
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (row_of(self._job), self.board_name, self.converter)
-
-
-def _unpickled(row: JobRow, board_name: str, converter: Converter | None) -> JobSnapshot:
-    """Return a snapshot of a worker process, which has no board."""
-    nothing, reader = cast(Any, None), cast(Any, SimpleNamespace(converter=converter))
-    return JobSnapshot(Job(nothing, reader, row, unpack_payload(row.body, converter), row.token), board_name)
-
-
 _UNWRITTEN = object()
 
 
@@ -118,28 +32,16 @@ class JobContext(Protocol):
     def save_book(self, book: LogBook) -> None: ...
 
 
-class RunningJob:
+class RunningJob(JobFacts):
     """A claimed job as its handler sees it; its claim is renewed for as long as the handler runs.
 
-    Has the posting's fields (``uuid``, ``name``, ``details``, ``priority``, ``key``, ``run_at``, ...), ``token`` (the
-    fencing token: hand it to whatever the handler writes to), ``attempts`` (with this one), ``last_error`` (of the
-    attempt before) and ``record``, all as they were when the job was claimed.
+    The facts, such as ``details``, ``key``, ``attempts`` and ``record``, are as they were when the job was claimed.
     """
 
     def __init__(self, snapshot: JobSnapshot, context: JobContext) -> None:
         self._snapshot = snapshot
         self._context = context
         self._checkpoint: Any = _UNWRITTEN
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._snapshot, name)
-
-    @property
-    def details(self) -> Any:
-        """What was posted with the job: a dict."""
-        return self._snapshot.details
 
     @property
     def lost(self) -> bool:
@@ -164,7 +66,7 @@ class RunningJob:
     @property
     def checkpoint(self) -> Any:
         """The last checkpoint, which this run or an earlier owner wrote; None if there is none."""
-        return self._snapshot.record.checkpoint if self._checkpoint is _UNWRITTEN else self._checkpoint
+        return self.record.checkpoint if self._checkpoint is _UNWRITTEN else self._checkpoint
 
     def checkpoint_state(self, state: Any) -> None:
         """Write a checkpoint; it is durable and fenced, and the next owner reads it.
@@ -230,9 +132,8 @@ class RunningJob:
         :raises NotFound: it is gone, or elsewhere: ``book_ref`` says where.
         :raises BoardUnavailable: the store did not answer.
         """
-        job = self._snapshot
-        check_not_elsewhere(job.uuid, job.book_ref)
-        uuid = job.book_uuid
+        check_not_elsewhere(self.uuid, self.book_ref)
+        uuid = self.book_uuid
         return None if uuid is None else self._context.load_book(uuid)
 
     def save_book(self, book: LogBook) -> None:

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
 from jobboard.conductor.fresh_contexts import FreshContexts
+from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
-from jobboard.conductor.running_job import JobSnapshot, RunningJob
+from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import ignore, not_in_children
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
@@ -170,7 +171,7 @@ class WorkerExecution:
         # The conductor then asks the store for the end, and sends none.
         self._ask("completing", None)
         job = self.job
-        board.consume(job.uuid, str(job.owner), result, token=job.token, connection=connection)
+        board.consume(job.uuid, job.owner, result, token=job.token, connection=connection)
 
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()
