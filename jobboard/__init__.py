@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         InvalidDetails,
         RunAgain,
         RunningJob,
+        Task,
     )
     from jobboard.configuration import connect
     from jobboard.converter import Converter
@@ -117,6 +118,7 @@ __all__ = [
     "Schedules",
     "SearchEnded",
     "StaleBook",
+    "Task",
     "TooLarge",
     "TransactionUndone",
     "Trigger",
@@ -134,7 +136,7 @@ __all__ = [
 #: The public names by the module that has them; a module is imported when one of its names is first used.
 _NAMES = {
     "board": "JobBoard",
-    "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob",
+    "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob Task",
     "converter": "Converter",
     "entity": "Entity",
     "errors": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid as uuids
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import in_one_line
@@ -17,8 +17,30 @@ from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
 from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
+from jobboard.task_protocol import TaskProtocol, check_task
 from jobboard.types import IfExistsName, Priority, Seconds
 from jobboard.validation import check_expiry, check_timeout, moment
+
+Details = TypeVar("Details")
+
+
+class PostingOptions(TypedDict, total=False):
+    """The arguments of :class:`Posting` by keyword."""
+
+    book: LogBook | BookRef | None
+    priority: Priority
+    key: str | None
+    if_exists: IfExistsName
+    run_at: datetime | None
+    delay: Seconds | None
+    uuid: str | uuids.UUID | None
+    max_attempts: int | None
+
+
+class PostOptions(PostingOptions, total=False):
+    """The arguments of :meth:`JobBoard.post` by keyword."""
+
+    connection: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +58,22 @@ class Posting:
     delay: Seconds | None = None
     uuid: str | uuids.UUID | None = None
     max_attempts: int | None = None
+
+    @overload
+    @classmethod
+    def of(cls, task: TaskProtocol[None], details: None = None, **options: Unpack[PostingOptions]) -> Posting: ...
+    @overload
+    @classmethod
+    def of(cls, task: TaskProtocol[Details], details: Details, **options: Unpack[PostingOptions]) -> Posting: ...
+    @classmethod
+    def of(cls, task: TaskProtocol[Any], details: Any = None, **options: Unpack[PostingOptions]) -> Posting:
+        """Return the posting of a job for a task, with details of the type that its function asks for.
+
+        :raises InvalidPosting: a field of the details is of another type; ``path`` names it.
+        :raises TypeError: these are no details of the task, or it is none.
+        """
+        checked = check_task(task, "task must be a Task, as @handlers.handler returns it")
+        return cls(checked.name, checked.encode(details), **options)
 
     def __repr__(self) -> str:
         return f"<Posting {self.name!r}{f' key={self.key!r}' if self.key else ''}>"

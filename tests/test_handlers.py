@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobboard import Backoff, Handlers, RunAgain
+from jobboard import Backoff, Handlers, RunAgain, Task
 
 
 def work(job: Any) -> None: ...
@@ -25,10 +25,12 @@ class Callee:
 
 
 class TestHandlers:
-    def test_the_decorated_function_stays_as_it_is(self) -> None:
+    def test_the_decorator_returns_a_task_and_registers_the_function(self) -> None:
         handlers = Handlers()
-        assert handlers.handler("work", max_attempts=2, backoff=Backoff(first=3), timeout=4)(work) is work
+        task = handlers.handler("work", max_attempts=2, backoff=Backoff(first=3), timeout=4)(work)
+        assert isinstance(task, Task)
         handler = handlers["work"]
+        assert (handler.task, task.name, task.function) == (task, "work", work)
         assert (handler.function, handler.max_attempts, handler.backoff.first, handler.timeout) == (work, 2, 3, 4)
         assert (handlers.names, len(handlers), list(handlers)) == (frozenset({"work"}), 1, [handler])
 
@@ -61,7 +63,7 @@ class TestHandlers:
     def test_a_name_has_one_handler(self) -> None:
         handlers = Handlers()
         handlers.add("work", work)
-        with pytest.raises(ValueError, match="'work' already"):
+        with pytest.raises(ValueError, match=r"'work' already: test_handlers.work; test_handlers.work_later can't"):
             handlers.add("work", work_later)
         assert handlers["work"].function is work
 
@@ -120,9 +122,21 @@ class TestHandlers:
         with pytest.raises(error):
             Handlers().add(name, work)
 
-    def test_the_parentheses_of_the_decorator_are_missed_at_once(self) -> None:
-        with pytest.raises(TypeError):
-            Handlers().handler(work)  # type: ignore[arg-type]
+    def test_the_decorator_without_parentheses_takes_the_functions_name(self) -> None:
+        handlers = Handlers(max_attempts=2)
+        assert handlers.handler(work).name == "work"
+        assert handlers.handler(functools.wraps(work_later)(lambda job: None)).name == "work_later"
+        assert handlers.names == {"work", "work_later"}
+        assert handlers["work"].max_attempts == 2
+
+    @pytest.mark.parametrize("wrong", [Callee, Callee(), functools.partial(work), 5])
+    def test_what_is_no_function_with_a_name_is_refused_by_the_decorator(self, wrong: Any) -> None:
+        handlers = Handlers()
+        with pytest.raises(TypeError, match=r"Callee is a class|no name of its own|must be a str"):
+            handlers.handler(wrong)
+        with pytest.raises(TypeError, match=r"Callee is a class|no name of its own|must be callable"):
+            handlers.handler()(wrong)
+        assert len(handlers) == 0
 
     def test_only_what_can_be_called_is_a_handler(self) -> None:
         with pytest.raises(TypeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import pickle
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -236,10 +235,3 @@ class TestRegistering:
     def test_an_async_handler_is_seen_as_one(self) -> None:
         assert is_async(typed.handlers["later"].call)
         assert not is_async(typed.handlers["both"].call)
-
-    def test_a_typed_call_can_be_pickled(self) -> None:
-        class Job:
-            details = GOOD
-
-        call = pickle.loads(pickle.dumps(typed.handlers["only"].call))
-        assert call(Job()) == [7, ["1.50", "3"]]

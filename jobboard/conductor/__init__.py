@@ -7,6 +7,7 @@ from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
+from jobboard.conductor.task import Task
 from jobboard.conductor.typed_details import InvalidDetails
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "InvalidDetails",
     "RunAgain",
     "RunningJob",
+    "Task",
     "stop_on_signals",
 ]

@@ -17,30 +17,27 @@ _ADVICE = (
 
 
 class TypedCall:
-    """Calls a handler with a job's details as the type that it asks for; can be pickled if the handler can."""
+    """Calls a handler with a job's details as the type that it asks for."""
 
     def __init__(self, function: Callable[..., Any], kind: type, takes_job: bool) -> None:
         self._function = function
-        self._kind = kind
+        self.kind = kind
         self._takes_job = takes_job
 
     def __call__(self, job: Any) -> Any:
-        details = fit_details(self._kind, job.details)
+        details = fit_details(self.kind, job.details)
         return self._function(job, details) if self._takes_job else self._function(details)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return TypedCall, (self._function, self._kind, self._takes_job)
 
 
 class AsyncCall:
-    """Calls an ``async`` handler with its job as one that never blocks the event loop; can be pickled as well."""
+    """Calls an ``async`` handler with its job as one that never blocks the event loop."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
+    def __init__(self, call: Callable[[Any], Any]) -> None:
+        self.call = call
 
     async def __call__(self, job: Any) -> Any:
         own = AsyncRunningJob(job)
-        result = await self._function(own)
+        result = await self.call(own)
         await own.finish()
         return result
 
@@ -69,6 +66,12 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
         except TypeError as error:
             raise TypeError(f"{_title(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
     return AsyncCall(call or function) if is_async(function) else call or function
+
+
+def details_type_of(call: Callable[[Any], Any]) -> type | None:
+    """Return the type that a handler asks for, by what :func:`call_of` returned; None if it takes the job alone."""
+    inner = call.call if isinstance(call, AsyncCall) else call
+    return inner.kind if isinstance(inner, TypedCall) else None
 
 
 def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signature) -> TypedCall | None:
@@ -126,6 +129,11 @@ def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def _title(name: str, function: Callable[..., Any]) -> str:
+def place_of(function: Callable[..., Any]) -> str:
+    """Return where a function is defined, for errors."""
     where = getattr(function, "__qualname__", None)
-    return f"the handler for {name!r}, {f'{function.__module__}.{where}' if where else repr(function)},"
+    return f"{function.__module__}.{where}" if where else repr(function)
+
+
+def _title(name: str, function: Callable[..., Any]) -> str:
+    return f"the handler for {name!r}, {place_of(function)},"

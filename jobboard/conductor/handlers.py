@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, overload
 
+from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.backoff import Backoff
-from jobboard.conductor.calling import call_of, is_async
+from jobboard.conductor.calling import call_of, is_async, place_of
+from jobboard.conductor.running_job import RunningJob
+from jobboard.conductor.task import PlainDetails, R, Task, TaskDecorator, Typed
 from jobboard.types import ExecutorName, Seconds
 from jobboard.validation import check_count, check_seconds, check_text
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +21,18 @@ class Handler:
     """One handler and its options; ``timeout`` in seconds, and ``call`` runs it on a :class:`~jobboard.RunningJob`."""
 
     name: str
-    function: Callable[..., Any]
+    task: Task[Any, ..., Any]
     call: Callable[[Any], Any] = field(repr=False)
     max_attempts: int
     backoff: Backoff
     timeout: float | None
     #: Where it runs; None: in the conductor's own.
     executor: str | None = None
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        return self.task.function
 
     @property
     def is_async(self) -> bool:
@@ -57,6 +63,7 @@ class Handlers:
     def __repr__(self) -> str:
         return f"<Handlers {', '.join(map(repr, self._handlers)) or 'of no names'}>"
 
+    @overload
     def handler(
         self,
         name: str | None = None,
@@ -65,33 +72,57 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
-    ) -> Callable[[Function], Function]:
-        """Register the decorated function for jobs of this name, and leave it as it is.
+    ) -> TaskDecorator: ...
+    @overload
+    def handler(
+        self, name: Callable[[AsyncRunningJob, Typed], Coroutine[Any, Any, R]], /
+    ) -> Task[Typed, [AsyncRunningJob, Typed], Coroutine[Any, Any, R]]: ...
+    @overload
+    def handler(self, name: Callable[[RunningJob, Typed], R], /) -> Task[Typed, [RunningJob, Typed], R]: ...
+    @overload
+    def handler(
+        self, name: Callable[[AsyncRunningJob], Coroutine[Any, Any, R]], /
+    ) -> Task[PlainDetails, [AsyncRunningJob], Coroutine[Any, Any, R]]: ...
+    @overload
+    def handler(self, name: Callable[[RunningJob], R], /) -> Task[PlainDetails, [RunningJob], R]: ...
+    @overload
+    def handler(self, name: Callable[[Typed], R], /) -> Task[Typed, [Typed], R]: ...
+    def handler(
+        self,
+        name: str | Callable[..., Any] | None = None,
+        *,
+        max_attempts: int | None = None,
+        backoff: Backoff | None = None,
+        timeout: Seconds | None = None,
+        executor: ExecutorName | None = None,
+    ) -> Any:
+        """Register the decorated function for jobs of this name, and return its :class:`~jobboard.Task`.
 
         The function, plain or ``async``, is called with a :class:`~jobboard.RunningJob`. If its second parameter, or
         its only one, is annotated with a dataclass, a TypedDict or a pydantic model, it gets the details as such; a job
         whose details don't fit goes to the trash. It returns the job's result (plain data or None), or
         :class:`~jobboard.RunAgain`; an exception is a failure.
 
-        :param name: the job's name; None takes the function's own.
+        :param name: the job's name; without it, and in ``@handlers.handler`` without parentheses, the function's own.
         :param max_attempts: the failures after which the job goes to the trash; the posting's own number wins.
         :param backoff: how long to wait between attempts.
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
         :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
         :raises ValueError: the name has a handler already, or an option is out of its range.
-        :raises TypeError: an argument is of another type, or the function can't be called with one job.
+        :raises TypeError: an argument is of another type, the function can't be called with one job, or it is a class.
         """
-        if name is not None:
-            # @handlers.handler without parentheses passes the function as the name.
-            check_text("a handler's name", name)
 
-        def register(function: Function) -> Function:
-            known_as = function.__name__ if name is None else name
-            self.add(known_as, function, max_attempts=max_attempts, backoff=backoff, timeout=timeout, executor=executor)
-            return function
+        def register(function: Callable[..., Any]) -> Task[Any, ..., Any]:
+            if isinstance(function, type):
+                raise TypeError(f"@handlers.handler is for functions; {place_of(function)} is a class")
+            known_as = _own_name(function) if given is None else given
+            return self.add(
+                known_as, function, max_attempts=max_attempts, backoff=backoff, timeout=timeout, executor=executor
+            )
 
-        return register
+        given = None if name is None or callable(name) else check_text("a handler's name", name)
+        return register(name) if callable(name) else register
 
     def add(
         self,
@@ -102,18 +133,21 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
-    ) -> None:
-        """Register a function; arguments and errors as for :meth:`handler`."""
+    ) -> Task[Any, ..., Any]:
+        """Register a function, or another task's under a further name; arguments and errors as for :meth:`handler`."""
         check_text("a handler's name", name)
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
+        plain = function.function if isinstance(function, Task) else function
         attempts = self._max_attempts if max_attempts is None else check_count("max_attempts", max_attempts)
         seconds = self._timeout if timeout is None else _check_timeout(timeout)
         pause = _check_backoff(backoff) or self._backoff
         if executor is not None:
             check_text("a handler's executor", executor)
-        self._check_free(name)
-        self._handlers[name] = Handler(name, function, call_of(name, function), attempts, pause, seconds, executor)
+        self._check_free(name, plain)
+        task: Task[Any, ..., Any] = Task(name, plain)
+        self._handlers[name] = Handler(name, task, call_of(name, plain), attempts, pause, seconds, executor)
+        return task
 
     def include(self, others: Handlers) -> None:
         """Register all handlers of another collection, with the options that they have there.
@@ -121,12 +155,13 @@ class Handlers:
         :raises ValueError: one of its names has a handler already; none is registered then.
         """
         for handler in others:
-            self._check_free(handler.name)
+            self._check_free(handler.name, handler.function)
         self._handlers.update(others._handlers)
 
-    def _check_free(self, name: str) -> None:
+    def _check_free(self, name: str, function: Callable[..., Any]) -> None:
         if name in self._handlers:
-            raise ValueError(f"there is a handler for {name!r} already: {self._handlers[name].function!r}")
+            there = place_of(self._handlers[name].function)
+            raise ValueError(f"there is a handler for {name!r} already: {there}; {place_of(function)} can't be another")
 
     @property
     def names(self) -> frozenset[str]:
@@ -151,6 +186,13 @@ class Handlers:
 
     def __len__(self) -> int:
         return len(self._handlers)
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", None)
+    if name is None:
+        raise TypeError(f"{function!r} has no name of its own; register it by handlers.add(name, function)")
+    return str(name)
 
 
 def _check_backoff(value: object) -> Backoff | None:

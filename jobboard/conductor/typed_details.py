@@ -24,7 +24,7 @@ class InvalidDetails(Broken):
         self.path = path
 
 
-class _Misfit(Exception):
+class Misfit(Exception):
     def __init__(self, path: str, fault: str) -> None:
         super().__init__(f"{path} {fault}")
         self.path = path
@@ -32,7 +32,7 @@ class _Misfit(Exception):
 
 def is_record(kind: object) -> bool:
     """Whether details can be converted to this annotation: a dataclass, a TypedDict or a pydantic model."""
-    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or _is_typed_dict(kind) or _is_model(kind))
+    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or is_typed_dict(kind) or is_model(kind))
 
 
 def check_record(kind: type) -> None:
@@ -50,30 +50,30 @@ def fit_details(kind: type, details: Any) -> Any:
     :raises InvalidDetails: they don't fit.
     """
     try:
-        return _Fitting().fit(kind, details, "details")
-    except _Misfit as misfit:
+        return Fitting().fit(kind, details, "details")
+    except Misfit as misfit:
         fault, path = str(misfit), misfit.path
     except RecursionError:
         fault, path = "details is nested too deep", "details"
     raise InvalidDetails(f"the details don't fit {kind.__qualname__}: {fault}", path=path)
 
 
-def _is_typed_dict(kind: type) -> bool:
+def is_typed_dict(kind: type) -> bool:
     # Also one of typing_extensions.
     return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
-def _is_model(kind: object) -> bool:
+def is_model(kind: object) -> bool:
     # A program that has a model has imported pydantic.
     model = getattr(sys.modules.get("pydantic"), "BaseModel", None)
     return model is not None and isinstance(kind, type) and issubclass(kind, model) and hasattr(kind, "model_validate")
 
 
 @lru_cache(maxsize=256)
-def _fields_of(kind: type) -> dict[str, tuple[Any, bool]]:
+def fields_of(kind: type) -> dict[str, tuple[Any, bool]]:
     """Return the type of each field, and whether it is required."""
     hints = get_type_hints(kind, include_extras=True)
-    if _is_typed_dict(kind):
+    if is_typed_dict(kind):
         required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
         # With postponed annotations the class itself does not see these two.
         marked = {Required: True, NotRequired: False}
@@ -94,21 +94,21 @@ def _moment(text: str) -> datetime:
 
 
 #: What a value without a form of its own on the board is made from, and how.
-_FORMS: dict[type, tuple[tuple[type, ...], Callable[[Any], Any]]] = {
+FORMS: dict[type, tuple[tuple[type, ...], Callable[[Any], Any]]] = {
     datetime: ((str,), _moment),
     **{form.kind: (form.takes, form.decode) for form in STANDARD_FORMS},
 }
-_SEQUENCES: dict[type, type] = {
+SEQUENCES: dict[type, type] = {
     list: list, set: set, frozenset: frozenset, abc.Sequence: list, abc.MutableSequence: list, abc.Collection: list,
     abc.Iterable: list, abc.Set: frozenset, abc.MutableSet: set,
 }  # fmt: skip
-_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
 #: How many fields of a model are named.
 _MAX_FAULTS = 5
 
 
-class _Fitting:
+class Fitting:
     """Converts one payload."""
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class _Fitting:
         self._known: dict[tuple[int, type], Any] = {}
 
     def fit(self, kind: Any, value: Any, path: str) -> Any:
-        """Return the value as ``kind``, or raise :class:`_Misfit`."""
-        kind = _bare(kind)
+        """Return the value as ``kind``, or raise :class:`Misfit`."""
+        kind = bare(kind)
         origin, args = get_origin(kind), get_args(kind)
         if kind is Any or isinstance(kind, TypeVar):
             return value
@@ -125,11 +125,11 @@ class _Fitting:
             return self._fit_union(args, value, path)
         if origin is Literal:
             if not any(type(value) is type(one) and value == one for one in args):
-                raise _Misfit(path, f"must be one of {', '.join(map(repr, args))}")
+                raise Misfit(path, f"must be one of {', '.join(map(repr, args))}")
             return value
         if isinstance(origin or kind, type):
             return self._fit_class(origin or kind, args, value, path)
-        raise _Misfit(path, f"has an annotation that is not supported: {kind!r}")
+        raise Misfit(path, f"has an annotation that is not supported: {kind!r}")
 
     def _fit_union(self, kinds: tuple[Any, ...], value: Any, path: str) -> Any:
         if type(value) in kinds:
@@ -139,60 +139,60 @@ class _Fitting:
         for kind in arms:
             try:
                 return self.fit(kind, value, path)
-            except _Misfit as error:
+            except Misfit as error:
                 misfit = error
         if misfit is not None and len(arms) == 1:
             raise misfit
-        raise _Misfit(path, "fits none of the types that it may have")
+        raise Misfit(path, "fits none of the types that it may have")
 
     def _fit_class(self, kind: type, args: tuple[Any, ...], value: Any, path: str) -> Any:
-        if _is_model(kind):
-            return _fit_model(kind, value, path)
+        if is_model(kind):
+            return fit_model(kind, value, path)
         if is_record(kind):
             return self._fit_record(kind, value, path)
-        if kind in _MAPPINGS:
+        if kind in MAPPINGS:
             inner = args[1] if args else Any
             return {key: self.fit(inner, item, f"{path}.*") for key, item in _checked(dict, value, path).items()}
         if kind is tuple:
             return self._fit_tuple(args, value, path)
-        if kind in _SEQUENCES:
+        if kind in SEQUENCES:
             inner = args[0] if args else Any
             items = [self.fit(inner, item, f"{path}[{index}]") for index, item in enumerate(_items(value, path))]
             try:
-                return _SEQUENCES[kind](items)
+                return SEQUENCES[kind](items)
             except TypeError:
-                raise _Misfit(path, "has items that no set can hold") from None
+                raise Misfit(path, "has items that no set can hold") from None
         return _fit_plain(kind, value, path)
 
     def _fit_tuple(self, args: tuple[Any, ...], value: Any, path: str) -> Any:
         items = _items(value, path)
         kinds = args[:1] * len(items) if args[1:] == (...,) else args or (Any,) * len(items)
         if len(kinds) != len(items):
-            raise _Misfit(path, f"must have {len(kinds)} items, not {len(items)}")
+            raise Misfit(path, f"must have {len(kinds)} items, not {len(items)}")
         return tuple(
             self.fit(kind, item, f"{path}[{index}]")
             for index, (kind, item) in enumerate(zip(kinds, items, strict=True))
         )
 
     def _fit_record(self, kind: type, value: Any, path: str) -> Any:
-        if not _is_typed_dict(kind) and isinstance(value, kind):
+        if not is_typed_dict(kind) and isinstance(value, kind):
             return value
         given = _checked(dict, value, path)
         key = id(value), kind
         if key not in self._known:
             try:
                 self._known[key] = self._make_record(kind, given, path)
-            except _Misfit as misfit:
+            except Misfit as misfit:
                 self._known[key] = misfit
-        if isinstance(known := self._known[key], _Misfit):
+        if isinstance(known := self._known[key], Misfit):
             raise known
         return known
 
     def _make_record(self, kind: type, given: dict[str, Any], path: str) -> Any:
-        fields = _fields_of(kind)
+        fields = fields_of(kind)
         for name, (_, is_required) in fields.items():
             if is_required and name not in given:
-                raise _Misfit(f"{path}.{name}", "is missing")
+                raise Misfit(f"{path}.{name}", "is missing")
         values = {
             name: self.fit(hint, given[name], f"{path}.{name}") for name, (hint, _) in fields.items() if name in given
         }
@@ -200,10 +200,10 @@ class _Fitting:
             return kind(**values)
         except (TypeError, ValueError, AssertionError) as error:
             # Not its text, which may repeat the value.
-            raise _Misfit(path, f"was refused by {kind.__qualname__} with {type(error).__name__}") from None
+            raise Misfit(path, f"was refused by {kind.__qualname__} with {type(error).__name__}") from None
 
 
-def _bare(kind: Any) -> Any:
+def bare(kind: Any) -> Any:
     """Return an annotation without what says nothing about the type."""
     while True:
         if get_origin(kind) in (Required, NotRequired):
@@ -218,7 +218,7 @@ def _bare(kind: Any) -> Any:
 
 def _checked(kind: type, value: Any, path: str) -> Any:
     if not isinstance(value, kind):
-        raise _Misfit(path, f"must be {kind.__qualname__}, not {type(value).__qualname__}")
+        raise Misfit(path, f"must be {kind.__qualname__}, not {type(value).__qualname__}")
     return value
 
 
@@ -232,16 +232,16 @@ def _fit_plain(kind: type, value: Any, path: str) -> Any:
     # Both are subclasses, and mean something else.
     if isinstance(value, kind) and (type(value), kind) not in {(bool, int), (datetime, date)}:
         return value
-    forms, make = ((object,), kind) if issubclass(kind, Enum) else _FORMS.get(kind, ((), kind))
+    forms, make = ((object,), kind) if issubclass(kind, Enum) else FORMS.get(kind, ((), kind))
     if isinstance(value, forms) and (type(value) is not bool or issubclass(kind, Enum)):
         try:
             return make(value)
         except (ValueError, ArithmeticError):
-            raise _Misfit(path, f"is no {kind.__qualname__}") from None
-    raise _Misfit(path, f"must be {kind.__qualname__}, not {type(value).__qualname__}")
+            raise Misfit(path, f"is no {kind.__qualname__}") from None
+    raise Misfit(path, f"must be {kind.__qualname__}, not {type(value).__qualname__}")
 
 
-def _fit_model(kind: Any, value: Any, path: str) -> Any:
+def fit_model(kind: Any, value: Any, path: str) -> Any:
     from pydantic import ValidationError
 
     try:
@@ -251,7 +251,7 @@ def _fit_model(kind: Any, value: Any, path: str) -> Any:
         faults = [(fault["loc"], fault["type"]) for fault in error.errors()[:_MAX_FAULTS]]
     names = _names_in(kind)
     first, *others = [(_path_of(path, location, names), what) for location, what in faults]
-    raise _Misfit(first[0], f"({first[1]})" + "".join(f", {other} ({what})" for other, what in others))
+    raise Misfit(first[0], f"({first[1]})" + "".join(f", {other} ({what})" for other, what in others))
 
 
 def _path_of(path: str, location: tuple[int | str, ...], names: set[str]) -> str:
@@ -265,7 +265,7 @@ def _names_in(kind: Any) -> set[str]:
     """Return the names and aliases of the fields of a model, and of the models in it."""
     names: set[str] = set()
     for one in _types_in(kind):
-        if _is_model(one):
+        if is_model(one):
             for name, field in one.model_fields.items():
                 names |= {text for text in (name, field.alias, field.validation_alias) if isinstance(text, str)}
     return names
@@ -275,7 +275,7 @@ def _types_in(kind: Any) -> Iterator[Any]:
     """Iterate over an annotation and all that it is made of, through the fields of its records."""
     todo, seen = [kind], dict[int, Any]()
     while todo:
-        one = _bare(todo.pop())
+        one = bare(todo.pop())
         if id(one) not in seen:
             seen[id(one)] = one
             yield one
@@ -285,6 +285,6 @@ def _types_in(kind: Any) -> Iterator[Any]:
 def _hints_of(kind: Any) -> list[Any]:
     if not is_record(kind):
         return []
-    if _is_model(kind):
+    if is_model(kind):
         return [field.annotation for field in kind.model_fields.values()]
-    return [hint for hint, _ in _fields_of(kind).values()]
+    return [hint for hint, _ in fields_of(kind).values()]

@@ -132,7 +132,8 @@ class Schedules:
         With another trigger, start or end its next fire time is the first one after this moment. A schedule that was
         set aside is tried again.
 
-        :param changes: arguments of :class:`~jobboard.Schedule` but ``id``, by name.
+        :param changes: arguments of :class:`~jobboard.Schedule` but ``id``, by name; with a task as ``job``, its
+            ``details`` too.
         :returns: the schedule as it is on the board now.
         :raises NotFound: there is no such schedule.
         """

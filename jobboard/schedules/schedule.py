@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, get_args
+from typing import Any, TypedDict, TypeVar, Unpack, get_args, overload
 
 import msgpack
 
@@ -16,6 +16,7 @@ from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
 from jobboard.states import JobPriority
+from jobboard.task_protocol import TaskProtocol, check_task
 from jobboard.types import Coalesce, Overlap, Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, moment
 
@@ -29,6 +30,25 @@ MAX_ID = 200
 COALESCE = get_args(Coalesce)
 OVERLAP = get_args(Overlap)
 
+Details = TypeVar("Details")
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The arguments of :class:`Schedule` by keyword."""
+
+    priority: Priority
+    coalesce: Coalesce
+    misfire_grace: Seconds | None
+    max_instances: int | None
+    overlap: Overlap
+    jitter: Seconds
+    start: datetime | None
+    end: datetime | None
+    max_runs: int | None
+    paused: bool
+    max_attempts: int | None
+    progress: Progress | None
+
 
 @dataclass(frozen=True, init=False, slots=True)
 class Schedule:
@@ -36,7 +56,8 @@ class Schedule:
 
     :param id: unique on its board, at most 200 bytes.
     :param trigger: when; such as ``Cron("0 3 * * *", tz="Europe/Berlin")``.
-    :param job: the name of the jobs that are posted; ``details``, ``priority`` and ``max_attempts`` are theirs too.
+    :param job: the name of the jobs that are posted, or their :class:`~jobboard.Task`, of which the name is kept.
+        ``details``, ``priority`` and ``max_attempts`` are theirs too; with a task, the details are of its type.
     :param coalesce: of several fire times that are overdue post the ``"latest"``, the ``"earliest"``, or ``"all"`` (of
         more than a thousand the last thousand).
     :param misfire_grace: a fire time that is later than this many seconds is not posted, and told as MISSED; None: a
@@ -47,7 +68,7 @@ class Schedule:
     :param start: there is no fire time before it, and none after ``end``; aware datetimes.
     :param max_runs: it is finished after this many posted fire times.
     :param paused: nothing is due until it is resumed.
-    :raises TypeError, ValueError: names the argument at fault.
+    :raises TypeError, ValueError: names the argument at fault; :class:`~jobboard.InvalidPosting` the field of details.
     """
 
     id: str
@@ -68,12 +89,39 @@ class Schedule:
     #: How far the schedule had come when it was read; None on one that was never on a board.
     progress: Progress | None = field(compare=False, repr=False)
 
+    @overload
     def __init__(
         self,
         id: str,
         trigger: Trigger,
         job: str,
         details: dict[str, Any] | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        id: str,
+        trigger: Trigger,
+        job: TaskProtocol[None],
+        details: None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        id: str,
+        trigger: Trigger,
+        job: TaskProtocol[Details],
+        details: Details,
+        **options: Unpack[ScheduleOptions],
+    ) -> None: ...
+    def __init__(
+        self,
+        id: str,
+        trigger: Trigger,
+        job: str | TaskProtocol[Any],
+        details: Any = None,
         *,
         priority: Priority = JobPriority.NORMAL,
         coalesce: Coalesce = "latest",
@@ -91,6 +139,9 @@ class Schedule:
         set_field = partial(object.__setattr__, self)
         set_field("id", check_schedule_id(id))
         set_field("trigger", _check_kind("trigger", trigger, Trigger, "a trigger, such as Every(minutes=5)"))
+        if not isinstance(job, str):
+            task = check_task(job, "job must be a name or a Task")
+            job, details = task.name, task.encode(details) or None
         set_field("job", check_text("job", job))
         set_field("details", None if details is None else _check_kind("details", details, dict, "a dict"))
         set_field("priority", JobPriority.convert(priority))

@@ -55,8 +55,8 @@ class ProcessExecutor(Executor):
 
     def start(self) -> None:
         for handler in self._handlers:
-            _check_importable(f"the handler for {handler.name!r}", handler.function)
-        self._functions = {handler.name: handler.call for handler in self._handlers}
+            _check_importable(f"the handler for {handler.name!r}", handler.task)
+        self._tasks = [handler.task for handler in self._handlers]
         self._queue: HandoffQueue[Execution | None] = HandoffQueue()
         self._lock = threading.Lock()
         self._working: dict[Execution, WorkerProcess] = {}
@@ -100,7 +100,7 @@ class ProcessExecutor(Executor):
             self._dispose(worker)
 
     def _start_worker(self) -> WorkerProcess:
-        worker = WorkerProcess(self._functions)
+        worker = WorkerProcess(self._tasks)
         with self._lock:
             self._workers.add(worker)
         self._guard.watch(worker.pid)

@@ -10,23 +10,25 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
+from jobboard.conductor.calling import call_of
 from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import ignore, not_in_children
+from jobboard.conductor.task import Task
 from jobboard.errors import ClaimLost
 from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
 
 
-def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+def work(pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> None:
     """Serve the conductor at the other end of the pipe until it sends "leave", or dies."""
     # A process group of its own: a kill of the group includes what handlers have started, and Ctrl-C does not reach it.
     os.setpgid(0, 0)
@@ -39,7 +41,7 @@ def work(pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]
     with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
         faulthandler.register(signal.SIGUSR1)
     try:
-        Worker(pipe, functions).serve()
+        Worker(pipe, tasks).serve()
     except BaseException:
         # Such as one that a library which limits the time of calls has raised here, too late for the handler.
         _tell_and_end()
@@ -51,10 +53,10 @@ class Worker:
     Each message carries the number of the execution that it belongs to.
     """
 
-    def __init__(self, pipe: Connection[Any, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> None:
         self._pipe = pipe
         self._identity = _identity(pipe)
-        self._functions = functions
+        self._calls = {task.name: call_of(task.name, task.function) for task in tasks}
         self._contexts = FreshContexts()
         self._queue: queue.SimpleQueue[WorkerExecution | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
@@ -77,7 +79,7 @@ class Worker:
 
     def _outcome_of(self, execution: WorkerExecution) -> Outcome:
         current_converter.set(execution.converter)
-        handler, job = self._functions[execution.job.name], RunningJob(execution.job, execution)
+        handler, job = self._calls[execution.job.name], RunningJob(execution.job, execution)
         return outcome_of_call(partial(call_handler, handler, job))
 
     def _listen(self) -> None:

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,6 +14,7 @@ from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
 from jobboard.conductor.outcome import Failed, Outcome
+from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError
 from jobboard.logbook import saved_state_of
 
@@ -31,10 +32,10 @@ _ALIVE_POLL = 0.5
 class WorkerProcess:
     """Runs one execution at a time in another process; not usable once that process has died or was killed."""
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, tasks: Sequence[Task[Any, ..., Any]]) -> None:
         self._pipe: Connection[Any, Any]
         self._pipe, far = _context.Pipe()
-        self._process = _context.Process(target=work, args=(far, dict(functions)), name=_NAME, daemon=True)
+        self._process = _context.Process(target=work, args=(far, tasks), name=_NAME, daemon=True)
         try:
             self._process.start()
         except BaseException as error:

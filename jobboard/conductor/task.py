@@ -1,0 +1,176 @@
+"""A function that conductors run for jobs of one name, and by which these jobs are posted."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+
+from jobboard.board import JobBoard
+from jobboard.conductor.async_running_job import AsyncRunningJob
+from jobboard.conductor.calling import call_of, details_type_of, is_async, place_of
+from jobboard.conductor.encoded_details import encode_details
+from jobboard.conductor.running_job import RunningJob
+from jobboard.job import Job, PostOptions
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from jobboard.aio import AsyncJob, AsyncJobBoard
+
+
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class _Model(Protocol):
+    @property
+    def model_dump(self) -> Callable[..., dict[str, Any]]: ...
+
+
+#: The details of a task whose function takes the job alone.
+PlainDetails: TypeAlias = dict[str, Any] | None
+
+Details = TypeVar("Details")
+#: What a function may ask for: a dataclass, a pydantic model or a TypedDict.
+Typed = TypeVar("Typed", bound="_Dataclass | _Model | Mapping[str, object]")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Task(Generic[Details, P, R]):
+    """A function that conductors run for jobs of one name, as :meth:`Handlers.handler` returns it.
+
+    It can be called as the function itself, and that is how it runs. :meth:`post` and :meth:`encode` take details of
+    the type that the function asks for by its annotation; a function that takes the job alone has a dict or None.
+
+    :param name: the name of its jobs.
+    :raises TypeError: the function can't be called with one job.
+    """
+
+    def __init__(self, name: str, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        #: The name of its jobs.
+        self.name = name
+        #: The function itself.
+        self.function = function
+        self._details_type = details_type_of(call_of(name, function))
+        if is_async(function) and sys.version_info >= (3, 12):
+            inspect.markcoroutinefunction(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    @overload
+    def post(
+        self: Task[PlainDetails, P, R], board: JobBoard, details: PlainDetails = None, **options: Unpack[PostOptions]
+    ) -> Job: ...
+    @overload
+    def post(
+        self: Task[PlainDetails, P, R],
+        board: AsyncJobBoard,
+        details: PlainDetails = None,
+        **options: Unpack[PostOptions],
+    ) -> Coroutine[Any, Any, AsyncJob]: ...
+    @overload
+    def post(self, board: JobBoard, details: Details, **options: Unpack[PostOptions]) -> Job: ...
+    @overload
+    def post(
+        self, board: AsyncJobBoard, details: Details, **options: Unpack[PostOptions]
+    ) -> Coroutine[Any, Any, AsyncJob]: ...
+    def post(self, board: Any, details: Any = None, **options: Any) -> Any:
+        """Post a job for this task, as :meth:`JobBoard.post` does.
+
+        :param board: a board, or one for asyncio, whose post is awaited.
+        :param details: of the type that the function asks for; see :meth:`encode`.
+        :param options: all others of :meth:`JobBoard.post`, by their names.
+        :returns: a :class:`~jobboard.Job`; of an :class:`~jobboard.aio.AsyncJobBoard` an
+            :class:`~jobboard.aio.AsyncJob`, to be awaited.
+        :raises InvalidPosting: a field of the details is of another type; ``path`` names it, and nothing is sent.
+        :raises TypeError: these are no details of this task, or that is no board.
+        """
+        if not _is_board(board):
+            raise TypeError(f"board must be a JobBoard or an AsyncJobBoard, not {type(board).__name__}")
+        return board.post(self.name, details=self.encode(details), **options)
+
+    def encode(self, details: Details, /) -> dict[str, Any]:
+        """Return details as the plain data that a job carries, and of which conductors make equal details.
+
+        Tuples come back as lists where the annotation is no tuple, and datetimes as UTC.
+
+        :raises InvalidPosting: a field is of another type, or would not come back; ``path`` names it.
+        :raises TypeError: these are no details of this task.
+        """
+        kind = self._details_type
+        if kind is None:
+            return self._plain(details)
+        if details is None:
+            raise TypeError(f"the task {self.name!r} needs details: {kind.__qualname__}")
+        if type(details) is not kind and not (issubclass(kind, dict) and isinstance(details, dict)):
+            raise TypeError(
+                f"details of the task {self.name!r} must be {kind.__qualname__}, not {type(details).__qualname__}"
+            )
+        return encode_details(kind, details)
+
+    def _plain(self, details: object) -> dict[str, Any]:
+        if details is not None and not isinstance(details, dict):
+            raise TypeError(
+                f"details of the task {self.name!r} must be a dict or None, not {type(details).__name__}: "
+                "its function takes the job alone"
+            )
+        return {} if details is None else details
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r} of {place_of(self.function)}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        found = _found_at(self.function)
+        if found is self:
+            # By its place, as a function.
+            return str(self.function.__qualname__)
+        if isinstance(found, Task) and found.function is self.function:
+            # Another name of one function.
+            return _named, (self.name, found)
+        return Task, (self.name, self.function)
+
+
+def _named(name: str, task: Task[Any, ..., Any]) -> Task[Any, ..., Any]:
+    return Task(name, task.function)
+
+
+def _found_at(function: Callable[..., Any]) -> Any:
+    """Return what a program finds where it has defined a function: the task that was made of it last, or None."""
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    for name in getattr(function, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _is_board(value: object) -> bool:
+    if isinstance(value, JobBoard):
+        return True
+    # Whoever has one has imported it.
+    aio = sys.modules.get("jobboard.aio.board")
+    return aio is not None and isinstance(value, aio.AsyncJobBoard)
+
+
+class TaskDecorator(Protocol):
+    """Registers a function, and returns its task."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[AsyncRunningJob, Typed], Coroutine[Any, Any, R]], /
+    ) -> Task[Typed, [AsyncRunningJob, Typed], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[[RunningJob, Typed], R], /) -> Task[Typed, [RunningJob, Typed], R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[AsyncRunningJob], Coroutine[Any, Any, R]], /
+    ) -> Task[PlainDetails, [AsyncRunningJob], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[[RunningJob], R], /) -> Task[PlainDetails, [RunningJob], R]: ...
+    @overload
+    def __call__(self, function: Callable[[Typed], R], /) -> Task[Typed, [Typed], R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Task[Any, ..., Any]: ...
