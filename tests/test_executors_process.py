@@ -73,7 +73,7 @@ class TestWhatIsKilled:
             assert len(seen) == 3
 
     def test_a_kill_that_comes_too_late_kills_nothing(self, board: JobBoard) -> None:
-        worker = WorkerProcess({"pid": chores.pid})
+        worker = WorkerProcess([chores.pid])
         assert worker.wait_until_ready(20)
         worker.kill_if_running(object())  # type: ignore[arg-type]
         assert worker.usable
