@@ -28,7 +28,7 @@ INTERNAL = {
     "backends.sql.transaction.LongPath": "transaction",
     "backends.sql.transaction.Undone": "transaction",
     "backends.zookeeper.transactions.Conflict": "read_modify_write",
-    "conductor.typed_details._Misfit": "typed_details",
+    "conductor.typed_details.Misfit": "typed_details, encoded_details",
     "operate.apscheduler.pickled_names.Refused": "operate.apscheduler",
     "taskflow.shelf._Stale": "taskflow.shelf",
 }

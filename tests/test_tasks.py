@@ -95,7 +95,7 @@ class TestPosted:
             ]  # fmt: skip
 
     def test_the_options_are_those_of_a_post(self, board: JobBoard) -> None:
-        job = tasks.pack.post(board, ORDER, key="k", priority="HIGH", delay=60, max_attempts=2)
+        job = tasks.pack.post(board, ORDER, key="k", priority="high", delay=60, max_attempts=2)
         assert (job.name, job.details, job.key, job.priority) == ("pack", PLAIN, "k", JobPriority.HIGH)
         assert (job.max_attempts, job.record.state) == (2, "DELAYED")
         assert tasks.pack.post(board, ORDER, key="k", if_exists="keep") == job
@@ -180,8 +180,8 @@ class TestRefused:
 
 class TestScheduled:
     def test_the_schedule_holds_the_name_and_plain_details(self, board: JobBoard) -> None:
-        schedule = Schedule("nightly", Every(hours=1), tasks.pack, ORDER, priority="HIGH")
-        assert schedule == Schedule("nightly", Every(hours=1), "pack", PLAIN, priority="HIGH")
+        schedule = Schedule("nightly", Every(hours=1), tasks.pack, ORDER, priority="high")
+        assert schedule == Schedule("nightly", Every(hours=1), "pack", PLAIN, priority="high")
         assert Schedule("hourly", Every(hours=1), tasks.count) == Schedule("hourly", Every(hours=1), "count")
         board.schedules.add(schedule, next_run_time=datetime.now(UTC) + timedelta(minutes=1))
         assert board.schedules.get("nightly") == schedule
