@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pytest_timeout import Settings
 from servers.certificates import make_certificates
+from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ("jobboard.testing.counting",)
 
@@ -27,18 +28,42 @@ Start = Callable[..., subprocess.Popen[str]]
 #: The suites that take longest for their number of tests, since they wait and start processes. They begin first, so
 #: that at the end no worker is left alone with one of them.
 LONGEST = (
-    "test_histories", "test_command_line_everywhere", "test_conductor_processes", "test_conductor_phases", "test_demo",
+    "test_histories", "test_conductor_processes", "test_command_line_everywhere", "test_conductor_phases", "test_demo",
     "test_schedulers", "test_lifecycle_differential", "test_stepped_clocks", "test_console_browser",
-    "test_exactly_once", "test_console_nights", "test_operators_nights",
+    "test_exactly_once", "test_console_nights", "test_operators_nights", "test_sql_servers_locks",
+    "test_restored_backups", "test_planted_mutants", "test_boards_listed", "test_sql_servers_plans",
 )  # fmt: skip
+STORES = {"memory", "sqlite", "redis", "redis+cluster", "etcd", "zookeeper", "postgresql", "mariadb"}
+#: All stores beside each other.
+WHOLE = "test_histories.py"
+
+
+def part_of(nodeid: str) -> str:
+    """Return what one worker runs as a whole: the tests of a suite about one store, which share its server."""
+    test, _, parameters = nodeid.partition("[")
+    suite = test.rpartition("::")[0]
+    store = next((name for name in parameters.rstrip("]").split("-") if name in STORES), "")
+    return suite if suite.endswith(WHOLE) else f"{suite} {store}"
+
+
+class PartScheduling(LoadScopeScheduling):
+    """Gives each worker parts of suites."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return part_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> PartScheduling | None:
+    """Serve ``--dist loadscope``."""
+    return PartScheduling(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the suites into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them."""
-    suites = {item: item.nodeid.rpartition("::")[0] for item in items}
-    sizes = Counter(suites.values())
+    """Put the parts into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them."""
+    sizes = Counter(part_of(item.nodeid) for item in items)
     places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), -sizes[suites[item]]))
+    items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), -sizes[part_of(item.nodeid)]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
