@@ -127,7 +127,7 @@ def unsent_found(board: JobBoard) -> str:
 def test_an_end_whose_row_is_locked_holds_up_no_other_is_told_and_keeps_its_claim(site: Site, number: int) -> None:
     board, gate = site.harness.board(), threading.Event()
     held = [board.post("held") for _ in range(number)]
-    with conducting(board, gate, expiry=4.0) as conductor:
+    with conducting(board, gate, expiry=8.0) as conductor:
         for job in held:
             eventually(lambda job=job: job.state is JobState.CLAIMED, within=30)
         with holding(site, *(job.sequence for job in held)):
@@ -166,11 +166,11 @@ def test_a_stop_keeps_its_time_though_an_end_is_held_up(site: Site) -> None:
 def test_a_claim_that_nobody_extends_is_over_once_its_row_is_free(site: Site) -> None:
     board = site.harness.board()
     board.post("resize")
-    [job] = board.claim_next("alice", expiry=1.0)
+    [job] = board.claim_next("alice", expiry=4.0)
     with holding(site, job.sequence):
-        board.extend(job, "alice", 2.5)
+        board.extend(job, "alice", 30.0)
         eventually(lambda: is_over_by_its_row(site, board, job), within=30)
-        board.extend(job, "alice", 2.5)
+        board.extend(job, "alice", 30.0)
     assert board.claim_next("bob") == [], "it was extended"
     board.extend(job, "alice", 0.5)
     eventually(lambda: board.claim_next("bob") == [job], within=30)
@@ -184,8 +184,8 @@ def test_an_end_whose_row_is_locked_holds_up_no_other_that_it_is_gathered_with(s
     jobs = board.claim_next("alice", limit=10, expiry=LONG)
     with holding(site, *(job.sequence for job in jobs[:number])), ThreadPoolExecutor(10) as threads:
         ends = [threads.submit(board.consume, job, "alice") for job in jobs]
-        for end in ends[number:]:
-            assert end.result(8.0) is None, "before the held one gives up"
+        assert [end.result(60) for end in ends[number:]] == [None] * (10 - number)
+        assert not any(end.done() for end in ends[:number]), "before the held one gives up"
         for end in ends[:number]:
             assert isinstance(end.exception(60), RowLocked)
     for job in jobs[:number]:
