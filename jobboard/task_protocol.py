@@ -16,7 +16,12 @@ class TaskProtocol(Protocol[Details]):
 
 
 def check_task(value: object, wanted: str) -> TaskProtocol[Any]:
-    """Return ``value`` if it is a task; raise ``TypeError`` with what is ``wanted`` if not."""
-    if not isinstance(getattr(value, "name", None), str) or not callable(getattr(value, "encode", None)):
+    """Return ``value`` if it is a task; raise ``TypeError`` with what is ``wanted`` if not.
+
+    A framework's task, whose ``name`` may be something else, says by ``__jobboard_task__()`` which one it stands for.
+    """
+    stands_for = getattr(value, "__jobboard_task__", None)
+    task = stands_for() if callable(stands_for) else value
+    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "encode", None)):
         raise TypeError(f"{wanted}, not {type(value).__name__}")
-    return value  # type: ignore[return-value]
+    return task  # type: ignore[return-value]

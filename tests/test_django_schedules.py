@@ -15,12 +15,13 @@ from django.test import override_settings
 from django_site import tasks, tasks_setting
 from helpers.django_fixtures import backend, board, migrated, run
 
-from jobboard import At, Cron, Every, JobBoard, JobPriority, Schedule, Scheduler
-from jobboard.contrib.django import JobBoardBackend, task_schedule
+from jobboard import At, Cron, Every, JobBoard, JobPriority, Posting, Schedule, Scheduler
+from jobboard.contrib.django import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask, TaskResultStatus, task_backends
 from jobboard.contrib.django.schedule_applying import apply_schedules
 from jobboard.contrib.django.schedules import schedules_of_settings
 from jobboard.contrib.django.site import close_boards
+from jobboard.contrib.django.task import TaskCall
 from jobboard.testing import eventually
 
 __all__ = ["backend", "board", "migrated"]
@@ -38,7 +39,7 @@ def command(*arguments: str) -> int:
 @pytest.mark.parametrize("args", [[1, 2], {"left": 1, "right": 2}])
 def test_a_scheduled_task_runs_as_an_enqueued_one(backend: JobBoardBackend, board: JobBoard, args: Any) -> None:
     due = datetime.now(UTC) - timedelta(seconds=1)
-    board.schedules.add(task_schedule("once", At(due), tasks.add, args))
+    board.schedules.add(Schedule("once", At(due), tasks.add, args))
     scheduler = Scheduler(board)
     scheduler.start()
     try:
@@ -54,12 +55,15 @@ def test_a_scheduled_task_runs_as_an_enqueued_one(backend: JobBoardBackend, boar
     assert result.args or result.kwargs == args
 
 
-def test_a_schedule_has_the_options_of_its_task(backend: JobBoardBackend) -> None:
-    task = tasks.add.using(priority=77, max_attempts=3, queue_name="mail")
-    schedule = task_schedule("it", NIGHTLY, task, [1], max_instances=None)
-    assert (schedule.job, schedule.priority, schedule.max_attempts) == (f"{ADD}@mail", JobPriority.VERY_HIGH, 3)
-    assert schedule.max_instances is None
-    assert task_schedule("it", NIGHTLY, task, [1], priority="low", max_attempts=1).priority is JobPriority.LOW
+def test_a_schedule_in_another_queue_keeps_the_tasks_options(backend: JobBoardBackend, board: JobBoard) -> None:
+    task = tasks.add.using(priority=77, queue_name="mail")
+    schedule = Schedule("it", NIGHTLY, task, [1], max_instances=None)
+    assert (schedule.job, schedule.max_instances) == (f"{ADD}@mail", None)
+    board.schedules.add(schedule)
+    result = tasks.add.get_result(board.schedules.fire_now("it").uuid)
+    assert (result.task.priority, result.task.queue_name) == (77, "mail")
+    posting = Posting.of(tasks.add, [1, 2])
+    assert (posting.name, TaskCall.of(posting.details).args) == (ADD, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -70,28 +74,28 @@ def test_a_schedule_has_the_options_of_its_task(backend: JobBoardBackend) -> Non
         (tasks.add, [1, 2, 3], TypeError, "too many positional"),
         (tasks.add, "1", TypeError, "args must be a list"),
         (tasks.add, [object()], TypeError, "Unsupported type"),
-        (tasks.add.using(key="k"), [1], InvalidTask, "key is for one job"),
-        (tasks.add.using(run_after=datetime.now(UTC)), [1], InvalidTask, "run_after is for one job"),
+        (tasks.add.using(key="k"), [1], InvalidTask, "key is an option of enqueue"),
+        (tasks.add.using(run_after=datetime.now(UTC)), [1], InvalidTask, "run_after is an option of enqueue"),
     ],
 )
 def test_what_no_schedule_can_post_is_refused(
     backend: JobBoardBackend, task: Any, args: Any, kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=text):
-        task_schedule("it", NIGHTLY, task, args)
+        Schedule("it", NIGHTLY, task, args)
 
 
 def test_a_task_that_takes_its_context_is_called_without(backend: JobBoardBackend) -> None:
-    assert task_schedule("it", NIGHTLY, tasks.who_am_i).job == "django_site.tasks.who_am_i"
+    assert Schedule("it", NIGHTLY, tasks.who_am_i).job == "django_site.tasks.who_am_i"
     with pytest.raises(TypeError, match="unexpected keyword"):
-        task_schedule("it", NIGHTLY, tasks.fail_once, {"more": 1})
+        Schedule("it", NIGHTLY, tasks.fail_once, {"more": 1})
 
 
 def test_the_command_adds_a_schedule_of_a_task(backend: JobBoardBackend, board: JobBoard) -> None:
     cron = ("--cron", "0 3 * * *")
     assert command("schedule", "add", "nightly", "--task", ADD, *cron, "--args", '{"left": 1}', "--max-runs", "2") == 0
     found = board.schedules.get("nightly")
-    assert found == task_schedule("nightly", NIGHTLY, tasks.add, {"left": 1}, max_runs=2)
+    assert found == Schedule("nightly", NIGHTLY, tasks.add, {"left": 1}, max_runs=2)
     assert command("schedule", "fire", "nightly") == 0
     [job] = board.iterjobs()
     assert tasks.add.get_result(job.uuid).kwargs == {"left": 1}
@@ -138,11 +142,13 @@ def outcome(**lists: Any) -> dict[str, Any]:
 
 
 def test_the_settings_schedules_are_applied(backend: JobBoardBackend, board: JobBoard) -> None:
-    by_hand = board.schedules.add(task_schedule("by hand", NIGHTLY, tasks.add, [1]))
+    by_hand = board.schedules.add(Schedule("by hand", NIGHTLY, tasks.add, [1]))
     both = outcome(added=["nightly", "often"])
     assert applied(board, SETTING, dry_run=True) == both
     assert list(board.schedules) == [by_hand]
     assert applied(board, SETTING) == both
+    often = board.schedules.get("often")
+    assert (often.job, often.priority) == ("django_site.tasks.mail", JobPriority.HIGH)
     assert applied(board, SETTING) == outcome(unchanged=["nightly", "often"])
 
     other = {"nightly": SETTING["nightly"] | {"args": [2], "misfire_grace": 60}, "new": SETTING["often"]}

@@ -16,7 +16,6 @@ from jobboard.contrib.django.compat import InvalidTask, Task, task_backends
 from jobboard.contrib.django.discovery import checked_task
 from jobboard.contrib.django.task import TaskCall, job_priority, options_of
 from jobboard.schedules.schedule import Schedule
-from jobboard.schedules.triggers import Trigger
 
 #: The setting: id -> trigger, task, args, and options of a schedule.
 SETTING = "JOBBOARD_SCHEDULES"
@@ -27,26 +26,36 @@ _OF_ONE_JOB = ("key", "uuid", "if_exists", "run_after")
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 
 
-def task_schedule(id: str, trigger: Trigger, task: Task, args: Arguments = None, /, **options: Any) -> Schedule:
-    """Return the schedule that posts calls of a task on the board of its backend; they run as enqueued ones do.
+class ScheduledTask:
+    """A task as schedules post it: the name of its jobs, and its arguments as their details.
 
-    :param args: a mapping by name, or a sequence in order; JSON.
-    :param options: those of :class:`jobboard.Schedule`; by default priority and ``max_attempts`` are the task's.
-    :raises InvalidTask: no conductor has it, or it has an option that is for one job only.
-    :raises TypeError: an argument is nothing that JSON has, or the task takes no such arguments.
-    :raises TypeError, ValueError: an option can't be used; names it.
+    :param task: it runs on the board of its backend, as an enqueued one does.
     """
-    call = scheduled_call(task, args)
-    name = JobBoardBackend.checked(task_backends[task.backend]).job_name(task)
-    defaults = {"priority": job_priority(task.priority), "max_attempts": options_of(task).get("max_attempts")}
-    return Schedule(id, trigger, name, call.details, **{**defaults, **options})
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    @property
+    def name(self) -> str:
+        """The name of its jobs; raises :class:`InvalidTask` if no conductor has it."""
+        return JobBoardBackend.checked(task_backends[self._task.backend]).job_name(self._task)
+
+    def encode(self, details: Arguments, /) -> dict[str, Any]:
+        """Return the details of a call with these arguments; errors as :func:`scheduled_call`."""
+        return scheduled_call(self._task, details).details
 
 
 def scheduled_call(task: Task, args: Arguments = None) -> TaskCall:
-    """Return the call of a task that each job of a schedule is; arguments and errors as :func:`task_schedule`."""
+    """Return the call of a task that each job of a schedule is.
+
+    :param args: a mapping by name, or a sequence in order; JSON.
+    :raises InvalidTask: the task has an option that is for one job only.
+    :raises TypeError: an argument is nothing that JSON has, or the task takes no such arguments.
+    :raises InvalidPosting: an argument can't be stored, or is a number that JSON does not have.
+    """
     given = {**options_of(task), "run_after": task.run_after}
     if wrong := [name for name in _OF_ONE_JOB if given.get(name) not in (None, "raise")]:
-        raise InvalidTask(f"{wrong[0]} is for one job, and not for those of a schedule")
+        raise InvalidTask(f"{wrong[0]} is an option of enqueue(), and not for the jobs of a schedule")
     if args is not None and (isinstance(args, str) or not isinstance(args, Mapping | Sequence)):
         raise TypeError(f"args must be a list, or a dict by name, not {type(args).__name__}")
     in_order, by_name = ((), args) if isinstance(args, Mapping) else (args or (), {})
@@ -94,8 +103,13 @@ def _schedule_of(id: str, entry: dict[str, Any], tasks: Mapping[str, Task], alia
         raise ValueError(f"it has no {missing[0]!r}")
     trigger, path, args = entry.pop("trigger"), entry.pop("task"), entry.pop("args", None)
     task = checked_task(path, tasks).using(backend=alias)
-    schedule = task_schedule(id, trigger, task, args, **entry)
-    return replace(schedule, details=replace(scheduled_call(task, args), from_settings=True).details)
+    details = replace(scheduled_call(task, args), from_settings=True).details
+    return Schedule(id, trigger, ScheduledTask(task).name, details, **{**schedule_options(task), **entry})
+
+
+def schedule_options(task: Task) -> dict[str, Any]:
+    """Return the options of a schedule that are those of its task, unless it says otherwise."""
+    return {"priority": job_priority(task.priority), "max_attempts": options_of(task).get("max_attempts")}
 
 
 def is_of_settings(schedule: Schedule, alias: str) -> bool:

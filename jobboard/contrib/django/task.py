@@ -13,6 +13,7 @@ from jobboard.conductor import Broken
 from jobboard.contrib.django.compat import Task
 from jobboard.contrib.django.discovery import task_named
 from jobboard.states import JobPriority
+from jobboard.task_protocol import TaskProtocol
 from jobboard.validation import check_count, check_text, check_uuid
 
 #: The options that a plain task of Django's does not have, with what checks them.
@@ -47,6 +48,13 @@ class JobBoardTask(Task):
         :raises TypeError: there is no such option.
         """
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def __jobboard_task__(self) -> TaskProtocol[Any]:
+        """Return what :class:`jobboard.Schedule` takes it for."""
+        # It imports the backend, which imports this module.
+        from jobboard.contrib.django.schedules import ScheduledTask
+
+        return ScheduledTask(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from jobboard.contrib.django.compat import InvalidTask
 from jobboard.contrib.django.discovery import checked_task
 from jobboard.contrib.django.names import job_names
 from jobboard.contrib.django.schedule_applying import Applied, apply_schedules
-from jobboard.contrib.django.schedules import scheduled_call, schedules_of_settings
-from jobboard.contrib.django.task import job_priority, options_of
+from jobboard.contrib.django.schedules import schedule_options, scheduled_call, schedules_of_settings
 from jobboard.contrib.django.worker import task_handlers
 from jobboard.operate.views import paused_texts, paused_view
 
@@ -189,10 +188,9 @@ def add(session: TaskSession, /, job: str | None, task: str | None, args: str | 
             found = checked_task(task, tasks).using(backend=session.backend.alias)
             call = scheduled_call(found, None if args is None else json_of("--args", args))
             job, options["details"] = session.backend.job_name(found), json.dumps(call.details)
-            if options["priority"] is None:
-                options["priority"] = job_priority(found.priority).name
-            if options["max_attempts"] is None:
-                options["max_attempts"] = options_of(found).get("max_attempts")
+            defaults = schedule_options(found)
+            options["priority"] = options["priority"] or defaults["priority"].name
+            options["max_attempts"] = options["max_attempts"] or defaults["max_attempts"]
     _call(plain_add, {**options, "job": job})
 
 
