@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from jobboard.fetching import backend, fetch
     from jobboard.job import Job, Posting
     from jobboard.logbook import BookInfo, BookRef, LogBook
+    from jobboard.opening import open
     from jobboard.record import Record, Undecodable
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
@@ -130,6 +131,7 @@ __all__ = [
     "backend",
     "connect",
     "fetch",
+    "open",
     "trigger_from_plain",
 ]
 
@@ -148,6 +150,7 @@ _NAMES = {
     "configuration": "connect",
     "fetching": "backend fetch",
     "job": "Job Posting",
+    "opening": "open",
     "logbook": "BookInfo BookRef LogBook",
     "record": "Record Undecodable",
     "scheduler": "Scheduler",

@@ -28,18 +28,19 @@ _TOP, _OWN = ("default", "defaults", "boards"), ("uri", "name", "handlers")
 class BoardSettings:
     """What the configuration says of one board.
 
-    :ivar uri: where it is; ``name``: its namespace in the store; ``handlers``: ``module:name`` for conductors, or None.
+    :ivar uri: where it is, as for :func:`jobboard.fetch`; ``name``: its namespace in the store; ``handlers``:
+        ``module:name`` for conductors, or None.
     :ivar options: further ones of :func:`jobboard.fetch`.
     """
 
-    uri: str = field(repr=False)
+    uri: str | Mapping[str, Any] = field(repr=False)
     name: str
     handlers: str | None
     options: Mapping[str, Any] = field(repr=False)
 
-    def fetch(self, name: str | None = None, **options: Any) -> JobBoard:
+    def fetch(self, **options: Any) -> JobBoard:
         """Return the board, not yet connected; the arguments win over the configuration."""
-        return fetch(self.name if name is None else name, self.uri, **{**self.options, **options})
+        return fetch(self.name, self.uri, **{**self.options, **options})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from jobboard.backends.lock_wait import lock_wait
 from jobboard.board import JobBoard, client_of
@@ -50,7 +51,8 @@ class Scheduler:
 
     No two of them post the same fire time: the post and the schedule's step forward are one atomic step in the store.
     So any of them may die at any moment, and none is a leader. A scheduler survives an outage of the store, catches up
-    by each schedule's own policies, and can be started again after a stop.
+    by each schedule's own policies, and can be started again after a stop. As a context manager it works for the time
+    of the block.
 
     :param board: connected, and stays so.
     :param who: what operators see; host, pid and a random part are added.
@@ -130,6 +132,17 @@ class Scheduler:
         self._stopping.set()
         self._woken.set()
         return threading.current_thread() is not self._thread and self.wait(timeout)
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it, whatever ended the block."""
+        self.stop()
 
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None

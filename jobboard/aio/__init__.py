@@ -9,8 +9,8 @@ except ModuleNotFoundError as error:
 
 from jobboard.aio.board import AsyncJobBoard
 from jobboard.aio.events import EventStream
-from jobboard.aio.fetching import backend, fetch
+from jobboard.aio.fetching import Opening, backend, fetch, open
 from jobboard.aio.job import AsyncJob
 from jobboard.aio.schedules import AsyncSchedules
 
-__all__ = ["AsyncJob", "AsyncJobBoard", "AsyncSchedules", "EventStream", "backend", "fetch"]
+__all__ = ["AsyncJob", "AsyncJobBoard", "AsyncSchedules", "EventStream", "Opening", "backend", "fetch", "open"]

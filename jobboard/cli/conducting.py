@@ -273,10 +273,10 @@ def _stop_at_eof(stop: Callable[[], None]) -> None:
 def _default_handlers(session: Session) -> jobboard.Handlers:
     if session.make_handlers is not None:
         return session.make_handlers()
-    settings = session.settings()
-    if settings is None or settings.handlers is None:
+    handlers = session.settings().handlers
+    if handlers is None:
         raise click.UsageError("name the handlers: MODULE:HANDLERS, or handlers of the board in jobboard.toml")
-    return load_handlers(settings.handlers)
+    return load_handlers(handlers)
 
 
 def load_handlers(text: str) -> jobboard.Handlers:

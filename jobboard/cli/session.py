@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-import jobboard
 from jobboard.cli.output import Output
 from jobboard.cli.values import uri_of
 from jobboard.states import JobPriority
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from jobboard.conductor import Handlers
     from jobboard.configuration import BoardSettings
 
-
-#: The namespace of a board that nobody named.
-DEFAULT_NAME = "jobs"
 
 #: A command's function, also with some of its options.
 Function = Callable[..., Any]
@@ -63,24 +59,22 @@ class Session:
 
     @property
     def name(self) -> str:
-        if self.given_name is not None:
-            return self.given_name
-        settings = self.settings()
-        return DEFAULT_NAME if settings is None else settings.name
+        return self.settings().name
 
-    def settings(self) -> BoardSettings | None:
-        """Return what the configuration says of the board; None for a URI or a store's name, or without a file.
+    def settings(self) -> BoardSettings:
+        """Return where the board is, and what the configuration says of it.
 
-        :raises NotFound: the file has no such board.
+        :raises click.UsageError: nothing says where it is.
+        :raises NotFound: the configuration has no such board.
         """
-        from jobboard.configuration import configuration
+        from jobboard.opening import locate
 
-        if isinstance(self.uri, Mapping) or (self.uri is not None and ":" in self.uri):
-            return None
-        found = configuration(self.config)
-        if found is None or (self.uri is not None and self.uri not in found.boards and self.uri in _stores()):
-            return None
-        return found.board(self.uri)
+        found = locate(self.uri, self.given_name, self.config)
+        if found is None:
+            raise click.UsageError(
+                "name the board: --board URI, JOBBOARD_URI in the environment, or boards in a file jobboard.toml"
+            )
+        return found
 
     def board(self, *, create: bool = False, **options: Any) -> JobBoard:
         """Open the board of ``--board`` and ``--name``; it is closed when the command ends.
@@ -94,29 +88,13 @@ class Session:
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""
-        board = self._fetch(options)
+        board = self.settings().fetch(**options)
         if not board.capabilities.processes:
             raise click.UsageError(
                 f"a {board.store} board lives within one process, and would end with this command; "
                 "use one that processes share, such as sqlite:///jobs.db"
             )
         return board
-
-    def _fetch(self, options: Mapping[str, Any]) -> JobBoard:
-        settings = self.settings()
-        if settings is not None:
-            return settings.fetch(self.given_name, **options)
-        if self.uri is None:
-            raise click.UsageError(
-                "name the board: --board URI, JOBBOARD_URI in the environment, or boards in a file jobboard.toml"
-            )
-        return jobboard.fetch(self.name, self.uri, **options)
-
-
-def _stores() -> list[str]:
-    from jobboard.plugins import plugin_names
-
-    return plugin_names("jobboard.backends")
 
 
 def _session_of(context: click.Context) -> Session:

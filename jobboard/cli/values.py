@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -18,10 +16,6 @@ if TYPE_CHECKING:
     _FloatType = click.ParamType[float]
 else:  # it is generic since click 8.4, and older versions do as well
     _FloatType = click.ParamType
-
-
-#: Stands for a value of the environment in a URI.
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Span(_FloatType):
@@ -77,18 +71,10 @@ def read_text(text: str) -> str:
 
 
 def uri_of(option: str, text: str) -> str:
-    """Read a URI, which may have a password, and everybody on the host can read the arguments of processes.
+    """Read a URI as :func:`jobboard.opening.read_uri` does; an error names the option."""
+    from jobboard.opening import read_uri
 
-    :param text: the URI, or @FILE, which has it; in either ``${NAME}`` is a variable of the environment.
-    """
-    if text.startswith("@"):
-        file, text = text[1:], read_text(text).strip()
-        if len(text.splitlines()) != 1:
-            raise click.UsageError(f"{option}: {file} must have one line, the URI")
-
-    def value_of(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise click.UsageError(f"{option}: there is no {found[1]} in the environment")
-        return os.environ[found[1]]
-
-    return _VARIABLE.sub(value_of, text)
+    try:
+        return read_uri(text)
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from None

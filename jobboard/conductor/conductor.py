@@ -7,7 +7,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from jobboard.board import JobBoard
 from jobboard.conductor.execution import Execution
@@ -35,7 +36,8 @@ class Conductor:
     """Claims jobs from a board, runs their handlers, and ends their claims: it consumes, abandons or trashes the jobs.
 
     Any number of conductors may work on one board. The claims of one that died expire, and others claim its jobs.
-    A conductor that was stopped can be started again.
+    A conductor that was stopped can be started again. As a context manager it works for the time of the block, and then
+    lets the running handlers finish; after an exception in the block it gives their jobs back at once.
 
     :param name: what operators see; the owner in the store is this name with host, pid and a random part.
     :param board: connected, and stays connected; the conductor survives the store's absence.
@@ -198,6 +200,17 @@ class Conductor:
             threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
             return False
         return _call_in_thread(stop)
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it: with a drain at the end of the block, without one for an exception, as :meth:`run` does."""
+        self.stop(drain=error is None)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
