@@ -20,9 +20,10 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 import jobboard
-from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, NotSupported, Posting, TransactionUndone
+from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, Posting
 from jobboard.backends.sql import SqliteBackend
 from jobboard.board import client_of
+from jobboard.errors import NotSupported, TransactionUndone
 from jobboard.testing import Harness, eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)

@@ -1,5 +1,6 @@
 """jobboard: post jobs on the store that you already run; each is claimed by exactly one owner."""
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -29,27 +30,16 @@ if TYPE_CHECKING:
         JobBoardError,
         JobCancelled,
         JobFailed,
-        MissingExtra,
         NotFound,
-        NotSupported,
-        ReplyLost,
-        RequestRefused,
-        RowLocked,
-        SearchEnded,
         StaleBook,
-        TooLarge,
-        TransactionUndone,
         UnclaimableJob,
         UnknownBackend,
-        UnreadableRecord,
-        UnreadableSchedule,
     )
-    from jobboard.events import EventKind, HistoryEntry, JobEvent
+    from jobboard.events import EventKind, JobEvent
     from jobboard.fetching import backend, fetch
     from jobboard.job import Job, Posting
-    from jobboard.logbook import BookInfo, BookRef, LogBook
+    from jobboard.logbook import LogBook
     from jobboard.opening import open
-    from jobboard.record import Record, Undecodable
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
     from jobboard.schedules.schedule import Schedule
@@ -61,11 +51,9 @@ if TYPE_CHECKING:
         Cron,
         Every,
         Excluding,
-        Trigger,
-        trigger_from_plain,
     )
     from jobboard.states import JobPriority, JobState
-    from jobboard.stats import BoardStats, NameStats
+    from jobboard.stats import BoardStats
 
 __all__ = [
     "AllOf",
@@ -77,8 +65,6 @@ __all__ = [
     "Backoff",
     "BoardStats",
     "BoardUnavailable",
-    "BookInfo",
-    "BookRef",
     "Broken",
     "Calendar",
     "Cancelled",
@@ -91,7 +77,6 @@ __all__ = [
     "Every",
     "Excluding",
     "Handlers",
-    "HistoryEntry",
     "InvalidDetails",
     "InvalidPosting",
     "Job",
@@ -103,68 +88,73 @@ __all__ = [
     "JobPriority",
     "JobState",
     "LogBook",
-    "MissingExtra",
-    "NameStats",
     "NotFound",
-    "NotSupported",
     "Posting",
-    "Record",
-    "ReplyLost",
-    "RequestRefused",
-    "RowLocked",
     "RunAgain",
     "RunningJob",
     "Schedule",
     "Scheduler",
     "Schedules",
-    "SearchEnded",
     "StaleBook",
     "Task",
-    "TooLarge",
-    "TransactionUndone",
-    "Trigger",
     "UnclaimableJob",
-    "Undecodable",
     "UnknownBackend",
-    "UnreadableRecord",
-    "UnreadableSchedule",
     "backend",
     "connect",
     "fetch",
     "open",
-    "trigger_from_plain",
 ]
 
 #: The public names by the module that has them; a module is imported when one of its names is first used.
 _NAMES = {
     "board": "JobBoard",
     "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob Task",
+    "configuration": "connect",
     "converter": "Converter",
     "entity": "Entity",
     "errors": (
         "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError JobCancelled JobFailed "
-        "MissingExtra NotFound NotSupported ReplyLost RequestRefused RowLocked SearchEnded StaleBook TooLarge "
-        "TransactionUndone UnclaimableJob UnknownBackend UnreadableRecord UnreadableSchedule"
+        "NotFound StaleBook UnclaimableJob UnknownBackend"
     ),
-    "events": "EventKind HistoryEntry JobEvent",
-    "configuration": "connect",
+    "events": "EventKind JobEvent",
     "fetching": "backend fetch",
     "job": "Job Posting",
+    "logbook": "LogBook",
     "opening": "open",
-    "logbook": "BookInfo BookRef LogBook",
-    "record": "Record Undecodable",
     "scheduler": "Scheduler",
     "schedules.collection": "Schedules",
     "schedules.schedule": "Schedule",
-    "schedules.triggers": "AllOf AnyOf At Calendar Cron Every Excluding Trigger trigger_from_plain",
+    "schedules.triggers": "AllOf AnyOf At Calendar Cron Every Excluding",
     "states": "JobPriority JobState",
-    "stats": "BoardStats NameStats",
+    "stats": "BoardStats",
 }
-_MODULES = {name: f"jobboard.{module}" for module, names in _NAMES.items() for name in names.split()}
+#: Names that were here once, by the modules that users import them from.
+_MOVED_NAMES = {
+    "errors": (
+        "MissingExtra NotSupported ReplyLost RequestRefused RowLocked SearchEnded TooLarge TransactionUndone "
+        "UnreadableRecord UnreadableSchedule"
+    ),
+    "events": "HistoryEntry",
+    "logbook": "BookInfo BookRef",
+    "record": "Record Undecodable",
+    "schedules.triggers": "Trigger trigger_from_plain",
+    "stats": "NameStats",
+}
+
+
+def _by_name(names: dict[str, str]) -> dict[str, str]:
+    return {name: f"jobboard.{module}" for module, listed in names.items() for name in listed.split()}
+
+
+_MODULES, _MOVED = _by_name(_NAMES), _by_name(_MOVED_NAMES)
 
 if not TYPE_CHECKING:  # to type checkers it would say that every name exists
 
     def __getattr__(name: str) -> object:
+        if name in _MOVED:
+            text = f"jobboard.{name} is deprecated: import it from {_MOVED[name]}"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(import_module(_MOVED[name]), name)
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = getattr(import_module(_MODULES[name]), name)
@@ -172,4 +162,4 @@ if not TYPE_CHECKING:  # to type checkers it would say that every name exists
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

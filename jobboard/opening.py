@@ -67,7 +67,7 @@ def find(
         boards = configuration(config)
         found = None if boards is None else boards.board(board)
     else:
-        found = locate(where, board or os.environ.get(NAME), config)
+        found = locate(where, board or os.environ.get(NAME) or None, config)
     if found is None:
         raise NotFound(
             f'nothing says where the board is: jobboard.open("jobs", "sqlite:///jobs.db"), {URI} in the environment, '
@@ -87,11 +87,11 @@ def locate(
     :raises NotFound: there is no such board in the configuration.
     """
     if isinstance(where, Mapping) or (where is not None and ":" in where):
-        return BoardSettings(where, name or DEFAULT_NAME, None, {})
+        return BoardSettings(where, DEFAULT_NAME if name is None else name, None, {})
     found = configuration(config)
     known: Collection[str] = () if found is None else found.boards
     if where is not None and where not in known and (found is None or where in plugin_names("jobboard.backends")):
-        return BoardSettings(where, name or DEFAULT_NAME, None, {})
+        return BoardSettings(where, DEFAULT_NAME if name is None else name, None, {})
     if found is None:
         return None
     settings = found.board(where)

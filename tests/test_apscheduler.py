@@ -16,8 +16,9 @@ from helpers.minute_walk import utc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobboard import AllOf, At, Calendar, Cron, Every, Trigger
+from jobboard import AllOf, At, Calendar, Cron, Every
 from jobboard.schedules.apscheduler import Converted, convert_job, convert_trigger
+from jobboard.schedules.triggers import Trigger
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 

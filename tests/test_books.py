@@ -10,11 +10,12 @@ import pytest
 from helpers.command_line import Run, as_json
 from helpers.conducting import conducting
 
-from jobboard import BookRef, ClaimLost, Handlers, JobBoard, LogBook, NotFound, fetch
+from jobboard import ClaimLost, Handlers, JobBoard, LogBook, NotFound, fetch
 from jobboard.board import client_of
 from jobboard.client import book_sweeper
 from jobboard.codec import MAX_DETAILS
 from jobboard.conductor import RunningJob
+from jobboard.logbook import BookRef
 from jobboard.payload import Payload, pack_payload, unpack_payload
 from jobboard.testing import eventually
 

@@ -13,7 +13,8 @@ import pytest
 from helpers.command_line import Run, as_json
 from helpers.conducting import lossy_board
 
-from jobboard import BoardUnavailable, BookRef, JobBoard, JobState, LogBook, Posting, backend, fetch
+from jobboard import BoardUnavailable, JobBoard, JobState, LogBook, Posting, backend, fetch
+from jobboard.logbook import BookRef
 from jobboard.operate.importing import import_jobs
 from jobboard.operate.json_values import from_json, to_json
 from jobboard.validation import new_uuid

@@ -16,9 +16,10 @@ import pytest
 from helpers import completing
 from helpers.conducting import conducting, state_of
 
-from jobboard import EventKind, Handlers, Job, JobBoard, JobState, NotSupported, RunningJob, fetch
+from jobboard import EventKind, Handlers, Job, JobBoard, JobState, RunningJob, fetch
 from jobboard.aio import AsyncJobBoard
 from jobboard.conductor.execution import Execution
+from jobboard.errors import NotSupported
 from jobboard.testing import eventually, run_due
 
 EXECUTORS = ["thread", "asyncio", "process"]

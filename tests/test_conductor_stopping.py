@@ -249,3 +249,24 @@ with jobboard.fetch("work", "memory://x") as board:
     codes = [script.replace("EXECUTOR", repr(executor)) for executor in ("thread", "asyncio")]
     processes = [subprocess.Popen([sys.executable, "-c", code]) for code in codes]
     assert [process.wait(30) for process in processes] == [0, 0]
+
+
+def test_a_block_starts_it_and_lets_its_handlers_finish(
+    board: JobBoard, handlers: Handlers, gate: threading.Event
+) -> None:
+    job = board.post("gate")
+    with Conductor("test", board, handlers) as conductor:
+        until_begun(conductor, job)
+        threading.Timer(0.1, gate.set).start()
+    assert (job.state, repr(conductor).endswith("stopped>")) == (JobState.COMPLETE, True)
+    with conductor:
+        assert board.post("echo", {"n": 1}).get_result(30) == {"n": 1}
+
+
+def test_an_exception_in_its_block_gives_the_jobs_back_and_goes_on(board: JobBoard, handlers: Handlers) -> None:
+    job = board.post("gate")
+    with pytest.raises(KeyError, match="mine"), Conductor("test", board, handlers) as conductor:
+        until_begun(conductor, job)
+        raise KeyError("mine")
+    assert (job.state, job.attempts) == (JobState.UNCLAIMED, 0)
+    assert conductor.wait(0)

@@ -10,6 +10,7 @@ import pytest
 from helpers.typed import Order
 
 import jobboard
+import jobboard.errors
 import jobboard.taskflow
 from jobboard import Handlers, InvalidDetails, JobBoardError, backend
 from jobboard.testing import run_due
@@ -37,6 +38,7 @@ INTERNAL = {
 def test_every_error_that_a_user_can_catch_has_a_public_name() -> None:
     import_all()
     public = {getattr(package, name) for package in (jobboard, jobboard.taskflow) for name in package.__all__}
+    public |= {kind for kind in vars(jobboard.errors).values() if isinstance(kind, type)}
     private = {kind for kind in exceptions() if kind not in public}
     assert {name_of(kind) for kind in private} - set(INTERNAL) == set()
     assert [name_of(kind) for kind in private if issubclass(kind, JobBoardError)] == []

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from jobboard import BookRef, Every, JobBoard, LogBook, Posting, Schedule, backend
+from jobboard import Every, JobBoard, LogBook, Posting, Schedule, backend
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
+from jobboard.logbook import BookRef
 from jobboard.testing.contract.arguments import COUNTS, DELAYS, EXPIRIES, NAIVE, TEXTS
 
 OPTIONS: dict[str, list[Any]] = {

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobboard import AnyOf, At, Calendar, Cron, Every, JobBoard, Schedule, Trigger
+from jobboard import AnyOf, At, Calendar, Cron, Every, JobBoard, Schedule
+from jobboard.schedules.triggers import Trigger
 from jobboard.testing import clock_of, fire_due, memory_board
 
 HOUR = timedelta(hours=1)

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobboard import At, Cron, Entity, EventKind, JobBoard, JobEvent, MissingExtra, Schedule, Scheduler, backend
+from jobboard import At, Cron, Entity, EventKind, JobBoard, JobEvent, Schedule, Scheduler, backend
 from jobboard import scheduler as scheduler_module
+from jobboard.errors import MissingExtra
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
@@ -195,3 +196,10 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: p
             board.schedules.add(at_once)
             assert eventually(lambda outage=outage: board.stats().unclaimed == outage)
         assert scheduler.stop(10)
+
+
+def test_a_block_starts_it_and_stops_it_whatever_happens(board: JobBoard) -> None:
+    with pytest.raises(KeyError, match="mine"), Scheduler(board) as scheduler:
+        assert not scheduler.wait(0)
+        raise KeyError("mine")
+    assert scheduler.wait(0)

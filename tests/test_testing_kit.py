@@ -24,7 +24,6 @@ from jobboard import (
     Job,
     JobBoard,
     JobState,
-    NotSupported,
     Posting,
     RunningJob,
     Schedule,
@@ -32,6 +31,7 @@ from jobboard import (
     backend,
     fetch,
 )
+from jobboard.errors import NotSupported
 from jobboard.testing import all_posted, clock_of, fire_due, inline, memory_board, posted, refuse, run_due
 from jobboard.testing.deadline import DEADLINE
 

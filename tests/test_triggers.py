@@ -10,7 +10,9 @@ import msgpack
 import pytest
 from helpers.minute_walk import utc
 
-from jobboard import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding, SearchEnded, Trigger, trigger_from_plain
+from jobboard import AllOf, AnyOf, At, Calendar, Cron, Every, Excluding
+from jobboard.errors import SearchEnded
+from jobboard.schedules.triggers import Trigger, trigger_from_plain
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -229,7 +229,7 @@ def test_without_a_tz_database_there_is_utc() -> None:
 def test_without_cronsim_only_cron_is_missing() -> None:
     code = (
         "import sys; sys.modules['cronsim'] = None\nimport jobboard\njobboard.Every(minutes=5)\n"
-        "try:\n    jobboard.Cron('@daily')\nexcept jobboard.MissingExtra as error:\n    print(error)"
+        "try:\n    jobboard.Cron('@daily')\nexcept jobboard.errors.MissingExtra as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "Cron needs the Python package 'cronsim': pip install 'jobboard[scheduler]'\n"

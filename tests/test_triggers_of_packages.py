@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run
 
-from jobboard import Every, JobBoard, MissingExtra, Schedule, trigger_from_plain
+from jobboard import Every, JobBoard, Schedule
+from jobboard.errors import MissingExtra
 from jobboard.schedules.firing import Firing
+from jobboard.schedules.triggers import trigger_from_plain
 from jobboard.testing.contract.clockwork import overwrite, stored
 
 pytest_plugins = ("helpers.command_fixtures",)

@@ -11,7 +11,8 @@ from helpers.minute_walk import fire_times, local_dates, utc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobboard import AllOf, AnyOf, Calendar, Cron, Every, Excluding, Trigger, trigger_from_plain
+from jobboard import AllOf, AnyOf, Calendar, Cron, Every, Excluding
+from jobboard.schedules.triggers import Trigger, trigger_from_plain
 
 #: Zones that have done to their clocks what others never did, and some that most people live in.
 ODD_ZONES = (

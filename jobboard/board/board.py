@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from types import TracebackType
@@ -126,6 +127,20 @@ class JobBoard(Producing, Consuming, Watching, Operating):
     def __repr__(self) -> str:
         state = "connected" if self.connected else "closed"
         return f"<JobBoard {self.name!r} on {self.store}, {state}>"
+
+
+def _own_methods_of_parts(board: type) -> None:
+    """Let Python's own errors say ``JobBoard.post() got ...``, whichever part of the board has the method."""
+    for part in board.__mro__[1:-1]:
+        for name, method in vars(part).items():
+            if inspect.isfunction(method):
+                for function in (method, getattr(method, "steps", method)):
+                    function.__qualname__ = f"{board.__name__}.{name}"
+
+
+_own_methods_of_parts(JobBoard)
+# A board hands its options on.
+BackendClient.__init__.__qualname__ = "JobBoard.__init__"
 
 
 def _check_timeout(value: object) -> float:

@@ -61,7 +61,7 @@ class Producing:
         :param name: which handler runs it; at most 255 bytes.
         :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
         :param book: a logbook that the job points at; a new one is saved first. Or a
-            :class:`~jobboard.BookRef` to one that is elsewhere.
+            :class:`~jobboard.logbook.BookRef` to one that is elsewhere.
         :param priority: a :class:`~jobboard.JobPriority` or its name.
         :param key: unique among the live jobs of this name.
         :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live job and return it, or ``"replace"``
