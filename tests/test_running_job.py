@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from jobboard import AsyncRunningJob, JobBoard, LogBook, RunningJob, fetch
-from jobboard.logbook import BookRef
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
+from jobboard.logbook import BookRef
 
 FACTS = sorted(name for name, member in vars(JobFacts).items() if isinstance(member, property))
 
