@@ -124,7 +124,10 @@ def test_a_kill_of_a_worker_loses_nothing(shop: Shop, executor: str) -> None:
         tasks = [answer["task"] for _, answer in made]
         assert shop.post("orders/99?unpaid")[0] == 500
         with jobboard.backend("jobs", shop.uri) as board:
-            assert {job.uuid for job in board.iterjobs()} == set(tasks)
+            assert {job.uuid for job in board.iterjobs(names=["shop.tasks.send_invoice"])} == set(tasks)
+            assert [job.key for job in board.iterjobs(names=["shop.tasks.thank"])] == [
+                f"shop.Order/{n}" for n in range(1, 9)
+            ]
         assert shop.get(f"tasks/{uuid.uuid4()}")[0] == 404
 
         with shop.worker("--concurrency", "2", INVOICE_SECONDS="600") as first:
@@ -164,11 +167,39 @@ def test_a_worker_runs_the_tasks_of_another_backend(shop: Shop) -> None:
             assert job.get_result(LONG) == "invoice 1 of order 1"
 
 
-def test_three_lines_of_the_shop_are_about_the_board() -> None:
-    about = ("jobboard", "django_tasks", "TASKS")
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
+def test_a_schedule_and_conductors_of_queues(shop: Shop) -> None:
+    for _ in range(2):
+        shop.command("jobboard", "schedules", "apply")
+    every = ("--every", "1s", "--max-runs", "2", "--max-instances", "any")
+    note = ("--task", "shop.tasks.close_day", "--args", '{"note": "so far"}')
+    shop.command("jobboard", "schedule", "add", "often", *note, *every)
+    shop.command("shell", "-c", "from shop.tasks import thank; thank.enqueue(1)")
+    with jobboard.backend("jobs", shop.uri) as board:
+        assert sorted(schedule.id for schedule in board.schedules) == ["close-day", "often"]
+        [thanks] = board.iterjobs(names=["shop.tasks.thank"])
+
+        def closed() -> list[Any]:
+            return list(board.iterjobs(names=["shop.tasks.close_day"], states=[jobboard.JobState.COMPLETE]))
+
+        with shop.worker("--queues", "default", "--with-scheduler"):
+            eventually(lambda: len(closed()) == 2, within=LONG, every=0.5)
+        assert {job.record.result for job in closed()} == {"0 invoices, so far"}
+        assert thanks.state is jobboard.JobState.UNCLAIMED
+        board.schedules.fire_now("close-day")
+        with shop.worker("--queues", "mail", "--only", "shop.tasks.thank,shop.tasks.close_day"):
+            assert thanks.get_result(LONG) == "thanks for order 1"
+        assert len(closed()) == 2
+        with shop.worker("--only", "shop.tasks.close_day"):
+            eventually(lambda: len(closed()) == 3, within=LONG, every=0.5)
+
+
+def test_few_lines_of_the_shop_are_about_the_board() -> None:
+    """Three of the settings, and those that say more than is needed: queues, a task's options, a schedule, the admin."""
+    about = ("jobboard", "django_tasks", "TASKS", "JOBBOARD")
     lines = {path.name: path.read_text().splitlines() for path in (FOLDER / "shop").glob("*.py")}
     del lines["tests.py"]
     glue = {name: [line for line in text if any(word in line for word in about)] for name, text in lines.items()}
-    assert len(glue.pop("settings.py")) == 3
+    assert [len(glue.pop(name)) for name in ("settings.py", "admin.py")] == [8, 2]
     # What remains is Django's own interface.
     assert all("import" in line for found in glue.values() for line in found)

@@ -2,13 +2,15 @@
 
 from unittest import mock
 
+from django.contrib.auth import get_user_model
 from django.test import TestCase
 from django_tasks import task_backends
 
+from jobboard import Cron, Schedule
 from jobboard.contrib.django import task_handlers
 from jobboard.testing import inline, memory_board, posted, run_due
 from shop.models import Invoice, Order
-from shop.tasks import send_invoice
+from shop.tasks import close_day, send_invoice
 
 
 class OrderTests(TestCase):
@@ -23,6 +25,22 @@ class OrderTests(TestCase):
         assert posted(self.board, "shop.tasks.send_invoice").uuid == task
         run_due(self.board, task_handlers())
         assert Invoice.objects.filter(order__number=4711).exists()
+
+    def test_a_schedule_closes_the_day(self) -> None:
+        trigger = Cron("0 3 * * *", tz="Europe/Berlin")
+        self.board.schedules.add(Schedule("nightly", trigger, close_day, {"note": "so far"}))
+        job = self.board.schedules.fire_now("nightly")
+        run_due(self.board, task_handlers())
+        assert close_day.get_result(job.uuid).return_value == "0 invoices, so far"
+
+    def test_the_admin_shows_an_orders_jobs(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True):
+            self.client.post("/orders/4713")
+        job, order = posted(self.board, "shop.tasks.thank"), Order.objects.get()
+        self.client.force_login(get_user_model().objects.create_superuser("ann"))
+        with self.settings(JOBBOARD_CONSOLE_URL="/jobs/b/jobs"):
+            for page in ("/admin/jobboard/job/", f"/admin/shop/order/{order.pk}/change/"):
+                self.assertContains(self.client.get(page), f'href="/jobs/b/jobs/jobs/{job.uuid}"')
 
     def test_a_task_runs_when_the_transaction_ends(self) -> None:
         Order.objects.create(number=4712)

@@ -6,16 +6,18 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from django_tasks.exceptions import TaskResultDoesNotExist
 
+from jobboard.contrib.django import object_key
 from shop.models import Invoice, Order
-from shop.tasks import send_invoice
+from shop.tasks import send_invoice, thank
 
 
 @csrf_exempt
 @require_POST
 def order(request: HttpRequest, number: int) -> JsonResponse:
     with transaction.atomic():
-        Order.objects.create(number=number)
+        made = Order.objects.create(number=number)
         result = send_invoice.enqueue(number)
+        thank.using(key=object_key(made)).enqueue(number)
         if "unpaid" in request.GET:
             raise ValueError("not paid: there is neither an order nor a task")
     return JsonResponse({"task": result.id}, status=201)
