@@ -195,7 +195,7 @@ def test_a_schedule_and_conductors_of_queues(shop: Shop) -> None:
 
 
 def test_few_lines_of_the_shop_are_about_the_board() -> None:
-    """Three of the settings, and those that say more than is needed: queues, a task's options, a schedule, the admin."""
+    """Three in the settings, and those that say more than is needed: queues, options, a schedule, the admin."""
     about = ("jobboard", "django_tasks", "TASKS", "JOBBOARD")
     lines = {path.name: path.read_text().splitlines() for path in (FOLDER / "shop").glob("*.py")}
     del lines["tests.py"]
