@@ -42,13 +42,17 @@ def test_all_are_listed_whichever_board_asks(uri: str, name: str) -> None:
     assert [board for board in found if board not in MANY] == sorted(THREE)
 
 
-def test_each_of_250_is_listed_and_one_that_is_missing_is_told_beside_them(uri: str) -> None:
+def test_each_of_250_is_listed_and_one_that_is_missing_is_told_beside_them(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whether a busy machine has listed them within two seconds is not what is tested.
+    monkeypatch.setattr("jobboard.client.client._LISTING_TIMEOUT", 60.0)
     use(uri, *MANY)
     assert boards_of(fetch("default", uri)) == sorted([*THREE, *MANY])
     with fetch("many-249", uri, create=False) as board:
         assert board.job_count == 1
     with pytest.raises(NotFound, match="no board 'many-250'.* 'alpha', 'default', .* and 233 more"):
-        fetch("many-250", uri, create=False).connect()
+        fetch("many-250", uri, create=False).connect(timeout=60)
 
 
 @pytest.mark.parametrize("store", ["redis", "etcd"])

@@ -88,7 +88,7 @@ def test_a_stopped_conductor_that_wakes_up_late_ends_nothing(
 ) -> None:
     slow = conductor(start, uri)
     job = board.post("step", details={"diary": str(diary), "seconds": 2.0})
-    eventually(lambda: lines_of(diary), 20)
+    eventually(lambda: lines_of(diary), 60)
     stop_outside_of_a_transaction(slow, uri)
     late_token = board.get(job.uuid).record.token
     late_owner = board.get(job.uuid).record.owner or ""
@@ -115,7 +115,7 @@ def test_poison_stops_after_its_attempts(start: Start, uri: str, board: JobBoard
     healthy = board.post("step", details={"diary": str(diary)})
     conductor(start, uri)
     assert healthy.wait(60)
-    eventually(lambda: board.get(poison.uuid).record.state is JobState.TRASHED, 20)
+    eventually(lambda: board.get(poison.uuid).record.state is JobState.TRASHED, 60)
     assert board.get(poison.uuid).record.attempts == 3
     assert len([line for line in lines_of(diary) if line[0] == poison.uuid]) == 3
 
@@ -131,7 +131,7 @@ def test_the_process_executor_survives_poison(start: Start, uri: str, board: Job
 def test_a_second_owner_resumes_at_the_checkpoint(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
     first = conductor(start, uri)
     job = board.post("resume", details={"diary": str(diary), "seconds": 5})
-    eventually(lambda: len(lines_of(diary)) == 2, 20)
+    eventually(lambda: len(lines_of(diary)) == 2, 60)
     first.kill()
     second = conductor(start, uri)
     assert job.wait(60)
@@ -143,7 +143,7 @@ def test_no_worker_process_outlives_its_conductor(start: Start, uri: str, board:
 
     parent = conductor(start, uri, "--executor", "process")
     board.post("step", details={"diary": str(diary), "seconds": 30})
-    eventually(lambda: lines_of(diary), 20)
+    eventually(lambda: lines_of(diary), 60)
     children = psutil.Process(parent.pid).children(recursive=True)
     assert children
     parent.kill()
@@ -167,13 +167,13 @@ def test_not_even_a_handler_that_holds_the_interpreter_outlives_its_conductor(
 def test_sigterm_drains_and_a_second_signal_ends_at_once(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
     polite = conductor(start, uri, "--drain", "20")
     short = board.post("step", details={"diary": str(diary), "seconds": 0.3})
-    eventually(lambda: lines_of(diary), 20)
+    eventually(lambda: lines_of(diary), 60)
     polite.send_signal(signal.SIGTERM)
     assert polite.wait(60) == 0
     assert short.state is JobState.COMPLETE
     hasty = conductor(start, uri, "--drain", "60")
     board.post("step", details={"diary": str(diary), "seconds": 60})
-    eventually(lambda: len(lines_of(diary)) == 3, 20)
+    eventually(lambda: len(lines_of(diary)) == 3, 60)
     # Two signals at once would be one.
     eventually(lambda: hasty.send_signal(signal.SIGTERM) or hasty.poll() is not None, every=0.3)  # type: ignore[func-returns-value]
     assert hasty.returncode == 128 + signal.SIGTERM
@@ -182,7 +182,7 @@ def test_sigterm_drains_and_a_second_signal_ends_at_once(start: Start, uri: str,
 def test_a_drain_that_takes_too_long_gives_the_job_back(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
     hasty = conductor(start, uri, "--drain", "0.2")
     job = board.post("step", details={"diary": str(diary), "seconds": 30})
-    eventually(lambda: lines_of(diary), 20)
+    eventually(lambda: lines_of(diary), 60)
     hasty.send_signal(signal.SIGINT)
     hasty.wait(60)
     record = board.get(job.uuid).record
@@ -192,7 +192,7 @@ def test_a_drain_that_takes_too_long_gives_the_job_back(start: Start, uri: str, 
 def test_a_sighup_drains_and_is_never_a_second_signal(start: Start, uri: str, board: JobBoard, diary: Path) -> None:
     process = conductor(start, uri)
     job = board.post("step", details={"diary": str(diary), "seconds": 0.5})
-    eventually(lambda: lines_of(diary), 20)
+    eventually(lambda: lines_of(diary), 60)
     for _ in range(3):
         process.send_signal(signal.SIGHUP)
         threading.Event().wait(0.05)  # signals at once would be one
@@ -216,7 +216,7 @@ def test_a_sigusr1_prints_what_each_slot_does(
         return job.wait(0)
 
     # More than once: the handler may write its diary before its conductor knows that it has begun.
-    eventually(ask_until_done, 20)
+    eventually(ask_until_done, 60)
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 0

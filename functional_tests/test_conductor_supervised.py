@@ -37,8 +37,8 @@ def conductors(
 def post_step(board: JobBoard, tmp_path: Path, seconds: float) -> Job:
     """Post a job, and wait until it runs."""
     job = board.post("step", details={"diary": str(tmp_path / "diary"), "seconds": seconds})
-    eventually(lambda: job.state is JobState.CLAIMED, 20)
-    eventually((tmp_path / "diary").exists, 20)
+    eventually(lambda: job.state is JobState.CLAIMED, 60)
+    eventually((tmp_path / "diary").exists, 60)
     return job
 
 
@@ -53,9 +53,9 @@ def test_one_that_is_killed_is_started_again_and_its_job_done(
     job = post_step(board, tmp_path, 2.0)
     owner = next(entity for entity in board.entities() if entity.name == job.owner)
     psutil.Process(owner.metadata["pid"]).kill()
-    assert job.wait(30)
-    eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 20)
-    eventually(lambda: len(pids_of(board) - before) == 1, 30)
+    assert job.wait(60)
+    eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 60)
+    eventually(lambda: len(pids_of(board) - before) == 1, 60)
     crew.send_signal(signal.SIGTERM)
     text = crew.communicate(timeout=90)[0]
     assert f"conductor process {owner.metadata['pid']} ended with signal 9; another one starts in 1 s" in text
@@ -106,7 +106,7 @@ def test_one_that_can_not_be_started_is_tried_again_and_the_others_go_on(
     told = iter(crew.stdout.readline, "")
     assert any("could not be started ([Errno 24] Too many open files); another one" in line for line in told)
     resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, limits)
-    eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 30)
+    eventually(lambda: len(psutil.Process(crew.pid).children()) == 2, 60)
     assert other.is_running()
 
 
@@ -119,7 +119,7 @@ def test_who_starts_it_may_ignore_the_ends_of_children(start: Start, uri: str, b
     eventually(lambda: len(board.entities()) == 2, 60)
     before = psutil.Process(process.pid).children()
     before[0].kill()
-    eventually(lambda: len({*psutil.Process(process.pid).children()} - {*before}) == 1, 30)
+    eventually(lambda: len({*psutil.Process(process.pid).children()} - {*before}) == 1, 60)
     assert process.poll() is None
 
 
@@ -134,7 +134,7 @@ def test_none_outlives_the_process_above_them(crew: subprocess.Popen[str], board
 def test_sigusr1_prints_the_slots_of_all(crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path) -> None:
     job = post_step(board, tmp_path, 2.0)
     crew.send_signal(signal.SIGUSR1)
-    assert job.wait(30)
+    assert job.wait(60)
     crew.send_signal(signal.SIGTERM)
     text = crew.communicate(timeout=90)[0]
     assert text.count("<Conductor ") == 2

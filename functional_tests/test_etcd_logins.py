@@ -59,7 +59,7 @@ def proxy(server: Guarded) -> Iterator[Proxy]:
 
 @pytest.fixture
 def board(proxy: Proxy) -> Iterator[JobBoard]:
-    with fetch("logins", uri_at(proxy.port), timeout=1.0) as board:
+    with fetch("logins", uri_at(proxy.port), timeout=3.0) as board:
         board.post("resize")
         yield board
 
@@ -127,7 +127,7 @@ def test_a_login_that_is_older_than_a_change_of_the_users_is_renewed(tmp_path: P
     subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
     subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
     tokens = f"jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl=10m"
-    with Guarded("--auth-token", tokens) as server, fetch("logins", uri_at(server.port), timeout=1.0) as board:
+    with Guarded("--auth-token", tokens) as server, fetch("logins", uri_at(server.port), timeout=10.0) as board:
         board.post("resize")
         server.ask_as_root("/auth/role/add", {"name": "another"})
         assert posts(board)

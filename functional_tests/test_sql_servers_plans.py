@@ -285,8 +285,8 @@ def test_what_waits_under_other_names_is_not_read_on_mariadb(site: Site) -> None
         pytest.skip("its plans are measured above")
     board = site.harness.board()
     _fill_with_three_names(site, board)
-    costs = {what: _rows_read(site, partial(call, board)) for what, call in CALLS.items()}
-    # A waiting board reads up to a hundred lines of the journal again and again; forty thousand jobs are more.
+    # The server counts for all clients: a waiting board reads up to a hundred lines of the journal again and again.
+    costs = {what: min(_rows_read(site, partial(call, board)) for _ in range(2)) for what, call in CALLS.items()}
     assert {what: cost for what, cost in costs.items() if cost >= 1000} == {}
 
 
