@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from jobboard.conductor import Handlers
@@ -22,7 +22,7 @@ class TaskSettings:
         self._of_all = {"max_attempts": 5, **{name: options.pop(name) for name in _NAMES if name in options}}
         self._of_one: Mapping[str, Mapping[str, Any]] = options.pop("TASKS", {})
         #: Where tasks are beside the modules ``tasks`` of installed apps.
-        self.modules: tuple[str, ...] = tuple(options.pop("modules", ()))
+        self.modules: Collection[str] = options.pop("modules", ())
 
     def of(self, path: str) -> dict[str, Any]:
         """Return the options of the handler of a task: ``max_attempts``, and ``backoff`` and ``timeout`` if given."""
@@ -46,15 +46,23 @@ class TaskSettings:
         :raises TypeError, ValueError: an option can't be used.
         :raises ImproperlyConfigured: there is no such task or module; names similar ones.
         """
-        Handlers().add("task", print, **self._of_all)
+        _check_options(self._of_all)
+        if not isinstance(self._of_one, Mapping):
+            raise TypeError(f"TASKS must be a dict path -> options, not {type(self._of_one).__name__}")
+        if isinstance(self.modules, str) or not isinstance(self.modules, Collection):
+            raise TypeError(f"modules must be a list of modules, not {type(self.modules).__name__}")
         if not self._of_one and not self.modules:
             return
         there = self.tasks()
         for path, options in self._of_one.items():
             checked_task(path, there)
-            if unknown := sorted(set(options) - set(_NAMES)):
-                raise ValueError(f"TASKS[{path!r}] has unknown {', '.join(unknown)}; there are {', '.join(_NAMES)}")
             try:
-                Handlers().add(path, print, **{**self._of_all, **options})
+                _check_options({**self._of_all, **options})
             except (TypeError, ValueError) as error:
                 raise ValueError(f"TASKS[{path!r}]: {error}") from None
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    if unknown := sorted(set(options) - set(_NAMES)):
+        raise ValueError(f"there is no option {', '.join(unknown)}; there are {', '.join(_NAMES)}")
+    Handlers().add("task", print, **options)
