@@ -96,6 +96,7 @@ def test_sound_settings_pass_the_checks(migrated: None) -> None:
         ({"TASKS": {"django_site.tasks.add": 7}}, ["jobboard.E002"]),
         ({"TASKS": ["django_site.tasks.add"]}, ["jobboard.E002"]),
         ({"modules": ["django_site.missing"]}, ["jobboard.E002"]),
+        ({"modules": ["antigravity"]}, ["jobboard.E002"]),
         ({"modules": "django_site.further"}, ["jobboard.E002"]),
         ({"name": ""}, ["jobboard.E002"]),
         ({"uri": "memory://"}, ["jobboard.W002"]),

@@ -39,7 +39,7 @@ class JobBoardBackend(BaseTaskBackend):
     ``OPTIONS``: ``database``, the alias of the database that the board is in (``"default"``), or ``uri``, another
     place; ``name``, the board's (``"jobs"``); ``max_attempts`` (5), ``backoff`` and ``timeout``, as of
     :meth:`jobboard.Handlers.handler`, and ``TASKS``, which has the same for single tasks by their paths; ``modules``,
-    those that have tasks beside the modules ``tasks`` of installed apps; and the options of :func:`jobboard.fetch`,
+    those of installed apps that have tasks beside the modules ``tasks``; and the options of :func:`jobboard.fetch`,
     such as ``retention``.
 
     A task that is enqueued in a transaction of Django's on ``database`` is posted if and only if that commits: in the

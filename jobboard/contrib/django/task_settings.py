@@ -7,7 +7,7 @@ from typing import Any
 
 from jobboard.conductor import Handlers
 from jobboard.contrib.django.compat import Task
-from jobboard.contrib.django.discovery import all_tasks, checked_task
+from jobboard.contrib.django.discovery import all_tasks, checked_task, is_importable
 
 _NAMES = ("max_attempts", "backoff", "timeout")
 
@@ -21,7 +21,7 @@ class TaskSettings:
     def __init__(self, options: dict[str, Any]) -> None:
         self._of_all = {"max_attempts": 5, **{name: options.pop(name) for name in _NAMES if name in options}}
         self._of_one: Mapping[str, Mapping[str, Any]] = options.pop("TASKS", {})
-        #: Where tasks are beside the modules ``tasks`` of installed apps.
+        #: Further modules of installed apps that have tasks, beside those named ``tasks``.
         self.modules: Collection[str] = options.pop("modules", ())
 
     def of(self, path: str) -> dict[str, Any]:
@@ -51,6 +51,8 @@ class TaskSettings:
             raise TypeError(f"TASKS must be a dict path -> options, not {type(self._of_one).__name__}")
         if isinstance(self.modules, str) or not isinstance(self.modules, Collection):
             raise TypeError(f"modules must be a list of modules, not {type(self.modules).__name__}")
+        if strange := [name for name in self.modules if not is_importable(name)]:
+            raise ValueError(f"modules has {strange[0]!r}, which is in no installed app")
         if not self._of_one and not self.modules:
             return
         there = self.tasks()
