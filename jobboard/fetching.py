@@ -16,7 +16,7 @@ from jobboard.board import JobBoard
 from jobboard.converter import check_converter
 from jobboard.errors import UnknownBackend
 from jobboard.plugins import load_plugin, names_by_module
-from jobboard.validation import check_text, seconds_of
+from jobboard.validation import check_text, option_in_seconds
 
 _NAMESPACE = "jobboard.backends"
 
@@ -33,11 +33,11 @@ _SQLALCHEMY_DRIVERS: Mapping[str, frozenset[str]] = {
 
 #: The options of every board, with what makes their values of text.
 _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "expiry": seconds_of,
-    "retention": seconds_of,
+    "expiry": option_in_seconds,
+    "retention": option_in_seconds,
     "largest_details": int,
-    "patience": seconds_of,
-    "least_interval": seconds_of,
+    "patience": option_in_seconds,
+    "least_interval": option_in_seconds,
     "create": truth,
     "converter": check_converter,
     "gather": truth,

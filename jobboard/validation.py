@@ -91,7 +91,7 @@ def check_seconds(what: str, value: object) -> float:
     return check_number(what, value, "number of seconds or a timedelta")
 
 
-def seconds_of(value: Any) -> float:
+def option_in_seconds(value: Any) -> float:
     """Return the value of an option in seconds, which may be a text."""
     return value.total_seconds() if isinstance(value, timedelta) else float(value)
 

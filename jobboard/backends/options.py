@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobboard.backends.warn_once import warn_once
-from jobboard.validation import seconds_of
+from jobboard.validation import option_in_seconds
 
 logger = logging.getLogger("jobboard")
 
@@ -31,7 +31,7 @@ def truth(value: Any) -> bool:
 
 def seconds(value: Any) -> float:
     """Return a time span given as a number, as a timedelta or as text."""
-    number = seconds_of(value)
+    number = option_in_seconds(value)
     if not 0 < number < float("inf"):
         raise ValueError(f"must be more than 0 seconds, and finite; got {value!r}")
     return number

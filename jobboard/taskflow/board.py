@@ -27,7 +27,7 @@ from jobboard.taskflow.job import TaskFlowJob, priority_of
 from jobboard.taskflow.keeper import Keeper
 from jobboard.taskflow.notifying import BoardNotifier
 from jobboard.types import Seconds
-from jobboard.validation import check_expiry, check_timeout, seconds_of
+from jobboard.validation import check_expiry, check_timeout, option_in_seconds
 
 LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
     ) -> None:
         super().__init__(name, conf)
         wanted = configured(conf if client is None else {**conf, "client": client})
-        self._expiry = check_expiry(seconds_of(wanted.options.pop("expiry", _EXPIRY)))
+        self._expiry = check_expiry(option_in_seconds(wanted.options.pop("expiry", _EXPIRY)))
         self.board = fetch(wanted.name, wanted.uri, expiry=self._expiry, **wanted.options)
         client_of(self.board).tokens = _TOKENS
         self._place = wanted.place

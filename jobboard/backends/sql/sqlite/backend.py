@@ -18,7 +18,7 @@ from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names
 from jobboard.backends.sql.sqlite.fast_path import SqliteClaimedJobs, SqliteClaiming, SqlitePosting
 from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
-from jobboard.validation import check_number, seconds_of
+from jobboard.validation import check_number, option_in_seconds
 
 _SYNCHRONOUS = ("FULL", "NORMAL", "OFF", "EXTRA")
 
@@ -37,7 +37,7 @@ def _check_mode(value: Any) -> int:
 
 
 def _check_busy_timeout(value: Any) -> float:
-    seconds = check_number("busy_timeout", seconds_of(value))
+    seconds = check_number("busy_timeout", option_in_seconds(value))
     if seconds < 0 or math.isinf(seconds):
         raise ValueError(f"busy_timeout must be 0 or more seconds, and finite; got {value!r}")
     return seconds
