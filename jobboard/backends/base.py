@@ -127,7 +127,7 @@ class Waiter(abc.ABC):
 READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
-        "due", "all", "load", "paused", "holders", "server_version", "ready_in",
+        "due", "all", "load", "paused", "pauses", "holders", "server_version", "ready_in",
     }
 )  # fmt: skip
 
@@ -245,12 +245,13 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
         """Take what is not claimed off the board, and mark what is claimed, each atomically.
 
         A repeat finds what the first one left: the mark, or the memory of the cancelled job (:data:`RETRY_WINDOW`).
 
-        :param by: the operator that the history names; in the line about a claimed job the reason does.
+        :param by: the operator that the history names; in the line about a claimed job its reason names them.
+        :param reason: why, for that line.
         """
 
     # -- claiming --------------------------------------------------------------------------------------------------
@@ -371,13 +372,14 @@ class Backend(abc.ABC):
         """Break the claim that has this token: DONE, REPEATED (found in the history) or LOST. Attempts stay."""
 
     @abc.abstractmethod
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
         """Let delayed jobs be claimable at once, each atomically: DONE, REPEATED or LOST.
 
         REPEATED: it is live and not delayed (any more), and nothing was changed. LOST: it is not on the board. A repeat
         finds the job promoted.
 
         :param by: the operator that the history names.
+        :param reason: why, for the history.
         """
 
     @abc.abstractmethod
@@ -389,12 +391,17 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         """Bring jobs back from the trash, at their old place, with no attempts used; each atomically.
 
         :param by: the operator that the history names.
+        :param reason: why, for the history.
         """
 
     @abc.abstractmethod
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        """Delete jobs from the trash for good, each atomically: DONE or MISSING."""
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        """Delete jobs from the trash for good, each atomically: DONE or MISSING.
+
+        :param by: the operator that the event names; of the job nothing is left.
+        :param reason: why, for the event.
+        """

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from jobboard.backends.reasons import expired, used_up
+from jobboard.backends.reasons import ahead_of_time, cancel_asked, expired, used_up
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -127,24 +127,28 @@ def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
     row.state = DELAYED if _is_delayed(row, now) else UNCLAIMED
 
 
-def cancel(row: JobRow | None, now: float, by: str | None = None) -> Transition[CancelOutcome]:
+def cancel(
+    row: JobRow | None, now: float, by: str | None = None, reason: str | None = None
+) -> Transition[CancelOutcome]:
     """Take a job off the board, or ask the owner of its claim to end it."""
     if row is None:
         return Transition(CancelOutcome.MISSING)
     if row.state is CLAIMED:
-        return request_cancel(row, now, by)
+        return request_cancel(row, now, by, reason)
     if row.state in LIVE:
-        return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now, by))
+        return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now, by, None, reason))
     was_cancelled = row.has_note((EventKind.CANCELLED,))
     return Transition(CancelOutcome.REPEATED if was_cancelled else CancelOutcome.MISSING)
 
 
-def request_cancel(row: JobRow, now: float, by: str | None = None) -> Transition[CancelOutcome]:
+def request_cancel(
+    row: JobRow, now: float, by: str | None = None, reason: str | None = None
+) -> Transition[CancelOutcome]:
     """Mark a claimed job, so that its owner learns of it; nothing changes if it is marked."""
     if row.cancel_asked:
         return Transition(CancelOutcome.ASKED)
     row.cancel_asked = True
-    note = Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, by and f"by {by}")
+    note = Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, cancel_asked(by, reason))
     return _changed(row, now, CancelOutcome.ASKED, note)
 
 
@@ -290,13 +294,13 @@ def promote(row: JobRow, now: float) -> Transition[None]:
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
-def run_now(row: JobRow | None, now: float, by: str | None = None) -> Transition[Verdict]:
+def run_now(row: JobRow | None, now: float, by: str | None = None, reason: str | None = None) -> Transition[Verdict]:
     """Let a delayed job be claimable ahead of its time; a repeat finds a live job that is not delayed."""
     if row is None or row.state is not DELAYED:
         return Transition(Verdict.REPEATED if row is not None and row.state in LIVE else Verdict.LOST)
     # The delay must not come back with the next abandon.
     row.run_at, row.state = None, UNCLAIMED
-    return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, "ahead of its time"))
+    return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, ahead_of_time(reason)))
 
 
 def reprioritize(
@@ -317,7 +321,11 @@ def reprioritize(
 
 
 def restore(
-    row: Row | None, now: float, is_key_taken: Callable[[Row], bool], by: str | None = None
+    row: Row | None,
+    now: float,
+    is_key_taken: Callable[[Row], bool],
+    by: str | None = None,
+    reason: str | None = None,
 ) -> Transition[TrashOutcome]:
     """Bring a job back from the trash, with no attempts used.
 
@@ -334,14 +342,14 @@ def restore(
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
     row.state = UNCLAIMED
-    return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now))
+    return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now, None, reason))
 
 
-def purge(row: JobRow | None, now: float) -> Transition[TrashOutcome]:
+def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | None = None) -> Transition[TrashOutcome]:
     """Let a job in the trash be deleted; the row stays as it is."""
     if row is None or row.state is not TRASHED:
         return Transition(TrashOutcome.MISSING)
-    return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, None, now),))
+    return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),))
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------

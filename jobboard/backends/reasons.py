@@ -16,6 +16,28 @@ def to_priority(priority: JobPriority, note: str | None) -> str:
     return f"to {priority}: {note}" if note else f"to {priority}"
 
 
+def cancel_asked(by: str | None, reason: str | None) -> str | None:
+    """Say who asked a job's owner to end it, and why; the line itself names the owner."""
+    said = by and f"by {by}"
+    return f"{said}: {reason}" if said and reason else said or reason
+
+
+def ahead_of_time(reason: str | None) -> str:
+    """Say why a delayed job can be claimed already."""
+    return f"ahead of its time: {reason}" if reason else "ahead of its time"
+
+
+def released(by: str | None, reason: str | None) -> str:
+    """Say why a claim was broken, and by whom; the line itself names the owner."""
+    said = reason or "released by an operator"
+    return f"{said} ({by})" if by else said
+
+
+def trashed(reason: str | None) -> str:
+    """Say why an operator trashed a job; the line itself names the operator."""
+    return reason or "trashed by an operator"
+
+
 def expired(owner: str | None) -> str:
     """Say why a claim ended by itself; the owner's name stands as it is, with any quotes in it."""
     return f"the claim of '{owner}' expired"

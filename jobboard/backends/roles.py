@@ -15,6 +15,7 @@ from jobboard.backends.rows import (
     DueSchedules,
     EntityRow,
     Holder,
+    Pause,
     SaveOutcome,
     SchedulePage,
     ScheduleRow,
@@ -106,8 +107,12 @@ class Maintenance(abc.ABC):
     """What operators and housekeeping do to a whole board."""
 
     @abc.abstractmethod
-    def pause(self, name: str | None) -> None:
-        """Grant no more claims of this name (None: of any job) until resumed; idempotent."""
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        """Grant no more claims of this name (None: of any job) until resumed; the event says by whom, and why.
+
+        Idempotent: a pause of what is paused changes and tells nothing, so that the first one's ``by``, ``reason`` and
+        moment stay.
+        """
 
     @abc.abstractmethod
     def resume(self, name: str | None) -> None:
@@ -116,6 +121,10 @@ class Maintenance(abc.ABC):
     @abc.abstractmethod
     def paused(self) -> frozenset[str | None]:
         """Return the paused names, and None among them if the whole board is paused."""
+
+    @abc.abstractmethod
+    def pauses(self) -> list[Pause]:
+        """Return the same with by whom, when and why each was paused, in any order; claims never ask for it."""
 
     @abc.abstractmethod
     def tidy(self, limit: int) -> int:

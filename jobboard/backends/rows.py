@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
@@ -231,6 +232,19 @@ _DONE_BEFORE = (Verdict.REPEATED, CancelOutcome.REPEATED, TrashOutcome.REPEATED)
 def is_refusal(answer: Verdict | CancelOutcome | TrashOutcome, repeated: bool) -> bool:
     """Whether a request has changed nothing: a repeat that finds the change done before has done it itself."""
     return answer in _NOTHING_DONE or (answer in _DONE_BEFORE and not repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A paused name (None: the whole board); by whom, why and since when, as far as anybody has said or written it.
+
+    ``at`` is a moment for people, as in a history: what an older jobboard has paused may have none.
+    """
+
+    name: str | None
+    by: str | None = None
+    reason: str | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,8 +162,8 @@ class LossyBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._send("post", lambda: self.inner.post(rows))
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return self._send("cancel", lambda: self.inner.cancel(uuids, by))
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        return self._send("cancel", lambda: self.inner.cancel(uuids, by, reason))
 
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         return self._send("claim", lambda: self.inner.claim(uuid, claim))
@@ -227,17 +227,17 @@ class LossyBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._send("release", lambda: self.inner.release(uuid, token, reason))
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._send("run_now", lambda: self.inner.run_now(uuids, by))
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return self._send("run_now", lambda: self.inner.run_now(uuids, by, reason))
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._send("reprioritize", lambda: self.inner.reprioritize(uuids, priority, by, reason))
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return self._send("restore", lambda: self.inner.restore(uuids, by))
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._send("restore", lambda: self.inner.restore(uuids, by, reason))
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._send("purge", lambda: self.inner.purge(uuids))
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._send("purge", lambda: self.inner.purge(uuids, by, reason))
 
 
 class _WatchedWaiter(Waiter):

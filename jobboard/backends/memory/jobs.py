@@ -69,12 +69,13 @@ class Jobs:
         if len(row.aliases) > HISTORY_LENGTH:
             del store.aliases[row.aliases.pop(0)]
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
         with self._lock:
             now = self._begin()
             store = self._store
             outcomes = [
-                store.change(uuid, lambda row, _, now: lifecycle.cancel(row, now, by), uuid, now) for uuid in uuids
+                store.change(uuid, lambda row, _, now: lifecycle.cancel(row, now, by, reason), uuid, now)
+                for uuid in uuids
             ]
             store.forget(2 * len(uuids), now)
             return outcomes
@@ -152,11 +153,11 @@ class Jobs:
                 uuid, lambda row, token, now: lifecycle.release(row, token, reason, now), token, now
             )
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
         with self._lock:
             now = self._begin()
             return [
-                self._store.change(uuid, lambda row, _, now: lifecycle.run_now(row, now, by), uuid, now)
+                self._store.change(uuid, lambda row, _, now: lifecycle.run_now(row, now, by, reason), uuid, now)
                 for uuid in uuids
             ]
 
@@ -174,22 +175,22 @@ class Jobs:
             self._store.carry_out(row, change, now)
         return change.answer
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        def restored(row: StoredJob | None, _: str, now: float) -> Transition[TrashOutcome]:
+            return lifecycle.restore(row, now, lambda row: (row.name, row.key) in self._store.keys, by, reason)
+
         with self._lock:
             now = self._begin()
-            return [self._store.change(uuid, self._restored, by, now) for uuid in uuids]
+            return [self._store.change(uuid, restored, uuid, now) for uuid in uuids]
 
-    def _restored(self, row: StoredJob | None, by: str | None, now: float) -> Transition[TrashOutcome]:
-        return lifecycle.restore(row, now, lambda row: (row.name, row.key) in self._store.keys, by)
-
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         with self._lock:
             now = self._begin()
-            return [self._purge(uuid, now) for uuid in uuids]
+            return [self._purge(uuid, by, reason, now) for uuid in uuids]
 
-    def _purge(self, uuid: str, now: float) -> TrashOutcome:
+    def _purge(self, uuid: str, by: str | None, reason: str | None, now: float) -> TrashOutcome:
         row = self._store.rows.get(uuid)
-        change = lifecycle.purge(row, now)
+        change = lifecycle.purge(row, now, by, reason)
         if row is not None and change.told:
             self._store.drop(row)
             self._store.tell_of(row, change.told)

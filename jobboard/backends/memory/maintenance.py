@@ -7,7 +7,7 @@ from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import time_left
-from jobboard.backends.rows import AuditFinding, Holder
+from jobboard.backends.rows import AuditFinding, Holder, Pause
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
 
@@ -18,18 +18,18 @@ class Maintenance(roles.Maintenance):
     def __init__(self, client: MemoryClient) -> None:
         self._store, self._lock, self._begin = client.store, client.lock, client.begin
 
-    def pause(self, name: str | None) -> None:
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
         with self._lock:
-            now = self._begin()
+            at = moment(self._begin())
             if name not in self._store.paused:
-                self._store.paused.add(name)
-                self._store.tell(JobEvent(EventKind.PAUSED, None, name, None, None, moment(now)))
+                self._store.paused[name] = Pause(name, by, reason, at)
+                self._store.tell(JobEvent(EventKind.PAUSED, None, name, by, None, at, reason))
 
     def resume(self, name: str | None) -> None:
         with self._lock:
             now = self._begin()
             if name in self._store.paused:
-                self._store.paused.discard(name)
+                del self._store.paused[name]
                 self._store.tell(JobEvent(EventKind.RESUMED, None, name, None, None, moment(now)))
                 self._store.notify(name, 0.0)
 
@@ -37,6 +37,11 @@ class Maintenance(roles.Maintenance):
         with self._lock:
             self._begin()
             return frozenset(self._store.paused)
+
+    def pauses(self) -> list[Pause]:
+        with self._lock:
+            self._begin()
+            return list(self._store.paused.values())
 
     def tidy(self, limit: int) -> int:
         with self._lock:

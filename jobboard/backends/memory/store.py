@@ -13,7 +13,7 @@ from jobboard.backends.lifecycle import CLAIMED, COMPLETE, DELAYED, UNCLAIMED, e
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, SortedKeys, next_ready
-from jobboard.backends.rows import BookRow, EntityRow, ScheduleRow
+from jobboard.backends.rows import BookRow, EntityRow, Pause, ScheduleRow
 from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent
@@ -62,7 +62,7 @@ class MemoryStore:
         #: Heaps of (moment, sequence): when a completed record is hidden, and when what is hidden is forgotten.
         self.retained: list[tuple[float, int]] = []
         self.remembered: list[tuple[float, int]] = []
-        self.paused: set[str | None] = set()
+        self.paused: dict[str | None, Pause] = {}
         self.entities: dict[tuple[str, str], EntityRow] = {}
         self.books: dict[str, BookRow] = {}
         self.book_entries: dict[str, dict[str, bytes]] = {}

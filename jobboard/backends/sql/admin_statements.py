@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, literal_column, outerjoin, select, text, update
 
-from jobboard.backends.sql.schema import boards, book_entries, books, entities, meta, pauses
+from jobboard.backends.sql.schema import boards, book_entries, books, entities, journal, meta, pauses
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
@@ -55,6 +55,23 @@ HOLDERS = Statement(_NOBODY, postgresql=text(_ON_POSTGRESQL))
 PAUSE = insert_new(pauses, ["board", "name"], {"board": p("board"), "name": p("name")})
 RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))
 PAUSED = Statement(select(pauses.c.name).where(pauses.c.board == p("board")))
+#: What is paused, with the lines that tell by whom, why and when; ``FORGET_EVENTS`` keeps these. An older jobboard
+#: forgets them, and then there is none. `board + 0` is explained there.
+PAUSES = Statement(
+    select(pauses.c.name, journal.c.who, journal.c.reason, journal.c.at)
+    .select_from(
+        outerjoin(
+            pauses,
+            journal,
+            journal.c.job.is_(None)
+            & (journal.c.board + literal_column("0") == pauses.c.board)
+            & (journal.c.kind == literal_column("'PAUSED'"))
+            & (func.coalesce(journal.c.name, literal_column("''")) == pauses.c.name),
+        )
+    )
+    .where(pauses.c.board == p("board"))
+    .order_by(journal.c.id)
+)
 
 PUT_ENTITY = put(
     entities,

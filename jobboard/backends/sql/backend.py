@@ -90,8 +90,8 @@ class OperationsBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._run(self.operations.posting.post, rows)
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return self._run(self.operations.posting.cancel, uuids, by)
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        return self._run(self.operations.posting.cancel, uuids, by, reason)
 
     # -- claiming --------------------------------------------------------------------------------------------------
 
@@ -146,17 +146,17 @@ class OperationsBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._run(self.operations.maintenance.release, uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._run(self.operations.maintenance.run_now, uuids, by)
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return self._run(self.operations.maintenance.run_now, uuids, by, reason)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._run(self.operations.maintenance.reprioritize, uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return self._run(self.operations.maintenance.restore, uuids, by)
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._run(self.operations.maintenance.restore, uuids, by, reason)
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._run(self.operations.maintenance.purge, uuids)
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._run(self.operations.maintenance.purge, uuids, by, reason)
 
 
 class SqlBackend(OperationsBackend, Generic[D]):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, insert, literal_column, or_, select, text
+from sqlalchemy import delete, exists, func, insert, literal_column, not_, or_, select, text
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.sql.schema import journal
+from jobboard.backends.sql.schema import journal, pauses
 from jobboard.backends.sql.statement import Statement, in_list, p, parameters
 from jobboard.events import HISTORY_LENGTH
 
@@ -53,9 +53,16 @@ EXTENDED_UNTIL = Statement(
     )
 )
 DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
+#: The line of a present pause tells by whom, why and since when.
+_of_a_pause = (journal.c.kind == literal_column("'PAUSED'")) & exists().where(
+    pauses.c.board == p("board"), pauses.c.name == func.coalesce(journal.c.name, literal_column("''"))
+)
 # They are few; `board + 0` keeps the planner off the index that begins with the board.
 FORGET_EVENTS = Statement(
     delete(journal).where(
-        journal.c.job.is_(None), journal.c.board + literal_column("0") == p("board"), journal.c.at <= LONG_AGO
+        journal.c.job.is_(None),
+        journal.c.board + literal_column("0") == p("board"),
+        journal.c.at <= LONG_AGO,
+        not_(_of_a_pause),
     )
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
-from jobboard.backends.rows import AuditFinding, Holder, JobRow, TrashOutcome, Verdict
+from jobboard.backends.rows import AuditFinding, Holder, JobRow, Pause, TrashOutcome, Verdict
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
@@ -24,6 +24,7 @@ from jobboard.backends.sql.transitions import (
     write_events,
 )
 from jobboard.events import EventKind
+from jobboard.validation import moment
 
 
 class Maintenance(roles.Maintenance):
@@ -39,12 +40,12 @@ class Maintenance(roles.Maintenance):
             (verdict,) = save(transaction, [(job, lifecycle.release(job, token, reason, transaction.now))])
             return verdict
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, uuids)
             found = [jobs.get(uuid) for uuid in uuids]
-            return save(transaction, [(job, lifecycle.run_now(job, transaction.now, by)) for job in found])
+            return save(transaction, [(job, lifecycle.run_now(job, transaction.now, by, reason)) for job in found])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         with self._transactions.write() as transaction:
@@ -56,20 +57,20 @@ class Maintenance(roles.Maintenance):
             )
             return carry_out(transaction, job_statements.REPRIORITIZE, changes)
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
-            return [_restore(transaction, uuid, by) for uuid in uuids]
+            return [_restore(transaction, uuid, by, reason) for uuid in uuids]
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
-            return [_purge(transaction, uuid) for uuid in uuids]
+            return [_purge(transaction, uuid, by, reason) for uuid in uuids]
 
-    def pause(self, name: str | None) -> None:
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
         with self._transactions.write() as transaction:
             if transaction.run(admin_statements.PAUSE, name=name or ""):
-                write_events(transaction, [journal_event(EventKind.PAUSED, None, name)])
+                write_events(transaction, [journal_event(EventKind.PAUSED, None, name, by, reason)])
 
     def resume(self, name: str | None) -> None:
         with self._transactions.write() as transaction:
@@ -79,6 +80,15 @@ class Maintenance(roles.Maintenance):
     def paused(self) -> frozenset[str | None]:
         with self._transactions.read() as transaction:
             return paused_names(transaction)
+
+    def pauses(self) -> list[Pause]:
+        with self._transactions.read() as transaction:
+            # The lines of a name are in order, so its last one stays: earlier ones are those of pauses that are over.
+            found = {name: line for name, *line in transaction.rows(admin_statements.PAUSES)}
+        return [
+            Pause(name or None, by, reason, None if at is None else moment(at))
+            for name, (by, reason, at) in found.items()
+        ]
 
     def tidy(self, limit: int) -> int:
         with self._transactions.write() as transaction:
@@ -117,22 +127,23 @@ def server_name(text: str) -> str:
     return f"{product} {number[0]}" if number else product
 
 
-def _restore(transaction: Transaction, uuid: str, by: str | None) -> TrashOutcome:
+def _restore(transaction: Transaction, uuid: str, by: str | None, reason: str | None) -> TrashOutcome:
     def is_key_taken(job: JobRow) -> bool:
         return bool(transaction.rows(job_statements.FIND_KEY, name=job.name, key=job.key))
 
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
-    (outcome,) = save(transaction, [(job, lifecycle.restore(job, transaction.now, is_key_taken, by))])
+    (outcome,) = save(transaction, [(job, lifecycle.restore(job, transaction.now, is_key_taken, by, reason))])
     return outcome
 
 
-def _purge(transaction: Transaction, uuid: str) -> TrashOutcome:
+def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | None) -> TrashOutcome:
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
-    change = lifecycle.purge(job, transaction.now)
+    change = lifecycle.purge(job, transaction.now, by, reason)
     if job is not None and change.told:
         _delete(transaction, [(job.sequence, job.uuid)])
         # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
-        write_events(transaction, [journal_event(note.kind, job.uuid, job.name, note.who) for note in change.told])
+        lines = [journal_event(note.kind, job.uuid, job.name, note.who, note.reason) for note in change.told]
+        write_events(transaction, lines)
     return change.answer
 
 

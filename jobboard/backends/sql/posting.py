@@ -30,12 +30,12 @@ class Posting:
         except KeyTakenError as taken:
             return taken.answers
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, uuids)
             found = (jobs.get(uuid) for uuid in uuids)
-            return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by)) for job in found))
+            return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by, reason)) for job in found))
 
 
 class KeyTakenError(Undone):
