@@ -2,7 +2,7 @@
 -- Delete jobs from the trash for good.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid], ...]
+-- ARGV: 1 msgpack [[uuid, who or nil, reason or nil], ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE or MISSING
 -- A repeat finds nothing, and answers MISSING.
 --
@@ -19,6 +19,6 @@ return answer_each(ARGV[1], function(item)
   end
   redis.call('ZREM', state_index('TRASHED', job.name), uuid)
   jobs[uuid] = false
-  announce('PURGED', uuid, job.name, history_entry('PURGED'))
+  announce('PURGED', uuid, job.name, history_entry('PURGED', item[2], nil, item[3]))
   return 'DONE'
 end)

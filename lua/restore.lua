@@ -2,7 +2,7 @@
 -- Move jobs from the trash back to the board, at their old place, with no attempts used.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, who or nil], ...]
+-- ARGV: 1 msgpack [[uuid, who or nil, reason or nil], ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED, TAKEN or MISSING
 -- A repeat finds the entry in the history.
 --
@@ -25,7 +25,7 @@ return answer_each(ARGV[1], function(item)
     job.run_at = nil
   end
   job.state = 'UNCLAIMED'
-  record_event(job, 'RESTORED', item[2])
+  record_event(job, 'RESTORED', item[2], nil, item[3])
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()
   return 'DONE'

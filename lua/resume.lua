@@ -11,6 +11,7 @@
 
 expire_and_promote('50')
 
+redis.call('HDEL', key('pauses'), ARGV[1])
 if redis.call('SREM', key('paused'), ARGV[1]) == 1 then
   announce('RESUMED', false, ARGV[1] ~= '' and ARGV[1], history_entry('RESUMED'))
   local ready, timed = {}, {}

@@ -2,7 +2,7 @@
 -- Let delayed jobs be claimable ahead of their time.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, who or nil], ...]
+-- ARGV: 1 msgpack [[uuid, who or nil, reason], ...]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED or LOST
 -- A repeat finds a live job that is not delayed.
 --
@@ -18,6 +18,6 @@ return answer_each(ARGV[1], function(item)
   end
   -- The delay must not come back with the next abandon.
   job.run_at, job.state = nil, 'UNCLAIMED'
-  record_event(job, 'DUE', item[2], nil, 'ahead of its time')
+  record_event(job, 'DUE', item[2], nil, item[3])
   return 'DONE'
 end)

@@ -10,6 +10,7 @@
 -- include: prune_completed
 -- include: rescue
 -- include: entities
+-- include: paused
 
 expire_and_promote('50')
 rescue_claims()
@@ -27,6 +28,15 @@ for index = 1, #seen, 2 do
     redis.call('HDEL', key('seen'), seen[index])
     redis.call('HDEL', key('entities'), seen[index])
     count = count + 1
+  end
+end
+
+-- An earlier version ends a pause, and leaves what is known of it.
+local paused = paused_names()
+local pauses = redis.call('HGETALL', key('pauses'))
+for index = 1, #pauses, 2 do
+  if not paused[pauses[index]] then
+    redis.call('HDEL', key('pauses'), pauses[index])
   end
 end
 

@@ -113,6 +113,7 @@ class _Requests:
     def __init__(self, world: World, request: Request, number: int) -> None:
         self.world, self.store, self.request, self.number = world, world.store, request, number
         self.fence = world.fence(request)
+        self.said = request.operator, request.reason
         self.claim_request = ClaimRequest(request.by, f"claim {number} of {world.uuid}", request.expiry)
 
     def _new(self, uuid: str, if_exists: IfExists = IfExists.RAISE) -> NewJob:
@@ -192,33 +193,39 @@ class _Requests:
 
     def force(self) -> Any:
         request = self.request
-        return self.store.trash([Trashing(self.world.uuid, None, request.reason, request.error, request.by)])
+        return self.store.trash([Trashing(self.world.uuid, None, request.reason, request.error, request.operator)])
 
     def cancel(self) -> Any:
-        return self.store.cancel([self.world.uuid], self.request.by)
+        return self.store.cancel([self.world.uuid], *self.said)
 
     def release(self) -> Any:
         return self.store.release(self.world.uuid, self.fence.token, self.request.reason or "gone")
 
     def run_now(self) -> Any:
-        return self.store.run_now([self.world.uuid], self.request.by)
+        return self.store.run_now([self.world.uuid], *self.said)
 
     def reprioritize(self) -> Any:
         """The fixed lives all have one priority; the number of the request makes it another one."""
         priority = 1 + (self.request.priority + self.number) % 5
-        return self.store.reprioritize([self.world.uuid], priority, self.request.by, self.request.reason)
+        return self.store.reprioritize([self.world.uuid], priority, *self.said)
 
     def restore(self) -> Any:
-        return self.store.restore([self.world.uuid], self.request.by)
+        return self.store.restore([self.world.uuid], *self.said)
 
     def purge(self) -> Any:
-        return self.store.purge([self.world.uuid])
+        return self.store.purge([self.world.uuid], *self.said)
 
-    def pause(self) -> None:
-        self.store.maintenance.pause(self.world.name)
+    def pause(self) -> Any:
+        self.store.maintenance.pause(self.world.name, *self.said)
+        return self._pauses()
 
-    def resume(self) -> None:
+    def resume(self) -> Any:
         self.store.maintenance.resume(self.world.name)
+        return self._pauses()
+
+    def _pauses(self) -> Any:
+        found = [pause for pause in self.store.maintenance.pauses() if pause.name == self.world.name]
+        return [(pause.by, pause.reason, pause.at.timestamp()) for pause in found]
 
 
 # -- comparing ---------------------------------------------------------------------------------------------------------
@@ -282,14 +289,16 @@ class Differential:
         """Compare all that was told, for as long as some of it may be on its way."""
         deadline = time.monotonic() + PATIENCE
         for ours, theirs, life in self._lives:
-            told = ours.store.told.get(ours.uuid, [])
-            expected = [(kind, who, ours.token(token), reason) for kind, who, _, token, reason in told]
-            while not _is_told(expected, heard := self._heard(theirs)):
-                assert time.monotonic() < deadline, self._story(life, "events", differences(expected, heard))
-                time.sleep(0.01)
+            job, pauses = ours.store.told.get(ours.uuid, []), ours.store.maintenance.told.get(ours.name, [])
+            for uuid, told in ((ours.uuid, job), (None, pauses)):
+                expected = [(kind, who, ours.token(token), reason) for kind, who, _, token, reason in told]
+                while not _is_told(expected, heard := self._heard(theirs, uuid)):
+                    assert time.monotonic() < deadline, self._story(life, "events", differences(expected, heard))
+                    time.sleep(0.01)
 
-    def _heard(self, world: World) -> list[Any]:
-        events = list(self._events[world.uuid])
+    def _heard(self, world: World, uuid: str | None) -> list[Any]:
+        """Return the events of the life's job, or without a uuid those of its name."""
+        events = [event for event in list(self._events[uuid]) if event.name == world.name]
         return [(event.kind, event.who, world.token(event.token), event.reason) for event in events]
 
     def _story(self, life: Sequence[Request], where: object, what: object) -> str:

@@ -26,8 +26,9 @@ FRAGMENTS = [
         "claim trash trash restore", "claim release release", "claim cancel force restore claim",
         "force restore restore", "run_now", "claim abandon run_now run_now claim", "claim run_now",
         "reprioritize reprioritize claim reprioritize", "claim abandon reprioritize run_now", "force reprioritize",
-        "claim cancel trash cancel restore", "force rival restore rival_cancel restore", "pause claim resume",
-        "replace replace", "replace claim", "keep", "post", "restore", "purge", "release", "force restore claim",
+        "claim cancel trash cancel restore", "force rival restore rival_cancel restore",
+        "pause pause claim resume resume", "replace replace", "replace claim", "keep", "post",
+        "restore", "purge", "release", "force restore claim",
     )
 ]  # fmt: skip
 ENDINGS = [
@@ -45,13 +46,15 @@ class Request:
     """One request of a life; each kind takes from this what it needs.
 
     ``grant``: which of the claims of this job it is about, the last one is -1; 99: one that never was.
-    ``who``: somebody else than the owner of that claim, if not None.
+    ``who``: somebody else than the owner of that claim, if not None. ``by``: who claims. ``operator``: who does what
+    operators do, if anybody says.
     """
 
     kind: str
     grant: int
     who: str | None
     by: str
+    operator: str | None
     reason: str | None
     error: str | None
     counted: bool
@@ -81,6 +84,7 @@ def random_life(random: random.Random) -> list[Request]:
             grant=random.choice([-1] * 10 + [0, 99]),
             who=random.choice([None] * 12 + ["somebody else"]),
             by=random.choice(OWNERS),
+            operator=random.choice((None, *OWNERS)),
             reason=random.choice(TEXTS),
             error=random.choice(TEXTS),
             counted=random.random() < 0.6,
@@ -111,13 +115,23 @@ def plain_life(life: Sequence[Request]) -> list[Request]:
 
 #: The values of the fixed lives: a plain job, one whose only attempt fails, and one that is put back for later.
 PLAIN = Request(
-    "post", grant=-1, who=None, by=OWNERS[0], reason="why", error=None, counted=True, later={}, data=b"x",
-    expiry=LONG, retention=LONG, priority=3, most=None,
+    "post", grant=-1, who=None, by=OWNERS[0], operator=OWNERS[1], reason="why", error=None, counted=True, later={},
+    data=b"x", expiry=LONG, retention=LONG, priority=3, most=None,
 )  # fmt: skip
 VARIANTS = (
     PLAIN,
-    replace(PLAIN, by=OWNERS[1], reason=None, retention=0.0, most=1),
-    replace(PLAIN, reason="", error="", counted=False, later={"delay": LONG}, data=None, expiry=float("inf"), most=2),
+    replace(PLAIN, by=OWNERS[1], operator=OWNERS[2], reason=None, retention=0.0, most=1),
+    replace(
+        PLAIN,
+        operator=None,
+        reason="",
+        error="",
+        counted=False,
+        later={"delay": LONG},
+        data=None,
+        expiry=float("inf"),
+        most=2,
+    ),
 )
 REFUSED = ("extend", "checkpoint", "consume", "abandon", "trash", "release")
 #: Whose requests about a claim are refused: another owner, one with a token that never was, and the same owner with the

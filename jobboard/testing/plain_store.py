@@ -21,6 +21,7 @@ from jobboard.backends.rows import (
     Fence,
     JobRow,
     NewJob,
+    Pause,
     Posted,
     PostOutcome,
     Trashing,
@@ -28,22 +29,31 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.backends.transition import Answer, Note, Transition
-from jobboard.events import HISTORY_LENGTH, HistoryEntry
+from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.states import LIVE, JobState
 from jobboard.validation import moment
 
 
 class PlainPauses:
-    """The paused names."""
+    """The paused names, with what is known of their pauses; and all that was told of each."""
 
-    def __init__(self) -> None:
-        self.names: set[str | None] = set()
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.names: dict[str | None, Pause] = {}
+        self.told: dict[str | None, list[Note]] = {}
 
-    def pause(self, name: str | None) -> None:
-        self.names.add(name)
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        if name not in self.names:
+            now = self._now()
+            self.names[name] = Pause(name, by, reason, moment(now))
+            self.told.setdefault(name, []).append(Note(EventKind.PAUSED, by, now, None, reason))
 
     def resume(self, name: str | None) -> None:
-        self.names.discard(name)
+        if self.names.pop(name, None) is not None:
+            self.told.setdefault(name, []).append(Note(EventKind.RESUMED, None, self._now()))
+
+    def pauses(self) -> list[Pause]:
+        return list(self.names.values())
 
 
 class PlainStore:
@@ -54,7 +64,7 @@ class PlainStore:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self.maintenance = PlainPauses()
+        self.maintenance = PlainPauses(now)
         #: All that was told of a job, by its uuid.
         self.told: dict[str, list[Note]] = {}
         self._rows: dict[str, JobRow] = {}
@@ -104,8 +114,8 @@ class PlainStore:
                     self._carry_out(row, lifecycle.replace(row, new, now), now)
         return [Posted(outcome, replace(row)) for outcome, row in steps]
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return [self._change(uuid, partial(lifecycle.cancel, by=by)) for uuid in uuids]
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        return [self._change(uuid, partial(lifecycle.cancel, by=by, reason=reason)) for uuid in uuids]
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -151,20 +161,21 @@ class PlainStore:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change(uuid, lifecycle.release, token, reason)
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return [self._change(uuid, partial(lifecycle.run_now, by=by)) for uuid in uuids]
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return [self._change(uuid, partial(lifecycle.run_now, by=by, reason=reason)) for uuid in uuids]
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return [self._change(uuid, lifecycle.reprioritize, priority, by, reason) for uuid in uuids]
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return [self._change(uuid, partial(self._restored, by=by)) for uuid in uuids]
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        rule = partial(lifecycle.restore, is_key_taken=self._is_key_taken, by=by, reason=reason)
+        return [self._change(uuid, rule) for uuid in uuids]
 
-    def _restored(self, row: JobRow | None, now: float, by: str | None) -> Transition[TrashOutcome]:
-        return lifecycle.restore(row, now, lambda row: self._holder(row.name, row.key) is not None, by)
+    def _is_key_taken(self, row: JobRow) -> bool:
+        return self._holder(row.name, row.key) is not None
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        outcomes = [self._change(uuid, lifecycle.purge) for uuid in uuids]
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        outcomes = [self._change(uuid, partial(lifecycle.purge, by=by, reason=reason)) for uuid in uuids]
         for uuid, outcome in zip(uuids, outcomes, strict=True):
             if outcome is TrashOutcome.DONE:
                 row = self._rows.pop(uuid)

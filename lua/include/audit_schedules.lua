@@ -1,8 +1,8 @@
 -- include: schedules
 -- include: entities
 -- include: text
--- The part of an audit that checks schedules, participants and the counter. audit.lua defines `repair`, `report`,
--- `quarantine` and CHUNK.
+-- The part of an audit that checks schedules, participants, pauses and the counter. audit.lua defines `repair`,
+-- `report`, `quarantine` and CHUNK.
 
 local function check_schedule(id, value)
   if not is_utf8(id) then
@@ -63,6 +63,21 @@ local function check_entities(cursor)
       if repair then
         quarantine('seen', who, value)
         redis.call('HDEL', key('entities'), who)
+      end
+    end
+  end
+  return found[1] ~= '0' and found[1]
+end
+
+-- What is known of a pause is an entry as those of a history.
+local function check_pauses(cursor)
+  local found = redis.call('HSCAN', key('pauses'), cursor, 'COUNT', CHUNK)
+  for index = 1, #found[2], 2 do
+    local name, value = found[2][index], found[2][index + 1]
+    if select('#', pcall(cmsgpack.unpack, value)) ~= 1 + ENTRY_PARTS then
+      report('', 'who paused a name can not be read')
+      if repair then
+        quarantine('pauses', name, value)
       end
     end
   end

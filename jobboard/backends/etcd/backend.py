@@ -134,8 +134,10 @@ class EtcdBackend(Backend):
     def post(self, rows: Sequence[data.NewJob]) -> list[data.Posted]:
         return self._posting.post(rows)
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[data.CancelOutcome]:
-        return self._jobs.cancel(uuids, by)
+    def cancel(
+        self, uuids: Sequence[str], by: str | None = None, reason: str | None = None
+    ) -> list[data.CancelOutcome]:
+        return self._jobs.cancel(uuids, by, reason)
 
     def claim(self, uuid: str, claim: data.ClaimRequest) -> data.JobRow | None:
         return self._claiming.claim(uuid, claim)
@@ -197,16 +199,18 @@ class EtcdBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> data.Verdict:
         return self._jobs.release(uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[data.Verdict]:
-        return self._jobs.run_now(uuids, by)
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[data.Verdict]:
+        return self._jobs.run_now(uuids, by, reason)
 
     def reprioritize(
         self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None
     ) -> list[data.Verdict]:
         return self._jobs.reprioritize(uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[data.TrashOutcome]:
-        return self._jobs.restore(uuids, by)
+    def restore(
+        self, uuids: Sequence[str], by: str | None = None, reason: str | None = None
+    ) -> list[data.TrashOutcome]:
+        return self._jobs.restore(uuids, by, reason)
 
-    def purge(self, uuids: Sequence[str]) -> list[data.TrashOutcome]:
-        return self._jobs.purge(uuids)
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[data.TrashOutcome]:
+        return self._jobs.purge(uuids, by, reason)

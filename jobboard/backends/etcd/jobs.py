@@ -74,14 +74,20 @@ class Jobs:
 
     # -- producers and operators -----------------------------------------------------------------------------------
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return self._change(uuids, _itself, lambda row, uuid, now: lifecycle.cancel(_if_its_own(row, uuid), now, by))
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[CancelOutcome]:
+            return lifecycle.cancel(_if_its_own(row, uuid), now, by, reason)
+
+        return self._change(uuids, _itself, decide)
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._change([uuid], _itself, lambda row, _, now: lifecycle.release(row, token, reason, now))[0]
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._change(uuids, _itself, lambda row, uuid, now: lifecycle.run_now(_if_its_own(row, uuid), now, by))
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
+            return lifecycle.run_now(_if_its_own(row, uuid), now, by, reason)
+
+        return self._change(uuids, _itself, decide)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         def decide(row: StoredJob | None, uuid: str, now: float) -> Transition[Verdict]:
@@ -89,8 +95,11 @@ class Jobs:
 
         return self._change(uuids, _itself, decide)
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return self._change(uuids, _itself, lambda row, _, now: lifecycle.restore(row, now, self._is_key_taken, by))
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        def decide(row: StoredJob | None, _: str, now: float) -> Transition[TrashOutcome]:
+            return lifecycle.restore(row, now, self._is_key_taken, by, reason)
+
+        return self._change(uuids, _itself, decide)
 
     def _is_key_taken(self, row: StoredJob) -> bool:
         """Whether another live job has the key of this one; if not, that is a condition for restoring it."""
@@ -103,8 +112,8 @@ class Jobs:
         (live,) = self._connection.read([get(self._keys.live + holder.value, keys_only=True)])
         return live.first is not None
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._change(uuids, _itself, lambda row, _, now: lifecycle.purge(row, now))
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._change(uuids, _itself, lambda row, _, now: lifecycle.purge(row, now, by, reason))
 
 
 def _if_its_own(row: StoredJob | None, uuid: str) -> StoredJob | None:

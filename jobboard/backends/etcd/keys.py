@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from jobboard.backends.etcd.txn import Found
+from jobboard.backends.etcd.txn import Found, KeyValue
 from jobboard.states import JobState
 
 #: The last part of the key of the layout's number. A client makes it when it is opened, so it does not show that the
@@ -131,7 +131,11 @@ class Keys:
 
     def paused_names(self, paused: Found) -> frozenset[str | None]:
         """Return the paused names, and None among them if the whole board is paused."""
-        return frozenset(None if kv.key == self.paused_board else decoded(kv.last_part) for kv in paused.kvs)
+        return frozenset(map(self.paused_name, paused.kvs))
+
+    def paused_name(self, pause: KeyValue) -> str | None:
+        """Return what a key pauses; None: the whole board."""
+        return None if pause.key == self.paused_board else decoded(pause.last_part)
 
     def entity(self, kind: str, name: str) -> bytes:
         return self.entities + encoded(kind) + b"/" + encoded(name)

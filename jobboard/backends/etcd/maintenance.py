@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from jobboard.backends import roles
 from jobboard.backends.etcd.audit import Audit
+from jobboard.backends.etcd.codec import NUMBER, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.participants import Participants
+from jobboard.backends.etcd.stored import MAX_HISTORY_REASON
 from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
-from jobboard.backends.rows import AuditFinding, Holder
+from jobboard.backends.rows import AuditFinding, Holder, Pause
+from jobboard.backends.text import shortened
 from jobboard.events import EventKind
+from jobboard.validation import moment
 
 
 class Maintenance(roles.Maintenance):
@@ -21,10 +25,11 @@ class Maintenance(roles.Maintenance):
         self._participants = participants
         self._audit = audit
 
-    def pause(self, name: str | None) -> None:
-        key = self._keys.pause(name)
-        event = Event(EventKind.PAUSED, None, name, None, None, self._connection.now())
-        self._connection.send(Txn([absent(key)], [put(key, b""), *event_ops(self._keys, [event])]))
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        key, now = self._keys.pause(name), self._connection.now()
+        event = Event(EventKind.PAUSED, None, name, by, None, now, reason)
+        known = pack([by, shortened(reason, MAX_HISTORY_REASON), now])
+        self._connection.send(Txn([absent(key)], [put(key, known), *event_ops(self._keys, [event])]))
 
     def resume(self, name: str | None) -> None:
         key = self._keys.pause(name)
@@ -34,6 +39,10 @@ class Maintenance(roles.Maintenance):
     def paused(self) -> frozenset[str | None]:
         (found,) = self._connection.read([scan_prefix(self._keys.paused, keys_only=True)])
         return self._keys.paused_names(found)
+
+    def pauses(self) -> list[Pause]:
+        (found,) = self._connection.read([scan_prefix(self._keys.paused)])
+        return [_pause_of(self._keys.paused_name(kv), kv.value) for kv in found.kvs]
 
     def tidy(self, limit: int) -> int:
         return self._participants.tidy(limit)
@@ -46,3 +55,12 @@ class Maintenance(roles.Maintenance):
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         return self._audit.audit(repair)
+
+
+def _pause_of(name: str | None, value: bytes) -> Pause:
+    """Return a pause; of one that an earlier version made, or that can't be read, only the name is known."""
+    try:
+        (by, reason, at), _ = items_of(value, (TEXT_OR_NONE, TEXT_OR_NONE, NUMBER))
+    except ValueError:
+        return Pause(name)
+    return Pause(name, by, reason, moment(at))

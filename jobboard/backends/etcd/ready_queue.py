@@ -85,7 +85,7 @@ class ReadyQueue:
         if not queues:
             return Candidates([])
         size = count + self._skipped()
-        *found, paused = self._first_of(queues, size, [scan_prefix(self._keys.paused)])
+        *found, paused = self._first_of(queues, size, [scan_prefix(self._keys.paused, keys_only=True)])
         stopped = self._keys.paused_names(paused)
         if None in stopped:
             return Candidates([])
@@ -108,7 +108,7 @@ class ReadyQueue:
             return orders, orders[-1] if len(orders) == count else None
         queues = self._queues_of(names)
         ops = [scan(queue + start, after(queue), count) for queue in queues]
-        *found, paused = self._expiry.read_board([*ops, scan_prefix(self._keys.paused)])
+        *found, paused = self._expiry.read_board([*ops, scan_prefix(self._keys.paused, keys_only=True)])
         stopped = self._keys.paused_names(paused)
         if None in stopped:
             return [], None
@@ -123,7 +123,9 @@ class ReadyQueue:
         keys = self._keys
         # Past timers that are left then are those of jobs that only later versions can read.
         coming = scan(keys.until(self._connection.now()), after(keys.timers), _MOMENTS)
-        *found, timers, paused = self._first_of(queues, 1 + self._skipped(), [coming, scan_prefix(keys.paused)])
+        *found, timers, paused = self._first_of(
+            queues, 1 + self._skipped(), [coming, scan_prefix(keys.paused, keys_only=True)]
+        )
         stopped = keys.paused_names(paused)
         if None in stopped:
             return Outlook(None)

@@ -176,8 +176,8 @@ class RedisBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._jobs.post(rows)
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return self._jobs.cancel(uuids, by)
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        return self._jobs.cancel(uuids, by, reason)
 
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         return self._jobs.claim(uuid, claim)
@@ -206,17 +206,17 @@ class RedisBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._jobs.release(uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._jobs.run_now(uuids, by)
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return self._jobs.run_now(uuids, by, reason)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._jobs.reprioritize(uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return self._jobs.restore(uuids, by)
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._jobs.restore(uuids, by, reason)
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._jobs.purge(uuids)
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._jobs.purge(uuids, by, reason)
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         return self._jobs.read(uuids)

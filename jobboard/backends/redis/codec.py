@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 
 from jobboard.backends.packers import Packers
-from jobboard.backends.rows import ClaimRequest, Fence, JobRow
+from jobboard.backends.rows import ClaimRequest, Fence, JobRow, Pause
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment
@@ -97,6 +97,13 @@ def history_of(packed: bytes) -> list[HistoryEntry]:
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         logger.debug("a history can't be read to its end: %r", error)
     return found
+
+
+def pause_of(name: str | None, entry: bytes) -> Pause:
+    """Return a pause; of one that an earlier version made, or that can't be read, only the name is known."""
+    for line in history_of(entry):
+        return Pause(name, line.who, line.reason, line.at)
+    return Pause(name)
 
 
 def events_of(message: bytes) -> Iterable[JobEvent]:

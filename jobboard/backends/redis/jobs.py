@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jobboard.backends.reasons import ahead_of_time, cancel_asked
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import (
     MAX_TOKEN,
@@ -83,10 +84,9 @@ class Jobs:
             for new, code in zip(rows, codes, strict=True)
         ]
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return [
-            _CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", [[uuid, by] for uuid in uuids])
-        ]
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        items = [[uuid, by, reason, cancel_asked(by, reason)] for uuid in uuids]
+        return [_CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", items)]
 
     # -- claiming --------------------------------------------------------------------------------------------------
 
@@ -152,24 +152,25 @@ class Jobs:
     def _verdicts(self, script: str, items: Sequence[object]) -> list[Verdict]:
         return [VERDICTS[answer] for answer in self._client.change_all(script, items)]
 
+    def _trash_outcomes(self, script: str, items: Sequence[object]) -> list[TrashOutcome]:
+        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all(script, items)]
+
     # -- operators -------------------------------------------------------------------------------------------------
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return VERDICTS[self._client.change("release", pack([uuid, min(token, MAX_TOKEN), reason]))[1]]
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._verdicts("run_now", [[uuid, by] for uuid in uuids])
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return self._verdicts("run_now", [[uuid, by, ahead_of_time(reason)] for uuid in uuids])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._verdicts("reprioritize", [[uuid, priority, by, reason] for uuid in uuids])
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return [
-            _TRASH_OUTCOMES[answer] for answer in self._client.change_all("restore", [[uuid, by] for uuid in uuids])
-        ]
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._trash_outcomes("restore", [[uuid, by, reason] for uuid in uuids])
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all("purge", [[uuid] for uuid in uuids])]
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._trash_outcomes("purge", [[uuid, by, reason] for uuid in uuids])
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

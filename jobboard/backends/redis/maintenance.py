@@ -5,8 +5,8 @@ from __future__ import annotations
 from jobboard.backends import roles
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
-from jobboard.backends.redis.codec import text_of
-from jobboard.backends.rows import AuditFinding, Holder
+from jobboard.backends.redis.codec import pack, pause_of, text_of
+from jobboard.backends.rows import AuditFinding, Holder, Pause
 
 
 class Maintenance(roles.Maintenance):
@@ -16,14 +16,19 @@ class Maintenance(roles.Maintenance):
         self._client = client
         self._checks = checks
 
-    def pause(self, name: str | None) -> None:
-        self._client.change("pause", name or "")
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        self._client.change("pause", pack([name or "", by, reason]))
 
     def resume(self, name: str | None) -> None:
         self._client.change("resume", name or "")
 
     def paused(self) -> frozenset[str | None]:
         return frozenset(text_of(name) or None for name in self._client.read("paused")[1])
+
+    def pauses(self) -> list[Pause]:
+        _, names, pairs = self._client.read("pauses")
+        entries = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        return [pause_of(text_of(name) or None, entries.get(name, b"")) for name in names]
 
     def tidy(self, limit: int) -> int:
         """Delete up to ``limit`` things, and what was completed together with the last of them: up to 99 jobs more."""

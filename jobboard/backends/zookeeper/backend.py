@@ -241,8 +241,8 @@ class ZooKeeperBackend(Backend):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         return self._begin(self._poster).post(rows)
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return self._begin(self._changes).cancel(uuids, by)
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        return self._begin(self._changes).cancel(uuids, by, reason)
 
     # -- claiming ----------------------------------------------------------------------------------------------------
 
@@ -308,14 +308,14 @@ class ZooKeeperBackend(Backend):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._begin(self._changes).release(uuid, token, reason)
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._begin(self._changes).run_now(uuids, by)
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return self._begin(self._changes).run_now(uuids, by, reason)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._begin(self._changes).reprioritize(uuids, priority, by, reason)
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
-        return self._begin(self._changes).restore(uuids, by)
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._begin(self._changes).restore(uuids, by, reason)
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._begin(self._changes).purge(uuids)
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._begin(self._changes).purge(uuids, by, reason)

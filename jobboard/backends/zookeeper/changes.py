@@ -79,9 +79,9 @@ class Change:
             self.told.append((kind, job.uuid, job.name, who, token, reason))
             self.size += 80 + sum(len(text.encode()) for text in (job.name, who, reason) if text)
 
-    def add_event(self, kind: EventKind, name: str | None) -> None:
+    def add_event(self, kind: EventKind, name: str | None, who: str | None = None, reason: str | None = None) -> None:
         """Add an event that concerns no single job."""
-        self.told.append((kind, None, name, None, None, None))
+        self.told.append((kind, None, name, who, None, reason))
 
     @property
     def makes_claimable(self) -> bool:

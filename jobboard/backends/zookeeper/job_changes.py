@@ -46,8 +46,8 @@ class JobChanges:
         self._connection, self._layout, self._clock = connection, layout, clock
         self._sessions, self._jobs, self._held = sessions, jobs, held
 
-    def cancel(self, uuids: Sequence[str], by: str | None = None) -> list[CancelOutcome]:
-        return self._jobs.edit([_step(uuid, lifecycle.cancel, by=by) for uuid in uuids])
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        return self._jobs.edit([_step(uuid, lifecycle.cancel, by=by, reason=reason) for uuid in uuids])
 
     # -- under a claim ---------------------------------------------------------------------------------------------
 
@@ -93,24 +93,26 @@ class JobChanges:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         return self._jobs.edit([_step(uuid, lifecycle.release, token=token, reason=reason)])[0]
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None) -> list[Verdict]:
-        return self._jobs.edit([_step(uuid, lifecycle.run_now, by=by) for uuid in uuids])
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        return self._jobs.edit([_step(uuid, lifecycle.run_now, by=by, reason=reason) for uuid in uuids])
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         change = partial(lifecycle.reprioritize, priority=priority, by=by, reason=reason)
         return self._jobs.edit([_step(uuid, change) for uuid in uuids])
 
-    def restore(self, uuids: Sequence[str], by: str | None = None) -> list[TrashOutcome]:
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         """Restores one by one: whether a key is free can't be told from the job alone."""
         restored: list[TrashOutcome] = []
         with after_a_change(lambda: TrashOutcome.DONE in restored):
             for uuid in uuids:
-                restored += self._jobs.edit([_step(uuid, self._restore, by=by)])
+                restored += self._jobs.edit([_step(uuid, self._restore, by=by, reason=reason)])
         return restored
 
-    def _restore(self, job: StoredJob | None, now: float, by: str | None) -> Transition[TrashOutcome]:
+    def _restore(
+        self, job: StoredJob | None, now: float, by: str | None, reason: str | None
+    ) -> Transition[TrashOutcome]:
         # If the key is taken after this look, the transaction fails.
-        return lifecycle.restore(job, now, self._is_key_taken, by)
+        return lifecycle.restore(job, now, self._is_key_taken, by, reason)
 
     def _is_key_taken(self, job: StoredJob) -> bool:
         assert job.key is not None
@@ -121,8 +123,8 @@ class JobChanges:
         (found,) = self._jobs.current([uuid_in(holder)])
         return found is not None and found.is_live
 
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
-        return self._jobs.edit([_step(uuid, lifecycle.purge, Write.DELETE) for uuid in uuids])
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        return self._jobs.edit([_step(uuid, lifecycle.purge, Write.DELETE, by=by, reason=reason) for uuid in uuids])
 
 
 def _step(

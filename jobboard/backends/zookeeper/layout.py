@@ -8,6 +8,8 @@
                log/GENERATION/c-N    what changed, one znode for each transaction, until everybody has seen it
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
                paused                the paused names
+               pauses                who paused them, when and why, as of a version of ``paused``; there since the first
+                                     pause
                ready                 set by whatever makes a job claimable; its version counts these changes, and
                                      it shows the last posting, if that was a single small one
                deleted               set by whatever deletes a job or a schedule; its version counts these changes
@@ -54,6 +56,7 @@ class Layout:
         self.logs = f"{self.root}/log"
         self.sessions = f"{self.root}/sessions"
         self.paused = f"{self.root}/paused"
+        self.pauses = f"{self.root}/pauses"
         self.ready = f"{self.root}/ready"
         self.deleted = f"{self.root}/deleted"
         self.entities = f"{self.root}/entities"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobboard.backends import roles
-from jobboard.backends.rows import AuditFinding, Holder
+from jobboard.backends.rows import AuditFinding, Holder, Pause
 from jobboard.backends.zookeeper.audit import Auditor
 from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.connection import Connection
@@ -18,14 +18,17 @@ class Maintenance(roles.Maintenance):
         self._connection, self._pauses, self._upkeep, self._auditor = connection, pauses, upkeep, auditor
         self._books = books
 
-    def pause(self, name: str | None) -> None:
-        self._pauses.pause(name)
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        self._pauses.pause(name, by, reason)
 
     def resume(self, name: str | None) -> None:
         self._pauses.resume(name)
 
     def paused(self) -> frozenset[str | None]:
         return self._pauses.read()[0]
+
+    def pauses(self) -> list[Pause]:
+        return self._pauses.all()
 
     def tidy(self, limit: int) -> int:
         return self._upkeep.tidy(limit) + self._books.forget()

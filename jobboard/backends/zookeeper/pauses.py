@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
+from jobboard.backends.rows import Pause
+from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.codec import pack, paused_names
+from jobboard.backends.zookeeper.codec import COUNT, TEXT, check_types, pack, paused_names, unpack
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.transactions import Conflict, Transactions
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON, THIS
+from jobboard.backends.zookeeper.transactions import Conflict, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.validation import moment
 
 MAX_RETRIES = 50
+
+#: What is known of a pause: by whom, why, and since which millisecond.
+_Known = tuple[str | None, str | None, int]
+
+#: The same behind its name, as it is stored.
+_ENTRY: list[tuple[type, ...]] = [TEXT, TEXT, TEXT, COUNT]
 
 
 class Paused(NamedTuple):
@@ -37,11 +49,11 @@ class Pauses:
         self._connection, self._layout, self._transactions = connection, layout, transactions
         self._listing, self._change_log = listing, change_log
 
-    def pause(self, name: str | None) -> None:
-        self._change(name, is_paused=True)
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        self._change(name, (by, shortened(reason, MAX_EVENT_REASON), THIS))
 
     def resume(self, name: str | None) -> None:
-        self._change(name, is_paused=False)
+        self._change(name, None)
 
     def known(self) -> Paused:
         """Return what is paused as of this client's last look."""
@@ -49,23 +61,83 @@ class Pauses:
             return Paused(self._listing.paused, self._change_log.paused_version)
 
     def read(self) -> Paused:
-        found = self._connection.read_one(self._layout.paused)
+        return self._paused(self._connection.read_one(self._layout.paused))
+
+    def _paused(self, found: Data | None) -> Paused:
         if found is None:
             raise BoardUnavailable(f"{self._layout.paused} is missing; was the board deleted?")
         return Paused(paused_names(found, self._layout.paused), found.stat.version)
 
-    def _change(self, name: str | None, *, is_paused: bool) -> None:
+    def all(self) -> list[Pause]:
+        (names, version), details = self._read_all()
+        known = _known(details, names, version)
+        return [_pause_of(name, known.get(name)) for name in names]
+
+    def _read_all(self) -> tuple[Paused, Data | None]:
+        paused, details = self._connection.read_many([self._layout.paused, self._layout.pauses])
+        return self._paused(paused), details
+
+    def _change(self, name: str | None, pause: _Known | None) -> None:
+        """Pause a name, or end its pause if ``pause`` is None."""
         for _ in range(MAX_RETRIES):
-            names, version = self.read()
-            if (name in names) is is_paused:
+            (names, version), details = self._read_all()
+            if (name in names) is (pause is not None):
                 return
             transaction = self._transactions.begin()
-            changed = names | {name} if is_paused else names - {name}
+            changed = names - {name} if pause is None else names | {name}
+            known = _known(details, changed, version)
             transaction.set(self._layout.paused, pack(sorted(changed, key=str)), version)
-            transaction.change.add_event(EventKind.PAUSED if is_paused else EventKind.RESUMED, name)
+            if pause is None:
+                transaction.change.add_event(EventKind.RESUMED, name)
+            else:
+                known[name] = pause
+                transaction.change.add_event(EventKind.PAUSED, name, *pause[:2])
+            self._write_known(transaction, known, version + 1, details)
             try:
                 self._transactions.commit(transaction)
             except Conflict:
                 continue
             return
         raise BoardUnavailable("others pause and resume faster than this client can")
+
+    def _write_known(
+        self, transaction: Transaction, known: dict[str | None, _Known], version: int, before: Data | None
+    ) -> None:
+        """Add what is known of the pauses that stand in ``paused`` in this version."""
+        data = pack([version, [(name, *pause) for name, pause in known.items()]])
+        if before is not None:
+            transaction.set(self._layout.pauses, data, before.stat.version)
+        elif known:
+            transaction.create(self._layout.pauses, data)
+
+
+def _known(details: Data | None, names: Collection[str | None], version: int) -> dict[str | None, _Known]:
+    """Return what is known of the pauses that stand in ``paused`` in this version.
+
+    An earlier jobboard writes ``paused`` alone. If it has done so once, that was about another name; if more often, it
+    may have ended any of these pauses and made it anew.
+    """
+    if details is None:
+        return {}
+    try:
+        written_at, entries = unpack(details.data)
+        check_types([written_at, entries], [COUNT, (list,)])
+        for entry in entries:
+            check_types(entry, _ENTRY)
+    except (ValueError, TypeError):
+        return {}
+    if not 0 <= version - written_at <= 1:
+        return {}
+    return {
+        name: (by, reason, details.stat.mtime if at == THIS else at)
+        for name, by, reason, at in entries
+        if name in names
+    }
+
+
+def _pause_of(name: str | None, known: _Known | None) -> Pause:
+    """Return a pause; of one that an earlier jobboard made, only the name is known."""
+    if known is None:
+        return Pause(name)
+    by, reason, milliseconds = known
+    return Pause(name, by, reason, moment(milliseconds / 1000))
